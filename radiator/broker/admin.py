@@ -1,0 +1,213 @@
+"""/admin: a JSON request in a SEND, answered as JSON to its reply-to. The command line speaks to a broker through this alone.
+
+An answer is {"ok": true, ...}, or {"ok": false, "code": ..., "error": sentence}; what changes the disk is answered when it is
+synced. docs/OPERATING.md lists the requests.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from radiator.broker.chores import Moving
+from radiator.broker.consumers import Connection
+from radiator.broker.entry import Entry
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.states import State
+from radiator.broker.stats import of_queue
+from radiator.commands import Loaded, Send
+from radiator.errors import Refusal
+from radiator.limits import ADMIN_BODY_MAX_BYTES, LOAD_BYTES, PEEK_MESSAGES_MAX
+from radiator.message import Message, header_line, message_id, unescape
+from radiator.reads import Load
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+Answer = dict[str, Any]
+Reply = Callable[[Answer], None]
+
+PEEK_BODY_BYTES = 64 * 1024  # a longer body is shown cut
+PEEK_COUNT = 10
+
+
+def request(broker: "Broker", connection: Connection, command: Send) -> None:
+    """Carry out one request. A wrong one is answered, not fatal; without a reply-to nobody hears the answer."""
+    reply = _reply_to(broker, connection, command)
+    try:
+        asked = _parsed(command)
+        do = asked.pop("do", None)
+        handler = _REQUESTS.get(do) if isinstance(do, str) else None
+        if handler is None:
+            raise Refusal("unknown-request", f"{do!r:.80} is no request: `do` would be one of {', '.join(_REQUESTS)}.")
+        handler(broker, asked, reply)
+    except Refusal as refusal:
+        reply({"ok": False, "code": refusal.code, "error": str(refusal)})
+
+
+def _parsed(command: Send) -> Answer:
+    if len(command.body) > ADMIN_BODY_MAX_BYTES:
+        raise Refusal(
+            "bad-request",
+            f"A request to /admin has at most {ADMIN_BODY_MAX_BYTES} bytes; this has {len(command.body)}.",
+        )
+    try:
+        asked = json.loads(command.body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        raise Refusal("bad-request", 'A request to /admin is a JSON object such as {"do": "stats"}.')
+    return asked
+
+
+def _reply_to(broker: "Broker", connection: Connection, command: Send) -> Reply:
+    if command.reply_to is None:
+        return lambda answer: None
+    queue = broker.intake.asker(connection, command.reply_to)
+
+    def reply(answer: Answer) -> None:
+        body = json.dumps(answer).encode()
+        headers = header_line(b"content-type", b"application/json", command.escaping)
+        if command.correlation_id is not None:
+            headers += header_line(b"correlation-id", command.correlation_id, command.escaping)
+        message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, broker.desk.now_ms)
+        if not queue.is_gone and queue.has_room(1, message.size):
+            queue.put(message)
+            queue.pump()
+        else:
+            broker.desk.count("replies_dropped")
+
+    return reply
+
+
+def _queue(broker: "Broker", asked: Answer, key: str = "queue") -> Queue:
+    name = asked.get(key)
+    if not isinstance(name, str):
+        raise Refusal("bad-request", f"`{key}` must be the name of a queue; it is {name!r:.80}.")
+    found = broker.destinations.queues.get(name.removeprefix("/queue/"))
+    if found is None:
+        raise Refusal("no-such-destination", f"There is no /queue/{name.removeprefix('/queue/'):.255}.")
+    return found
+
+
+def _count(asked: Answer, default: int, most: int | None = None) -> int:
+    count = asked.get("count", default)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
+        bound = f"from 1 to {most}" if most is not None else "from 1"
+        raise Refusal("bad-request", f"`count` must be a whole number {bound}; it is {count!r:.80}.")
+    return count
+
+
+def _stats(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    reply({"ok": True, **broker.stats()})
+
+
+def _queues(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    queues = sorted(broker.destinations.queues.items())
+    reply({"ok": True, "queues": [{"name": name, **of_queue(queue)} for name, queue in queues]})
+
+
+def _peek(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    """The oldest messages of a queue, in order, in flight or not; nothing changes."""
+    queue = _queue(broker, asked)
+    count = _count(asked, PEEK_COUNT, PEEK_MESSAGES_MAX)
+    entries = sorted(queue.in_memory(), key=lambda entry: entry.position)[:count]
+    shown = [_shown(broker, entry) for entry in entries]
+    if not isinstance(queue, DurableQueue) or len(shown) == count or queue.beyond == 0:
+        reply({"ok": True, "messages": shown})
+        return
+
+    def loaded(answer: Loaded) -> None:
+        known = {entry.position for entry in entries}
+        for stored in answer.messages:
+            if stored.message is not None and stored.position not in known:
+                size = stored.message.size
+                entry = Entry(
+                    stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered
+                )
+                shown.append(_shown(broker, entry))
+        reply({"ok": True, "messages": shown})
+
+    load = Load(broker.desk.next_position(), queue.number, queue.window_end, count - len(shown), 4 * LOAD_BYTES)
+    broker.destinations.windows.ask(broker.desk, load, loaded)
+
+
+def _shown(broker: "Broker", entry: Entry) -> Answer:
+    message = entry.message
+    headers = []
+    for line in message.headers.split(b"\n")[:-1]:
+        name, _, value = line.partition(b":")
+        headers.append([unescape(part, message.escaping).decode("utf-8", "replace") for part in (name, value)])
+    body = message.body[:PEEK_BODY_BYTES]
+    answer: Answer = {
+        "message_id": message_id(broker.recovery.store_id, entry.position).decode(),
+        "destination": message.destination,
+        "timestamp": message.accepted_ms,
+        "expires": message.expires_ms,
+        "redelivered": entry.redelivered,
+        "redelivery_count": entry.redeliveries,
+        "state": entry.state.name.lower(),
+        "size": entry.size,
+        "headers": headers,
+        "body_bytes": len(message.body),
+    }
+    try:
+        answer["body"] = body.decode()
+    except UnicodeDecodeError:
+        answer["body"] = None
+        answer["body_base64"] = base64.b64encode(body).decode()
+    return answer
+
+
+def _purge(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    queue = _queue(broker, asked)
+
+    def done(count: int) -> None:
+        broker.desk.note("info", "purged", queue=queue.name, messages=count)
+        broker.desk.open.then.append(lambda: reply({"ok": True, "purged": count}))
+
+    queue.purge(done)
+
+
+def _delete(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    queue = _queue(broker, asked)
+    if queue.is_declared:
+        raise Refusal(
+            "declared", f"/queue/{queue.name} is declared in the configuration: take it out there, or purge it."
+        )
+    if not queue.is_idle:
+        raise Refusal(
+            "in-use",
+            f"/queue/{queue.name} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked messages: stop them first.",
+        )
+    count = queue.ledger.stored
+    broker.delete(queue)
+    broker.desk.open.then.append(lambda: reply({"ok": True, "deleted": count}))
+
+
+def _move(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    source = _queue(broker, asked, "from")
+    name = asked.get("to")
+    if not isinstance(name, str) or not name.removeprefix("/queue/"):
+        raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}.")
+    target = broker.destinations.queue(name.removeprefix("/queue/"))
+    if target is source:
+        raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")
+    count = _count(asked, max(1, source.ready_count))
+
+    def done(moved: int) -> None:
+        broker.desk.note("info", "moved", source=source.name, target=target.name, messages=moved)
+        reply({"ok": True, "moved": moved})
+
+    broker.chores.append(Moving(broker.desk, source, target, count, broker.moved, done))
+
+
+_REQUESTS: dict[str, Callable[["Broker", Answer, Reply], None]] = {
+    "stats": _stats,
+    "queues": _queues,
+    "peek": _peek,
+    "purge": _purge,
+    "delete": _delete,
+    "move": _move,
+}

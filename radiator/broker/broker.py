@@ -1,0 +1,785 @@
+"""The broker: a pure function of events. Nothing here can wait, and nothing else decides.
+
+`turn` takes what has happened and says what is to be done. The shell must report every batch that `seal` gave it by
+Committed, in order, before it asks for the next one. A command for which there is no room is parked with its connection,
+whose reader stops; the others go on.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from radiator.broker import admin, stats
+from radiator.broker.chores import Chore, Give, Sweeping
+from radiator.broker.consumers import MESSAGE_BYTES, Connection, Subscription, Transaction
+from radiator.broker.deliveries import named_by, settle
+from radiator.broker.destinations import FANOUT, QUEUE, TEMP, TOPIC, Destinations, split
+from radiator.broker.entry import Entry
+from radiator.broker.intake import FLUSH, Intake, Plan, Resource, Room
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.kinds.topic import TopicSubscription
+from radiator.broker.states import Event
+from radiator.broker.turn import WRITE_BYTES, Batch, Desk, Turn
+from radiator.commands import (
+    AUTO,
+    Abort,
+    Ack,
+    Begin,
+    Closed,
+    Command,
+    Commit,
+    Committed,
+    Disconnect,
+    Fail,
+    Found,
+    Loaded,
+    Nack,
+    Open,
+    Read,
+    Send,
+    Stop,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+    Written,
+)
+from radiator.commands import Event as ShellEvent
+from radiator.errors import Refusal
+from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, Limits, high_water_bytes
+from radiator.message import Message, header_line, message_id, without_headers
+from radiator.patterns import is_pattern
+from radiator.recovery import Recovery
+from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
+from radiator.settings import Declarations
+from radiator.writes import Count, Forget, Put, StoppedClean
+
+FORGET_EVERY_S = 10.0
+FORGET_MESSAGES = 1000
+MEMORY_TIGHT = 0.8
+
+# What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
+NOT_BURIED = frozenset(
+    (
+        b"expiration",
+        b"expires",
+        b"dead-letter-reason",
+        b"original-destination",
+        b"original-message-id",
+        b"redelivery-count",
+    )
+)
+
+
+class Broker:
+    """One node. Built from what is declared and what the store found; then driven by `turn` and `seal` alone.
+
+    map_size, disk_free_min: bytes. entropy: gives so many random bytes (for addresses of replies).
+    Raises StoreError where what is stored contradicts what is declared.
+    """
+
+    def __init__(
+        self,
+        declarations: Declarations,
+        limits: Limits,
+        recovery: Recovery,
+        *,
+        map_size: int,
+        disk_free_min: int,
+        entropy: Callable[[int], bytes],
+        version: str,
+        now_s: float,
+        now_ms: int,
+    ) -> None:
+        self.limits = limits
+        self.recovery = recovery
+        self.version = version
+        self.started_s = now_s
+        self.map_size = map_size
+        self.high_water_bytes = high_water_bytes(map_size, limits)
+        self.disk_free_min = disk_free_min
+        self.store_used_bytes = 0
+        self.disk_free_bytes = disk_free_min
+        self.desk = desk = Desk(recovery.store_id, recovery.boot)
+        desk.now_s, desk.now_ms = now_s, now_ms
+        self.destinations = Destinations(
+            declarations, recovery, desk, limits.max_destinations, entropy, self.bury, self.freed_queue
+        )
+        self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
+        self.connections: dict[int, Connection] = {}
+        self.parked: dict[int, Connection] = {}
+        self.freed: dict[Resource, None] = {}
+        self.backlog: deque[ShellEvent] = deque()
+        self.chores: deque[Chore] = deque(
+            Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
+        )
+        self.is_stopping = False
+        self.is_said = False
+        self.forget_s = now_s
+        self.batches = 0
+
+    # ---- the door ---------------------------------------------------------------------------------------------------
+
+    def turn(self, events: list[ShellEvent], now_s: float, now_ms: int) -> Turn:
+        """Carry out the events in order. now_s: monotonic seconds; now_ms: milliseconds since the epoch."""
+        desk = self.desk
+        desk.turn = turn = Turn()
+        desk.turn_number += 1
+        desk.now_s, desk.now_ms = now_s, now_ms
+        if self.backlog:
+            # reports of the shell first: they are what the backlog has waited for
+            events = (
+                [e for e in events if type(e) is not Read] + [*self.backlog] + [e for e in events if type(e) is Read]
+            )
+            self.backlog = deque()
+        for index, event in enumerate(events):
+            if not _HANDLERS[type(event)](self, event):
+                self.backlog.extend(events[index + 1 :])
+                break
+        if self.freed:
+            self.retry_freed()
+        if self.chores and not self.is_stopping:
+            self.step_chores()
+            if self.freed:
+                self.retry_freed()
+        turn.again = bool(self.backlog) or any(chore.can_go_on for chore in self.chores)
+        if (
+            self.is_stopping
+            and not self.is_said
+            and desk.at_sea is None
+            and not desk.open.writes
+            and not desk.open.held
+        ):
+            self.is_said = True
+            turn.again = False
+            turn.replies.extend(Bye(number) for number in self.connections)
+        turn.stopped = self.is_said
+        return turn
+
+    def seal(self) -> Batch | None:
+        """The open batch, complete with its ledgers, where it holds anything; a new one opens. Never while one is at sea."""
+        desk = self.desk
+        batch = desk.open
+        if desk.at_sea is not None or not (batch.writes or batch.held or batch.then or batch.parts):
+            return None
+        for queue in batch.parts:
+            batch.writes.append(queue.books())
+        desk.at_sea = batch
+        desk.open = Batch(batch.number + 1)
+        self.batches += 1
+        self.store_used_bytes += batch.size + batch.size // 2
+        if self.intake.batch_room.waiters:
+            self.freed[self.intake.batch_room] = None
+        return batch
+
+    @property
+    def wants_turn(self) -> bool:
+        """Whether somebody parked can go on since `seal`."""
+        return bool(self.freed)
+
+    # ---- reports of the shell -----------------------------------------------------------------------------------------
+
+    def opened(self, event: Open) -> bool:
+        self.connections[event.connection] = Connection(event.connection, self.limits.outbox_max_bytes)
+        return True
+
+    def read(self, event: Read) -> bool:
+        connection = self.connections.get(event.connection)
+        if connection is None or self.is_stopping:
+            return True
+        connection.buffered_bytes = event.buffered_bytes
+        if connection.parked:
+            connection.parked.extend(event.commands)
+            connection.parked_bytes += sum(c.size for c in event.commands if type(c) is Send)
+            return True
+        commands = event.commands
+        for index, command in enumerate(commands):
+            if connection.is_closing:
+                break
+            blocked = self.carry_out(connection, command)
+            if blocked is FLUSH:
+                self.backlog.append(Read(event.connection, commands[index:], event.buffered_bytes))
+                return False
+            if blocked is not None:
+                self.park(connection, commands[index:], blocked)
+                break
+        return True
+
+    def committed(self, event: Committed) -> bool:
+        """D1, D2: what was held comes out here and nowhere else; what was stored becomes deliverable."""
+        desk = self.desk
+        batch = desk.at_sea
+        assert batch is not None and batch.number == event.number, "batches are committed in order, one at a time"
+        desk.at_sea = None
+        desk.committed = batch.number
+        desk.turn.replies.extend(batch.held)
+        for queue, part in batch.parts.items():
+            queue.committed(part)
+        for then in batch.then:
+            then()
+        if self.intake.batch_room.waiters:
+            self.freed[self.intake.batch_room] = None
+        return True
+
+    def loaded(self, event: Loaded) -> bool:
+        waiting = self.destinations.windows.waiting.pop(event.request)
+        if not self.is_stopping:
+            waiting(event)
+        return True
+
+    def found(self, event: Found) -> bool:
+        room = self.intake.found(event.request, event.found)
+        if room.waiters:
+            self.freed[room] = None
+        return True
+
+    def written(self, event: Written) -> bool:
+        """The outgoing buffer got smaller; an `auto` message whose last byte is with the operating system is acked."""
+        connection = self.connections.get(event.connection)
+        if connection is None or self.is_stopping:
+            return True
+        was_full = connection.outbox_bytes >= connection.outbox_max_bytes
+        unwritten = connection.unwritten
+        for _ in range(event.delivers - connection.written):
+            size, delivery = unwritten.popleft()
+            connection.outbox_bytes -= size
+            if delivery is not None:
+                delivery.leave_window()
+                queue = delivery.subscription.queue
+                queue.ack(delivery, Event.WRITTEN)
+                self.maybe_delete(queue)
+        connection.written = event.delivers
+        if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
+            connection.offer()
+        return True
+
+    def closed(self, event: Closed) -> bool:
+        """What was out with it comes back; what it had open leaves no trace."""
+        connection = self.connections.pop(event.connection, None)
+        if connection is None or self.is_stopping:
+            return True
+        connection.is_closing = True
+        if connection.waits_for is not None:
+            self.unpark(connection)
+        for transaction in connection.transactions.values():
+            transaction.release()
+        for topic_subscription in connection.topic_subscriptions.values():
+            self.destinations.topics.unsubscribe(topic_subscription)
+        self.destinations.drop_temp_queues(connection)
+        queues = [subscription.queue for subscription in connection.queue_subscriptions.values()]
+        for subscription in connection.queue_subscriptions.values():
+            subscription.queue.unsubscribe(subscription)
+        lost = [
+            *connection.unacked.values(),
+            *(delivery for _, delivery in connection.unwritten if delivery is not None),
+        ]
+
+        def given() -> None:
+            for queue in queues:
+                self.maybe_delete(queue)
+
+        giving = Give(self.desk, lost, given)
+        giving.step()
+        if not giving.is_done:
+            self.chores.append(giving)
+        return True
+
+    def ticked(self, event: Tick) -> bool:
+        """Time has passed: expiry, timeouts, and whether disk and memory have room."""
+        self.disk_free_bytes = event.disk_free_bytes
+        self.store_used_bytes = event.store_used_bytes
+        intake = self.intake
+        is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
+        if is_tight != intake.disk_room.is_tight:
+            intake.disk_room.is_tight = is_tight
+            self.desk.note(
+                "warning" if is_tight else "info", "disk_tight" if is_tight else "disk_has_room", **self.disk_numbers()
+            )
+        if not is_tight and intake.disk_room.waiters:
+            self.freed[intake.disk_room] = None
+        self.weigh_memory()
+        for queue in [
+            q for q in self.destinations.queues.values() if q.ledger.stored_expiring or q.settings.ack_timeout_s
+        ]:
+            self.watch(queue)
+        self.refuse_long_parked()
+        if self.desk.now_s >= self.forget_s and any(
+            q.settings.dedup_window_s for q in self.destinations.queues.values()
+        ):
+            self.forget_s = self.desk.now_s + FORGET_EVERY_S
+            self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES))
+        return True
+
+    def stop(self, event: Stop) -> bool:
+        """SIGTERM: all that was accepted is committed; what is out is marked, without raising its count (contract 1)."""
+        desk = self.desk
+        for chore in self.chores:
+            if isinstance(chore, Give):
+                chore.finish()
+        self.is_stopping = True
+        self.parked.clear()
+        for connection in self.connections.values():
+            connection.is_closing = True
+        for queue in self.destinations.queues.values():
+            if isinstance(queue, DurableQueue):
+                for position, delivery in queue.entries_out.items():
+                    desk.write(Count(queue.number, position, delivery.entry.redeliveries, True))
+        desk.write(StoppedClean())
+        return True
+
+    # ---- commands -------------------------------------------------------------------------------------------------------
+
+    def carry_out(self, connection: Connection, command: Command) -> Resource | None:
+        """One command. Returns the room that it must wait for; a Refusal becomes ERROR, and the connection ends."""
+        try:
+            return _COMMANDS[type(command)](self, connection, command)
+        except Refusal as refusal:
+            self.refuse(connection, refusal.code, str(refusal), command.receipt)
+            return None
+
+    def refuse(self, connection: Connection, code: str, sentence: str, receipt: bytes | None) -> None:
+        """ERROR behind the RECEIPTs due before it; the connection is closed by the shell."""
+        connection.is_closing = True
+        self.desk.count("refusals")
+        self.desk.note("info", "refused", connection=connection.number, code=code, sentence=sentence)
+        connection.say(self.desk, Refuse(connection.number, code, sentence, receipt))
+
+    def receipt(self, connection: Connection, command: Command, durable: bool = False) -> None:
+        """The RECEIPT, where one was asked for."""
+        if command.receipt is not None:
+            connection.say(self.desk, Receipt(connection.number, command.receipt), durable)
+
+    def send(self, connection: Connection, command: Send) -> Resource | None:
+        if command.transaction is not None:
+            self.send_in_transaction(connection, command)
+            return None
+        intake = self.intake
+        address = command.destination
+        queue = self.destinations.queues.get(address[7:]) if address.startswith("/queue/") else None
+        if queue is None:
+            if address == "/admin":
+                admin.request(self, connection, command)
+                self.receipt(connection, command)
+                return None
+            kind, name = split(address)
+            if kind == QUEUE:
+                queue = self.destinations.queue(name)
+        if queue is not None:
+            blocked = intake.send_to_queue(connection, queue, command)
+            is_persistent = queue.is_persistent and (command.dedup_id is None or not queue.settings.dedup_window_s)
+        else:
+            blocked = intake.apply_plan(connection, intake.plan_send(connection, command, Plan()))
+            is_persistent = False  # apply_plan has said what a RECEIPT waits for
+        if blocked is None and command.receipt is not None:
+            connection.say(self.desk, Receipt(connection.number, command.receipt), is_persistent)
+        return blocked
+
+    def subscribe(self, connection: Connection, command: Subscribe) -> Resource | None:
+        if (
+            command.subscription in connection.queue_subscriptions
+            or command.subscription in connection.topic_subscriptions
+        ):
+            raise Refusal(
+                "subscription",
+                f"The subscription id {_shown(command.subscription)} is in use on this connection already.",
+            )
+        count = len(connection.queue_subscriptions) + len(connection.topic_subscriptions)
+        if count >= self.limits.max_subscriptions:
+            raise Refusal(
+                "too-many-subscriptions",
+                f"This connection has {count} subscriptions already, and max_subscriptions is {self.limits.max_subscriptions}.",
+            )
+        kind, name = split(command.destination)
+        if kind == TOPIC:
+            self.subscribe_topic(connection, command, name)
+        elif kind in (QUEUE, TEMP):
+            self.subscribe_queue(connection, command, kind, name)
+        elif kind == FANOUT:
+            children = ", ".join(f"/queue/{child}" for child in self.destinations.fanout(name).children)
+            raise Refusal(
+                "send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}."
+            )
+        else:
+            raise Refusal("send-only", f"{command.destination} can only be sent to.")
+        return None
+
+    def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
+        self.destinations.check_topic(name, for_send=False)
+        bounds = [self.limits.outbox_max_bytes]
+        if command.buffer_max_bytes is not None:
+            bounds.append(command.buffer_max_bytes)
+        subscription = TopicSubscription(
+            connection, command.subscription, name, command.ack, command.named, min(bounds), command.buffer_max_messages
+        )
+        connection.topic_subscriptions[command.subscription] = subscription
+        self.destinations.topics.subscribe(subscription)
+        self.receipt(connection, command)
+
+    def subscribe_queue(self, connection: Connection, command: Subscribe, kind: str, name: str) -> None:
+        if is_pattern(name):
+            raise Refusal(
+                "wildcard", f"/{kind}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
+            )
+        existed = name in self.destinations.queues
+        queue = self.destinations.temp_queue(connection, name) if kind == TEMP else self.destinations.queue(name)
+        subscription = Subscription(
+            connection,
+            command.subscription,
+            queue,
+            command.ack,
+            command.prefetch_count,
+            command.exclusive,
+            command.named,
+            connection.next_place,
+        )
+        queue.subscribe(subscription)
+        connection.next_place += 1
+        connection.queue_subscriptions[command.subscription] = subscription
+        connection.had_auto = connection.had_auto or command.ack == AUTO
+        self.receipt(connection, command, durable=queue.is_persistent and not existed)
+        queue.join(subscription)
+
+    def unsubscribe(self, connection: Connection, command: Unsubscribe) -> Resource | None:
+        subscription = connection.queue_subscriptions.pop(command.subscription, None)
+        topic_subscription = connection.topic_subscriptions.pop(command.subscription, None)
+        if subscription is not None:
+            subscription.queue.unsubscribe(subscription)
+            self.receipt(connection, command)
+            self.maybe_delete(subscription.queue)
+        elif topic_subscription is not None:
+            self.destinations.topics.unsubscribe(topic_subscription)
+            self.receipt(connection, command)
+        else:
+            raise Refusal(
+                "subscription",
+                f"There is no subscription with the id {_shown(command.subscription)} on this connection.",
+            )
+        return None
+
+    def ack(self, connection: Connection, command: Ack | Nack) -> Resource | None:
+        transaction = self.transaction(connection, command.transaction) if command.transaction is not None else None
+        deliveries = named_by(connection, command, self.desk.id_prefix)
+        if transaction is not None:
+            for delivery in deliveries:
+                delivery.transaction = command.transaction
+            transaction.settlements.append((command, deliveries))
+            self.grow(connection, transaction, MESSAGE_BYTES * (1 + len(deliveries)))
+            self.receipt(connection, command)
+            return None
+        is_persistent = False
+        for delivery in deliveries:
+            delivery.leave_window()
+            settle(command, delivery)
+            is_persistent = is_persistent or delivery.subscription.queue.is_persistent
+        if command.receipt is not None:
+            self.receipt(connection, command, durable=is_persistent)
+        connection.offer()
+        for queue in {delivery.subscription.queue: None for delivery in deliveries}:
+            queue.pump()
+            if queue.settings.auto_delete:
+                self.maybe_delete(queue)
+        return None
+
+    def disconnect(self, connection: Connection, command: Disconnect) -> Resource | None:
+        connection.is_closing = True
+        self.receipt(connection, command)
+        connection.say(self.desk, Bye(connection.number))
+        return None
+
+    def fail(self, connection: Connection, command: Fail) -> Resource | None:
+        self.refuse(connection, "protocol", command.sentence, command.receipt)
+        return None
+
+    # ---- transactions ---------------------------------------------------------------------------------------------------
+
+    def transaction(self, connection: Connection, name: bytes) -> Transaction:
+        found = connection.transactions.get(name)
+        if found is None:
+            raise Refusal(
+                "transaction", f"There is no open transaction {_shown(name)} on this connection: BEGIN comes first."
+            )
+        return found
+
+    def grow(self, connection: Connection, transaction: Transaction, size: int) -> None:
+        """A transaction holds more. Raises Refusal past max_batch_bytes."""
+        if transaction.size + size > self.limits.max_batch_bytes:
+            raise Refusal("too-large", f"The transaction passes max_batch_bytes, {self.limits.max_batch_bytes}.")
+        transaction.size += size
+        connection.transaction_bytes += size
+        self.intake.memory_bytes += size
+
+    def send_in_transaction(self, connection: Connection, command: Send) -> None:
+        assert command.transaction is not None
+        transaction = self.transaction(connection, command.transaction)
+        self.grow(connection, transaction, command.size + WRITE_BYTES)
+        transaction.sends.append(command)
+        self.receipt(connection, command)
+
+    def begin(self, connection: Connection, command: Begin) -> Resource | None:
+        if command.transaction in connection.transactions:
+            raise Refusal(
+                "transaction", f"The transaction {_shown(command.transaction)} is open on this connection already."
+            )
+        if len(connection.transactions) >= self.limits.max_transactions:
+            raise Refusal(
+                "too-many-transactions",
+                f"This connection has {len(connection.transactions)} open transactions, and max_transactions is {self.limits.max_transactions}.",
+            )
+        connection.transactions[command.transaction] = Transaction()
+        self.receipt(connection, command)
+        return None
+
+    def commit(self, connection: Connection, command: Commit) -> Resource | None:
+        transaction = self.transaction(connection, command.transaction)
+        plan = Plan()
+        for send in transaction.sends:
+            self.intake.plan_send(connection, send, plan)
+        blocked = self.intake.apply_plan(connection, plan, transaction)
+        if blocked is None:
+            self.end(connection, command.transaction)
+            self.receipt(connection, command)
+            connection.offer()
+            for queue in {d.subscription.queue: None for _, ds in transaction.settlements for d in ds}:
+                self.maybe_delete(queue)
+        return blocked
+
+    def abort(self, connection: Connection, command: Abort) -> Resource | None:
+        self.transaction(connection, command.transaction).release()
+        self.end(connection, command.transaction)
+        self.receipt(connection, command)
+        return None
+
+    def end(self, connection: Connection, name: bytes) -> None:
+        connection.transaction_bytes -= connection.transactions.pop(name).size
+
+    # ---- waiting for room -----------------------------------------------------------------------------------------------
+
+    def park(self, connection: Connection, commands: list[Command], room: Resource) -> None:
+        """Its reader stops; its commands wait in order."""
+        connection.parked.extend(commands)
+        connection.parked_bytes = sum(c.size for c in commands if type(c) is Send)
+        connection.parked_since_s = self.desk.now_s
+        connection.waits_for = room
+        room.waiters.append(connection)
+        self.parked[connection.number] = connection
+        self.desk.post(Pause(connection.number))
+
+    def unpark(self, connection: Connection) -> None:
+        """It waits no longer."""
+        room = connection.waits_for
+        assert isinstance(room, Room | Queue)
+        room.waiters.remove(connection)
+        if room.waiters:
+            self.freed[room] = None
+        connection.waits_for = None
+        connection.parked.clear()
+        connection.parked_bytes = 0
+        connection.parked_total_s += self.desk.now_s - connection.parked_since_s
+        self.intake.forget_found(connection)
+        del self.parked[connection.number]
+
+    def freed_queue(self, queue: Queue) -> None:
+        self.freed[queue] = None
+
+    def retry_freed(self) -> None:
+        """Parked commands go first come, first served, as far as there is room."""
+        while self.freed:
+            room = next(iter(self.freed))
+            del self.freed[room]
+            while room.waiters and self.go_on(room.waiters[0], room):
+                pass
+
+    def go_on(self, connection: Connection, room: Resource) -> bool:
+        """Carry out what it has parked. False: it still waits for this very room."""
+        intake = self.intake
+        intake.retrying = connection
+        while connection.parked and not connection.is_closing:
+            blocked = self.carry_out(connection, connection.parked[0])
+            intake.retrying = None
+            if blocked is FLUSH:
+                commands = list(connection.parked)
+                self.unpark(connection)
+                self.desk.post(Resume(connection.number))
+                self.backlog.append(Read(connection.number, commands))
+                return True
+            if blocked is room:
+                return False
+            if blocked is not None:
+                room.waiters.popleft()
+                blocked.waiters.append(connection)
+                connection.waits_for = blocked
+                return True
+            connection.parked.popleft()
+        intake.retrying = None
+        if connection.number in self.parked:
+            self.unpark(connection)
+            self.desk.post(Resume(connection.number))
+        return True
+
+    def refuse_long_parked(self) -> None:
+        """After block_timeout_s a SEND is refused as with `reject`. `parked` is ordered by the time of parking."""
+        for connection in list(self.parked.values()):
+            if self.desk.now_s - connection.parked_since_s < self.limits.block_timeout_s:
+                return
+            command = connection.parked[0]
+            room = connection.waits_for
+            name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name if isinstance(room, Room) else ""
+            self.unpark(connection)
+            self.refuse(
+                connection,
+                "blocked",
+                f"No room for {self.limits.block_timeout_s:g} s: {name} has none (block_timeout_s).",
+                command.receipt,
+            )
+
+    # ---- queues over time -----------------------------------------------------------------------------------------------
+
+    def watch(self, queue: Queue) -> None:
+        """Expiry at its head, consumer or not; deliveries that are overdue."""
+        if queue.ledger.stored_expiring:
+            if queue.peek_head() is None:
+                queue.refill()
+            if queue.expire_head(CHORE_MESSAGES):
+                self.desk.turn.again = True
+        if queue.settings.ack_timeout_s is None:
+            return
+        for delivery in queue.overdue():
+            connection = delivery.subscription.connection
+            delivery.leave_window()
+            queue.give_back(delivery, Event.OVERDUE)
+            self.refuse(
+                connection,
+                "ack-timeout",
+                f"{_shown(delivery.message_id)} of /queue/{queue.name} was not acked within {queue.settings.ack_timeout_s:g} s.",
+                None,
+            )
+        queue.pump()
+
+    def maybe_delete(self, queue: Queue) -> None:
+        """auto_delete: its last consumer has gone, and nothing is unacked."""
+        if queue.settings.auto_delete and queue.is_idle and not queue.is_gone and not self.is_stopping:
+            self.delete(queue)
+
+    def delete(self, queue: Queue) -> None:
+        self.destinations.delete(queue)
+        self.desk.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
+        if isinstance(queue, DurableQueue) and queue.ledger.stored:
+            self.chores.append(Sweeping(self.desk, queue.number, queue.ledger.stored))
+        if queue.waiters:
+            self.freed[queue] = None
+
+    def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
+        """A dead letter: a new message in the dead-letter queue, put in the batch that removes the old one (D9)."""
+        assert queue.settings.dead_letter is not None
+        target = self.destinations.queue(queue.settings.dead_letter)
+        target.put(self.moved(queue, entry, target, reason))
+        if not target.is_persistent:
+            target.pump()
+
+    def moved(self, queue: Queue, entry: Entry, target: Queue, reason: str | None) -> Message:
+        """The message as it enters another queue; with a reason, as a dead letter."""
+        old = entry.message
+        headers = old.headers
+        expires_ms = old.expires_ms
+        if reason is not None:
+            headers = without_headers(headers, NOT_BURIED)
+            expires_ms = 0
+            for name, value in (
+                (b"dead-letter-reason", reason.encode()),
+                (b"original-destination", b"/queue/" + queue.name.encode()),
+                (b"original-message-id", message_id(self.recovery.store_id, entry.position)),
+                (b"redelivery-count", b"%d" % entry.redeliveries),
+            ):
+                headers += header_line(name, value, old.escaping)
+        if target.settings.message_ttl_ms is not None:
+            by_queue = self.desk.now_ms + target.settings.message_ttl_ms
+            expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
+        return Message(f"/queue/{target.name}", headers, old.escaping, old.body, self.desk.now_ms, expires_ms)
+
+    def step_chores(self) -> None:
+        """Long works, a slice each, while the open batch has room."""
+        for _ in range(len(self.chores)):
+            if self.desk.open.size >= BATCH_BYTES:
+                return
+            chore = self.chores.popleft()
+            chore.step()
+            if not chore.is_done:
+                self.chores.append(chore)
+
+    # ---- memory -----------------------------------------------------------------------------------------------------------
+
+    def memory_in_use(self) -> int:
+        """Frames, transactions, outgoing buffers, windows and memory queues together, in bytes."""
+        held = sum(connection.held_bytes for connection in self.connections.values())
+        queues = sum(queue.memory_bytes for queue in self.destinations.queues.values() if not queue.is_persistent)
+        replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
+        return held + queues + replies + self.destinations.windows.size + self.destinations.windows.out
+
+    def weigh_memory(self) -> None:
+        """Past 80 % producers wait; past the bound the largest holder is closed."""
+        intake = self.intake
+        intake.memory_bytes = size = self.memory_in_use()
+        bound = self.limits.max_memory_bytes
+        is_tight = size > intake.memory_tight_bytes
+        if is_tight != intake.memory_room.is_tight:
+            intake.memory_room.is_tight = is_tight
+            self.desk.note(
+                "warning" if is_tight else "info",
+                "memory_tight" if is_tight else "memory_has_room",
+                bytes=size,
+                bound=bound,
+            )
+        if not is_tight and intake.memory_room.waiters:
+            self.freed[intake.memory_room] = None
+        if size > bound and self.connections:
+            largest = max(self.connections.values(), key=_holds)
+            held = _holds(largest)
+            if held and not largest.is_closing:
+                sentence = f"The broker is out of memory (max_memory_bytes {bound}), and this connection holds most: {held} bytes."
+                self.refuse(largest, "memory", sentence, None)
+
+    def disk_numbers(self) -> dict[str, int]:
+        """What is said of the disk in the log and in `stats`."""
+        return {
+            "used_bytes": self.store_used_bytes,
+            "map_size": self.map_size,
+            "high_water_bytes": self.high_water_bytes,
+            "disk_free_bytes": self.disk_free_bytes,
+            "disk_free_min": self.disk_free_min,
+        }
+
+    def stats(self) -> stats.Numbers:
+        """The numbers of the whole broker."""
+        return stats.of(self)
+
+
+def _holds(connection: Connection) -> int:
+    return connection.held_bytes + sum(delivery.entry.size for delivery in connection.unacked.values())
+
+
+def _shown(text: bytes) -> str:
+    return text[:80].decode("utf-8", "replace")
+
+
+_HANDLERS: dict[type, Callable[..., bool]] = {
+    Read: Broker.read,
+    Written: Broker.written,
+    Committed: Broker.committed,
+    Loaded: Broker.loaded,
+    Found: Broker.found,
+    Tick: Broker.ticked,
+    Open: Broker.opened,
+    Closed: Broker.closed,
+    Stop: Broker.stop,
+}
+_COMMANDS: dict[type, Callable[..., Resource | None]] = {
+    Send: Broker.send,
+    Ack: Broker.ack,
+    Nack: Broker.ack,
+    Subscribe: Broker.subscribe,
+    Unsubscribe: Broker.unsubscribe,
+    Begin: Broker.begin,
+    Commit: Broker.commit,
+    Abort: Broker.abort,
+    Disconnect: Broker.disconnect,
+    Fail: Broker.fail,
+}

@@ -1,0 +1,63 @@
+"""What an ACK or NACK means: which deliveries, and what becomes of them."""
+
+from radiator.broker.consumers import Connection, Delivery
+from radiator.broker.states import Event
+from radiator.commands import AUTO, CLIENT, Ack, Nack
+from radiator.errors import Refusal
+
+
+def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> list[Delivery]:
+    """The deliveries that it settles; none where it means nothing (`auto` subscriptions, topics).
+
+    `client`: this message and all sent before it on the same subscription, without those that wait in a transaction.
+    Raises Refusal for what is not unacked on this connection, or waits in an open transaction already.
+    """
+    message_id = command.message_id
+    delivery = connection.unacked.get(message_id)
+    if delivery is None or (command.subscription is not None and command.subscription != delivery.subscription.name):
+        if _means_nothing(connection, command, id_prefix):
+            return []
+        what = "NACK" if isinstance(command, Nack) else "ACK"
+        raise Refusal("not-unacked", f"{what} of {_shown(message_id)}: no such message is unacked on this connection.")
+    if delivery.transaction is not None:
+        raise Refusal(
+            "in-transaction", f"{_shown(message_id)} is in the open transaction {_shown(delivery.transaction)} already."
+        )
+    subscription = delivery.subscription
+    if subscription.ack != CLIENT:
+        return [delivery]
+    named = []
+    for earlier in subscription.unacked.values():
+        if earlier.transaction is None:
+            named.append(earlier)
+        if earlier is delivery:
+            break
+    return named
+
+
+def _means_nothing(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> bool:
+    """Topic messages are never unacked; an `auto` message was acked when it was sent."""
+    store = id_prefix.partition(b"-")[0]
+    if not command.message_id.startswith(store + b"-"):
+        return False
+    if command.message_id.endswith(b"t"):
+        return bool(connection.topic_subscriptions)
+    if command.subscription is not None:
+        named = connection.queue_subscriptions.get(command.subscription)
+        return named is not None and named.ack == AUTO
+    return connection.had_auto
+
+
+def _shown(text: bytes) -> str:
+    return text[:80].decode("utf-8", "replace")
+
+
+def settle(command: Ack | Nack, delivery: Delivery) -> None:
+    """The outcome, in the delivery's queue; it has left its connection's window already."""
+    queue = delivery.subscription.queue
+    if isinstance(command, Ack):
+        queue.ack(delivery)
+    elif command.requeue:
+        queue.give_back(delivery, Event.NACK)
+    else:
+        queue.reject(delivery)

@@ -1,0 +1,18 @@
+"""A message's place in one queue: what the broker keeps of it in memory. What is on the disk is `Message`, unchanged."""
+
+from dataclasses import dataclass
+
+from radiator.broker.states import State
+from radiator.message import Message
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count."""
+
+    position: int
+    message: Message
+    state: State
+    size: int
+    redeliveries: int = 0
+    redelivered: bool = False

@@ -1,0 +1,376 @@
+"""Accepting messages: a SEND, a fanout's copies or a whole transaction is first judged, then applied; nothing in between.
+
+Judging ends in one of three ways: it may come in; it must wait for room (the room is named, the connection is parked
+there); or it is refused, by a Refusal raised before anything has changed.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from radiator.broker.consumers import Connection, Delivery, Subscription, Transaction
+from radiator.broker.deliveries import settle
+from radiator.broker.destinations import FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.turn import WRITE_BYTES, Desk
+from radiator.commands import AUTO, Ack, Nack, Send
+from radiator.errors import Refusal
+from radiator.limits import BATCH_BYTES, Limits
+from radiator.message import Message, header_line
+from radiator.reads import LookUp
+from radiator.settings import BLOCK
+from radiator.writes import Remember
+
+
+class Room:
+    """Something that a producer can wait for. `waiters`: first come, first served. `is_tight`: everybody waits."""
+
+    __slots__ = ("is_tight", "name", "waiters")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.waiters: deque[Connection] = deque()
+        self.is_tight = False
+
+
+Resource = Room | Queue
+FLUSH = Room("flush")  # not room but time: this turn ends here and goes on after its replies have been written
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a SEND or a COMMIT is about to do. puts: (queue, message, its dedup-id or None)."""
+
+    puts: list[tuple[Queue, Message, bytes | None]] = field(default_factory=list)
+    publishes: list[tuple[str, Message]] = field(default_factory=list)
+    replies: list[tuple[Queue | None, Message]] = field(default_factory=list)
+    fanouts: list[Fanout] = field(default_factory=list)
+
+
+class Intake:
+    """Where messages come in. `retrying`: the connection whose turn it is at the head of a room's waiters."""
+
+    __slots__ = (
+        "batch_room",
+        "desk",
+        "destinations",
+        "disk_room",
+        "limits",
+        "lookups",
+        "memory_bytes",
+        "memory_room",
+        "memory_tight_bytes",
+        "retrying",
+    )
+
+    def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
+        self.desk = desk
+        self.destinations = destinations
+        self.limits = limits
+        self.retrying: Connection | None = None
+        self.batch_room = Room("batch")
+        self.memory_room = Room("memory")
+        self.disk_room = Room("disk")
+        # as last weighed, and what has come in since
+        self.memory_bytes = 0
+        self.memory_tight_bytes = memory_tight_bytes
+        self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
+
+    # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
+
+    def send_to_queue(self, connection: Connection, queue: Queue, command: Send) -> Resource | None:
+        """Judge and apply; the room to wait for, or None when it is done. Raises Refusal."""
+        size = len(command.headers) + len(command.body)
+        settings = queue.settings
+        if settings.dedup_window_s and command.dedup_id is not None or command.reply_to is not None:
+            return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
+        queue.check_size(size)
+        is_bounded = settings.max_messages is not None or settings.max_bytes is not None
+        fits = not is_bounded or queue.judge(1, size)
+        if not fits:
+            return queue
+        blocked = self.blocked(queue, queue.is_persistent, size)
+        if blocked is not None:
+            return blocked
+        if is_bounded and settings.overflow != BLOCK:
+            queue.evict(1, size)
+        message = self.message(command, command.destination, command.headers, settings.message_ttl_ms)
+        queue.put(message)
+        if not queue.is_persistent:
+            self.memory_bytes += size
+            queue.pump()
+        return None
+
+    def blocked(self, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
+        """The room that this must wait for although its queue would take it: others wait there, or it is tight."""
+        retrying = self.retrying is not None
+        if queue is not None and queue.waiters and not retrying:
+            return queue
+        if self.memory_bytes > self.memory_tight_bytes or (self.memory_room.waiters and not retrying):
+            return self.memory_room
+        if is_persistent:
+            if self.disk_room.is_tight or (self.disk_room.waiters and not retrying):
+                return self.disk_room
+            batch = self.desk.open
+            if (batch.size + size > BATCH_BYTES and batch.size) or (self.batch_room.waiters and not retrying):
+                return self.batch_room
+        return None
+
+    def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
+        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms` counts."""
+        now_ms = self.desk.now_ms
+        expires_ms = command.expires_ms or 0
+        if command.expiration_ms is not None:
+            by_expiration = now_ms + command.expiration_ms
+            expires_ms = min(expires_ms, by_expiration) if expires_ms else by_expiration
+        if ttl_ms is not None:
+            expires_ms = min(expires_ms, now_ms + ttl_ms) if expires_ms else now_ms + ttl_ms
+        return Message(destination, headers, command.escaping, command.body, now_ms, expires_ms)
+
+    # ---- everything else: a plan, judged as a whole and applied as a whole -------------------------------------------
+
+    def plan_send(self, connection: Connection, command: Send, plan: Plan) -> Plan:
+        """Add what this SEND would do. Raises Refusal for a destination that is not there or cannot take it."""
+        kind, name = split(command.destination)
+        destinations = self.destinations
+        headers = command.headers
+        if command.reply_to is not None:
+            reply_id = self.asker(connection, command.reply_to).reply_id
+            headers += header_line(b"reply-to", b"/reply-queue/" + reply_id.encode(), command.escaping)
+        if kind == QUEUE:
+            queue = destinations.queue(name)
+            message = self.message(command, command.destination, headers, queue.settings.message_ttl_ms)
+            plan.puts.append((queue, message, command.dedup_id))
+        elif kind == FANOUT:
+            fanout = destinations.fanout(name)
+            plan.fanouts.append(fanout)
+            common = self.desk.id_prefix + b"%d" % (self.desk.next_position() & 0xFFFFFFFFFFFFFFFF)
+            headers += header_line(b"fanout-message-id", common, command.escaping)
+            for child in fanout.children:
+                queue = destinations.queue(child)
+                message = self.message(command, command.destination, headers, queue.settings.message_ttl_ms)
+                plan.puts.append((queue, message, command.dedup_id))
+        elif kind == TOPIC:
+            destinations.check_topic(name, for_send=True)
+            if command.mandatory and not destinations.topics.matching(name):
+                raise Refusal(
+                    "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
+                )
+            plan.publishes.append((name, self.message(command, command.destination, headers, None)))
+        elif kind == TEMP:
+            queue = destinations.temp_queue(connection, name)
+            plan.puts.append((queue, self.message(command, command.destination, headers, None), None))
+        elif kind == REPLY:
+            reply_queue = destinations.replies.get(name)
+            message = self.message(command, command.destination, headers, None)
+            if command.mandatory:
+                if reply_queue is None:
+                    raise Refusal(
+                        "no-subscriber",
+                        f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
+                    )
+                if not reply_queue.has_room(1, message.size):
+                    raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
+            plan.replies.append((reply_queue, message))
+        else:
+            raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
+        return plan
+
+    def asker(self, connection: Connection, name: str) -> Queue:
+        """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
+        queue = self.destinations.temp_queue(connection, name)
+        if not queue.subscriptions:
+            address = f"/temp-queue/{name}".encode()
+            if address in connection.queue_subscriptions or address in connection.topic_subscriptions:
+                raise Refusal(
+                    "subscription",
+                    f"The subscription id {address.decode()} is needed for replies, but in use for another destination.",
+                )
+            subscription = Subscription(connection, address, queue, AUTO, None, False, True, connection.next_place)
+            connection.next_place += 1
+            connection.queue_subscriptions[address] = subscription
+            queue.subscribe(subscription)
+            queue.join(subscription)
+        return queue
+
+    def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Resource | None:
+        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or now if
+        nothing is persistent. Returns the room to wait for, or None."""
+        settlements = transaction.settlements if transaction is not None else []
+        duplicates_of = 0
+        puts: list[tuple[Queue, Message, bytes | None]] = []
+        seen: set[tuple[int, bytes]] = set()
+        for queue, message, dedup_id in plan.puts:
+            if dedup_id is not None and queue.settings.dedup_window_s and isinstance(queue, DurableQueue):
+                known = self.is_known(connection, queue, dedup_id)
+                if isinstance(known, Room):
+                    return known
+                if known is not None or (queue.number, dedup_id) in seen:
+                    duplicates_of = max(duplicates_of, known or 0)
+                    self.desk.count("duplicates")
+                    continue
+                seen.add((queue.number, dedup_id))
+                puts.append((queue, message, dedup_id))
+            else:
+                puts.append((queue, message, None))
+        needs: dict[Queue, tuple[int, int]] = {}
+        for queue, message, _ in puts:
+            count, size = needs.get(queue, (0, 0))
+            queue.check_size(message.size)
+            needs[queue] = (count + 1, size + message.size)
+        persistent_bytes = sum(
+            size + count * WRITE_BYTES for queue, (count, size) in needs.items() if queue.is_persistent
+        )
+        if persistent_bytes > self.limits.max_batch_bytes:
+            raise Refusal(
+                "too-large",
+                f"This comes to {persistent_bytes} bytes with all its copies, and max_batch_bytes is {self.limits.max_batch_bytes}.",
+            )
+        blocked = self.first_blocked(needs, persistent_bytes, plan)
+        if blocked is not None:
+            self.forget_found(connection)
+            return blocked
+        # nothing below can fail
+        self.forget_found(connection)
+        for fanout in plan.fanouts:
+            fanout.accepted += 1
+        for queue, (count, size) in needs.items():
+            if queue.settings.overflow != BLOCK:
+                queue.evict(count, size)
+        desk = self.desk
+        for queue, message, dedup_id in puts:
+            if isinstance(queue, DurableQueue):
+                queue.put(message)
+                if dedup_id is not None:
+                    until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
+                    desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_BYTES + len(dedup_id))
+                    queue.dedup_pending[dedup_id] = desk.open.number
+        is_persistent = persistent_bytes > 0
+        settled: dict[Queue, None] = {}
+        for command, deliveries in settlements:
+            for delivery in deliveries:
+                delivery.transaction = None
+                delivery.leave_window()
+                queue = delivery.subscription.queue
+                if queue.is_persistent:
+                    is_persistent = True
+                    settle(command, delivery)
+                    settled[queue] = None
+        for queue in settled:
+            queue.pump()
+        rest = _Rest(self, [(q, m) for q, m, _ in puts if not q.is_persistent], plan, settlements)
+        if is_persistent and not rest.is_empty:
+            rest.reserve()
+            desk.open.then.append(rest.carry_out_reserved)
+        else:
+            rest.carry_out()
+        if is_persistent:
+            connection.held_batch = desk.open.number
+        elif duplicates_of > desk.committed:
+            connection.held_batch = max(connection.held_batch, duplicates_of)
+        return None
+
+    def first_blocked(self, needs: dict[Queue, tuple[int, int]], persistent_bytes: int, plan: Plan) -> Resource | None:
+        """The first room that the whole must wait for. Raises Refusal where any target refuses."""
+        full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
+        if full:
+            return full[0]
+        for queue in needs:
+            blocked = self.blocked(queue, queue.is_persistent, persistent_bytes)
+            if blocked is not None:
+                return blocked
+        if not needs and plan.publishes:
+            blocked = self.blocked(None, False, 0)
+            if blocked is not None:
+                return blocked
+        topics = self.destinations.topics
+        for name, message in plan.publishes:
+            if topics.must_flush(topics.matching(name), message.size):
+                return FLUSH
+        return None
+
+    # ---- dedup-id -----------------------------------------------------------------------------------------------------
+
+    def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | Room | None:
+        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the room
+        to wait for while the disk is asked."""
+        number = queue.dedup_pending.get(dedup_id)
+        if number is not None:
+            return number
+        found = connection.found.get((queue, dedup_id))
+        if found is not None:
+            return 0 if found else None
+        room = Room("dedup")
+        request = self.desk.next_position()
+        self.lookups[request] = (room, queue, dedup_id)
+        queue.asks += 1
+        self.desk.turn.questions.append(LookUp(request, queue.number, dedup_id, self.desk.now_ms))
+        return room
+
+    def found(self, request: int, found: bool) -> Room:
+        """The disk has answered; the room's one waiter may go on."""
+        room, queue, dedup_id = self.lookups.pop(request)
+        if room.waiters:
+            room.waiters[0].found[queue, dedup_id] = found
+        else:
+            queue.asks -= 1
+        return room
+
+    def forget_found(self, connection: Connection) -> None:
+        """Its answers are used up, or would be stale after a wait. Until now `dedup_pending` has kept what came since."""
+        for queue, _ in connection.found:
+            queue.asks -= 1
+        connection.found.clear()
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
+
+    intake: Intake
+    puts: list[tuple[Queue, Message]]
+    plan: Plan
+    settlements: list[tuple[Ack | Nack, list[Delivery]]]
+
+    @property
+    def is_empty(self) -> bool:
+        has_memory_ack = any(not d.subscription.queue.is_persistent for _, ds in self.settlements for d in ds)
+        return not (self.puts or self.plan.publishes or self.plan.replies or has_memory_ack)
+
+    def reserve(self) -> None:
+        for queue, message in self.puts:
+            queue.reserved += 1
+            queue.reserved_bytes += message.size
+
+    def carry_out_reserved(self) -> None:
+        for queue, message in self.puts:
+            queue.reserved -= 1
+            queue.reserved_bytes -= message.size
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        intake = self.intake
+        touched: dict[Queue, None] = {}
+        for command, deliveries in self.settlements:
+            for delivery in deliveries:
+                queue = delivery.subscription.queue
+                if not queue.is_persistent and not queue.is_gone:
+                    settle(command, delivery)
+                touched[queue] = None
+        for queue, message in self.puts:
+            if not queue.is_gone:
+                queue.put(message)
+                intake.memory_bytes += message.size
+                touched[queue] = None
+        for reply_queue, message in self.plan.replies:
+            if reply_queue is None or reply_queue.is_gone or not reply_queue.has_room(1, message.size):
+                intake.desk.count("replies_dropped")
+            else:
+                reply_queue.put(message)
+                touched[reply_queue] = None
+        topics = intake.destinations.topics
+        for name, message in self.plan.publishes:
+            topics.publish(message, topics.matching(name))
+            intake.desk.count("topic_messages")
+        for queue in touched:
+            queue.pump()

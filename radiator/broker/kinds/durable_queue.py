@@ -1,0 +1,254 @@
+"""A queue on the disk: put before ready, remove after ack, and only a window of it in memory.
+
+The window is the head of the queue: what is READY in memory, in order, without a gap. `beyond` messages follow it on the
+disk (or on their way there). A new message stays in memory only where nothing is beyond and the window has room;
+otherwise it is read back when the window runs low.
+"""
+
+from collections.abc import Callable
+from copy import copy
+
+from radiator.broker.entry import Entry
+from radiator.broker.kinds.queue import DeadLetter, Queue
+from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
+from radiator.broker.turn import WRITE_BYTES, Desk, Part
+from radiator.commands import Loaded
+from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES, WINDOWS_BYTES
+from radiator.message import Message
+from radiator.reads import Load
+from radiator.settings import QueueSettings
+from radiator.writes import Books, Count, Ledger, Put, Remove
+
+
+class Windows:
+    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way."""
+
+    __slots__ = ("out", "size", "waiting")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.out = 0
+        self.waiting: dict[int, Callable[[Loaded], None]] = {}
+
+    def ask(self, desk: Desk, load: Load, answer: Callable[[Loaded], None]) -> None:
+        """Have something read back."""
+        self.waiting[load.request] = answer
+        desk.turn.questions.append(load)
+
+
+class DurableQueue(Queue):
+    """See Queue. `number` is its name on the disk."""
+
+    __slots__ = (
+        "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged", "storing", "wait_for_commit",
+        "window_bytes", "window_end", "windows",
+    )  # fmt: skip
+
+    moves = PERSISTENT_MOVES
+    is_persistent = True
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        settings: QueueSettings,
+        ledger: Ledger,
+        desk: Desk,
+        bury: DeadLetter,
+        on_room: Callable[[Queue], None],
+        windows: Windows,
+    ) -> None:
+        super().__init__(name, settings, desk, bury, on_room)
+        self.number = number
+        self.ledger = ledger
+        self.windows = windows
+        self.beyond = ledger.stored
+        self.window_end = 0
+        self.window_bytes = 0
+        self.storing: dict[int, Entry] = {}
+        self.is_loading = False
+        self.wait_for_commit = False
+        # dedup-ids whose Remember is not on the disk yet -> number of its batch; `asks`: look-ups that are out
+        self.dedup_pending: dict[bytes, int] = {}
+        self.asks = 0
+        # a purge goes on for messages that are read back and were accepted up to here
+        self.purge_through = 0
+        self.purged = 0
+        self.purge_done: Callable[[int], None] | None = None
+
+    # ---- in -------------------------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> Entry | None:
+        """STORING: it is READY, and may be delivered, only when its batch is committed."""
+        size = message.size
+        self.enter(message, size)
+        desk = self.desk
+        position = desk.next_position()
+        part = desk.part(self)
+        desk.write(Put(self.number, position, message), size + WRITE_BYTES)
+        if self.beyond == 0 and self.window_takes(size):
+            entry = Entry(position, message, State.STORING, size)
+            part.storing.append(entry)
+            self.storing[position] = entry
+            self.window_end = position
+            self.window_bytes += size
+            self.windows.size += size
+            return entry
+        self.beyond += 1
+        return None
+
+    def window_takes(self, size: int) -> bool:
+        """Whether one more fits the window; an empty one takes one message of any size."""
+        count = len(self.ready) + len(self.returned) + len(self.storing)
+        return count == 0 or (
+            count < WINDOW_MESSAGES
+            and self.window_bytes + size <= WINDOW_BYTES
+            and self.windows.size + size <= WINDOWS_BYTES
+        )
+
+    def committed(self, part: Part) -> None:
+        """D2: only here does a stored message become READY, and so deliverable."""
+        storing, ready = self.storing, self.ready
+        for entry in part.storing:
+            if entry.state is State.STORING:
+                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+                del storing[entry.position]
+                ready.append(entry)
+        for entry in part.removing:
+            move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+        self.wait_for_commit = False
+        if self.asks == 0 and self.dedup_pending:
+            committed = self.desk.committed
+            self.dedup_pending = {i: number for i, number in self.dedup_pending.items() if number > committed}
+        if self.waiters and self.beyond:
+            self.refill()
+        if self.purge_through:
+            self.refill()
+        self.pump()
+
+    # ---- out ------------------------------------------------------------------------------------------------------
+
+    def remove(self, entry: Entry, event: Event) -> None:
+        """REMOVING: the Remove is in the open batch; GONE when that is committed. D3: nothing else writes a Remove."""
+        if entry.state is State.STORING:
+            del self.storing[entry.position]
+            self.left_ready(entry)
+        self.windows.out -= entry.size
+        move(entry, event, PERSISTENT_MOVES)
+        self.desk.part(self).removing.append(entry)
+        self.desk.write(Remove(self.number, entry.position))
+
+    def keep_count(self, entry: Entry) -> None:
+        """The count is on the disk before the RECEIPT of a NACK leaves."""
+        self.window_bytes += entry.size
+        self.windows.size += entry.size
+        self.windows.out -= entry.size
+        self.desk.part(self)
+        self.desk.write(Count(self.number, entry.position, entry.redeliveries))
+
+    def left_ready(self, entry: Entry) -> None:
+        self.window_bytes -= entry.size
+        self.windows.size -= entry.size
+        self.windows.out += entry.size
+
+    def books(self) -> Books:
+        return Books(self.number, copy(self.ledger))
+
+    # ---- the window -----------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        super().pump()
+        if (
+            self.beyond
+            and self.subscriptions
+            and len(self.ready) < LOAD_MESSAGES // 2
+            and self.window_bytes < LOAD_BYTES // 2
+        ):
+            self.refill()
+
+    def refill(self) -> None:
+        """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
+
+        Not while an entry of the window is STORING: what follows it must not become READY before it.
+        """
+        if self.beyond == 0 or self.is_loading or self.wait_for_commit or self.is_gone or self.storing:
+            return
+        crowded = self.windows.size + LOAD_BYTES > WINDOWS_BYTES
+        if crowded and self.ready:
+            return
+        self.is_loading = True
+        request = self.desk.next_position()
+        load = Load(request, self.number, self.window_end, LOAD_MESSAGES, 1 if crowded else LOAD_BYTES)
+        self.windows.ask(self.desk, load, self.loaded)
+
+    def loaded(self, answer: Loaded) -> None:
+        """What was read back is READY: it is on the disk, synced, or it could not have been read."""
+        self.is_loading = False
+        if self.is_gone:
+            return
+        self.wait_for_commit = not answer.messages
+        for stored in answer.messages:
+            self.window_end = stored.position
+            self.beyond -= 1
+            message = stored.message
+            if message is None:
+                self.damaged += 1
+                self.desk.note("error", "damaged_record", queue=self.name, position=f"{stored.position:x}")
+                continue
+            entry = Entry(stored.position, message, State.READY, message.size, stored.redeliveries, stored.redelivered)
+            if stored.position <= self.purge_through:
+                self.purged += 1
+                self.windows.out += entry.size
+                self.discard(entry)
+                continue
+            self.window_bytes += entry.size
+            self.windows.size += entry.size
+            self.ready.append(entry)
+        if self.purge_through:
+            self.go_on_purging()
+        if self.waiters:
+            self.on_room(self)
+        self.pump()
+
+    @property
+    def ready_count(self) -> int:
+        return len(self.ready) + len(self.returned) + self.beyond
+
+    @property
+    def storing_count(self) -> int:
+        return len(self.storing)
+
+    def droppable(self) -> list[Entry]:
+        return super().droppable() + list(self.storing.values())
+
+    def oldest(self) -> Entry:
+        if self.ready or self.returned:
+            return super().oldest()
+        return next(iter(self.storing.values()))
+
+    # ---- purge ----------------------------------------------------------------------------------------------------
+
+    def purge(self, done: Callable[[int], None]) -> None:
+        """Let go of all that is not in flight; what is not in memory goes as it is read back. `done` gets the number."""
+        through = self.desk.next_position()
+        self.purged = 0
+        for entry in self.droppable():
+            if entry.state is State.READY:
+                self.left_ready(entry)
+            self.purged += 1
+            self.discard(entry)
+        self.ready.clear()
+        self.returned.clear()
+        self.purge_through = through
+        self.purge_done = done
+        self.go_on_purging()
+
+    def go_on_purging(self) -> None:
+        """Another stretch, or the end."""
+        if self.beyond and self.window_end < self.purge_through:
+            self.refill()
+            return
+        self.purge_through = 0
+        done, self.purge_done = self.purge_done, None
+        if done is not None:
+            done(self.purged)

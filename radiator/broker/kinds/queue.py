@@ -1,0 +1,411 @@
+"""What memory queues and persistent queues have in common: consumers, order, windows, redelivery, expiry, bounds.
+
+A subclass says how a message comes in (`put`), how it leaves (`remove`) and how a redelivery count is kept (`keep_count`).
+Everything here runs inside one turn and cannot wait.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+from radiator.broker.consumers import MESSAGE_BYTES, Connection, Delivery, Subscription
+from radiator.broker.entry import Entry
+from radiator.broker.states import Event, State, move
+from radiator.broker.turn import Desk
+from radiator.commands import AUTO, CLIENT
+from radiator.errors import Refusal
+from radiator.message import Message
+from radiator.replies import Deliver
+from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
+from radiator.writes import Ledger
+
+# dead-letter-reason
+REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", "overflow"
+
+DeadLetter = Callable[["Queue", Entry, str], None]
+
+
+class Queue:
+    """One queue. `bury` puts a dead letter of this queue where it belongs, in the same batch as its removal."""
+
+    moves: dict[tuple[State, Event], State]
+    is_persistent: bool
+
+    __slots__ = (
+        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "ready", "redelivered", "reply_id",
+        "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions", "waiters",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, settings: QueueSettings, desk: Desk, bury: DeadLetter, on_room: Callable[["Queue"], None]
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.desk = desk
+        self.bury = bury
+        self.on_room = on_room
+        self.ledger = Ledger()
+        self.subscriptions: list[Subscription] = []
+        self.ring: deque[Subscription] = deque()
+        # READY entries, in order: those that never were out, and those that came back
+        self.ready: deque[Entry] = deque()
+        self.returned: list[tuple[int, Entry]] = []
+        # out with consumers; ordered by the time of handing over
+        self.entries_out: dict[int, Delivery] = {}
+        # room promised to transactions whose persistent part is on its way to the disk
+        self.reserved = 0
+        self.reserved_bytes = 0
+        self.waiters: deque[Connection] = deque()
+        self.redelivered = 0
+        self.damaged = 0
+        self.is_declared = False
+        self.is_gone = False
+        self.reply_id = ""
+
+    # ---- what a subclass does -------------------------------------------------------------------------------------
+
+    def put(self, message: Message) -> Entry | None:
+        """Accept a message: nothing is judged any more."""
+        raise NotImplementedError
+
+    def remove(self, entry: Entry, event: Event) -> None:
+        """The entry leaves by this event; the ledger's column is the caller's."""
+        raise NotImplementedError
+
+    def keep_count(self, entry: Entry) -> None:
+        """Its redelivery count has changed."""
+        raise NotImplementedError
+
+    def refill(self) -> None:
+        """Fewer entries may be in memory than there are: ask for more where there are."""
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that a consumer could be given now or after a load."""
+        raise NotImplementedError
+
+    # ---- consumers ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Take it in, without delivering yet (the RECEIPT of its SUBSCRIBE goes first). Raises Refusal `exclusive`."""
+        others = self.subscriptions
+        if others and (self.settings.exclusive or subscription.exclusive or any(s.exclusive for s in others)):
+            raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
+        others.append(subscription)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """No further deliveries to it. What is unacked stays with its connection."""
+        subscription.is_over = True
+        self.subscriptions.remove(subscription)
+        if subscription.is_listed:
+            self.ring.remove(subscription)
+            subscription.is_listed = False
+
+    def join(self, subscription: Subscription) -> None:
+        """It has room: it takes its place at the end of the ring, and what is ready goes out."""
+        if not subscription.is_listed and not subscription.is_over:
+            subscription.is_listed = True
+            self.ring.append(subscription)
+        self.pump()
+
+    def pump(self) -> None:
+        """Hand out what is ready to those that have room, round robin."""
+        ring = self.ring
+        while ring:
+            if not self.ready and not self.returned:
+                self.refill()
+                if not self.ready:
+                    return
+            subscription = ring[0]
+            if not subscription.has_room():
+                ring.popleft()
+                subscription.is_listed = False
+                subscription.connection.unlisted.append(subscription)
+                continue
+            entry = self.take_head()
+            if entry is not None:
+                ring.rotate(-1)
+                self.deliver(entry, subscription)
+
+    def take_head(self) -> Entry | None:
+        """The READY entry that is next, or None if what was there had expired."""
+        returned = self.returned
+        if returned and (not self.ready or returned[0][0] < self.ready[0].position):
+            entry = heapq.heappop(returned)[1]
+        else:
+            entry = self.ready.popleft()
+        self.left_ready(entry)
+        if 0 < entry.message.expires_ms <= self.desk.now_ms:
+            self.expire(entry)
+            return None
+        return entry
+
+    def left_ready(self, entry: Entry) -> None:
+        """It is no longer among the READY ones in memory."""
+
+    def deliver(self, entry: Entry, subscription: Subscription) -> None:
+        """READY -> IN_FLIGHT, and a MESSAGE into the outgoing buffer."""
+        move(entry, Event.DELIVER, self.moves)
+        desk = self.desk
+        connection = subscription.connection
+        message_id = desk.id_prefix + b"%d" % (entry.position & 0xFFFFFFFFFFFFFFFF)
+        if entry.position >> 64 != desk.boot:
+            message_id = self.old_id(entry.position)
+        delivery = Delivery(entry, subscription, message_id)
+        subscription.in_flight += 1
+        is_auto = subscription.ack == AUTO
+        if not is_auto:
+            connection.unacked[message_id] = delivery
+            if subscription.ack == CLIENT:
+                subscription.unacked[message_id] = delivery
+            if subscription.prefetch_count is None:
+                connection.shared_in_flight += 1
+                connection.last_place = subscription.place
+        self.entries_out[entry.position] = delivery
+        if self.settings.ack_timeout_s is not None:
+            delivery.due_s = desk.now_s + self.settings.ack_timeout_s
+            delivery.parked_s = connection.parked_total_s
+        connection.post(
+            desk,
+            Deliver(
+                connection.number,
+                subscription.name if subscription.is_named else None,
+                message_id,
+                entry.message,
+                not is_auto,
+                entry.redelivered,
+                entry.redeliveries,
+                is_auto,
+            ),
+            entry.size,
+            delivery if is_auto else None,
+        )
+
+    def old_id(self, position: int) -> bytes:
+        """The id of a message that an earlier boot accepted."""
+        store = self.desk.id_prefix.split(b"-")[0]
+        return b"%b-%d-%d" % (store, position >> 64, position & 0xFFFFFFFFFFFFFFFF)
+
+    # ---- what becomes of a message that is out ----------------------------------------------------------------------
+
+    def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
+        """It leaves the queue."""
+        entry = delivery.entry
+        del self.entries_out[entry.position]
+        self.ledger.acked += 1
+        self.ledger.acked_bytes += entry.size
+        self.leave(entry, event)
+
+    def give_back(self, delivery: Delivery, event: Event) -> None:
+        """NACK, LOST or OVERDUE: to its own place, unless it is expired or has come back too often."""
+        entry = delivery.entry
+        del self.entries_out[entry.position]
+        settings = self.settings
+        if 0 < entry.message.expires_ms <= self.desk.now_ms:
+            self.expire(entry)
+        elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
+            self.kill(entry, Event.GIVE_UP, REDELIVERIES)
+        else:
+            move(entry, event, self.moves)
+            entry.redeliveries += 1
+            entry.redelivered = True
+            self.redelivered += 1
+            self.keep_count(entry)
+            heapq.heappush(self.returned, (entry.position, entry))
+
+    def reject(self, delivery: Delivery) -> None:
+        """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
+        del self.entries_out[delivery.entry.position]
+        self.kill(delivery.entry, Event.GIVE_UP, REJECTED)
+
+    def expire(self, entry: Entry) -> None:
+        """Its time is over."""
+        self.kill(entry, Event.EXPIRE, EXPIRED)
+
+    def kill(self, entry: Entry, event: Event, reason: str) -> None:
+        """Out of this queue: into its dead-letter queue in the same batch, or counted as expired or dropped."""
+        ledger = self.ledger
+        if self.settings.dead_letter is not None:
+            ledger.dead_lettered += 1
+            ledger.dead_lettered_bytes += entry.size
+            self.bury(self, entry, reason)
+        elif event is Event.EXPIRE:
+            ledger.expired += 1
+            ledger.expired_bytes += entry.size
+        else:
+            ledger.dropped += 1
+            ledger.dropped_bytes += entry.size
+        self.leave(entry, event)
+
+    def discard(self, entry: Entry) -> None:
+        """Out of this queue by the operator's word."""
+        self.ledger.purged += 1
+        self.ledger.purged_bytes += entry.size
+        self.leave(entry, Event.DROP)
+
+    def leave(self, entry: Entry, event: Event) -> None:
+        """The common part of every way out: another column of the ledger has already been raised."""
+        ledger = self.ledger
+        ledger.stored -= 1
+        ledger.stored_bytes -= entry.size
+        if entry.message.expires_ms:
+            ledger.stored_expiring -= 1
+        self.remove(entry, event)
+        if self.waiters:
+            self.on_room(self)
+
+    def enter(self, message: Message, size: int) -> None:
+        """The books of an accepted message."""
+        ledger = self.ledger
+        ledger.accepted += 1
+        ledger.accepted_bytes += size
+        ledger.stored += 1
+        ledger.stored_bytes += size
+        if message.expires_ms:
+            ledger.stored_expiring += 1
+
+    def expire_head(self, most: int) -> bool:
+        """Let go what has expired at the head, at most so many; whether there may be more."""
+        for _ in range(most):
+            entry = self.peek_head()
+            if entry is None or not 0 < entry.message.expires_ms <= self.desk.now_ms:
+                return False
+            self.take_head()
+        return True
+
+    def peek_head(self) -> Entry | None:
+        """The READY entry that is next."""
+        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
+            return self.returned[0][1]
+        return self.ready[0] if self.ready else None
+
+    def overdue(self) -> list[Delivery]:
+        """Deliveries out for longer than ack_timeout_s. The clock of a parked connection stands still."""
+        late = []
+        for delivery in self.entries_out.values():
+            if delivery.due_s > self.desk.now_s:
+                break
+            connection = delivery.subscription.connection
+            stood_s = connection.parked_total_s - delivery.parked_s
+            if connection.waits_for is not None:
+                stood_s += self.desk.now_s - connection.parked_since_s
+            if delivery.due_s + stood_s <= self.desk.now_s and not connection.is_closing:
+                late.append(delivery)
+        return late
+
+    # ---- bounds -----------------------------------------------------------------------------------------------------
+
+    def has_room(self, messages: int, size: int) -> bool:
+        """Whether so many more messages of so many bytes in all stay within its bounds."""
+        settings, ledger = self.settings, self.ledger
+        if settings.max_messages is not None and ledger.stored + self.reserved + messages > settings.max_messages:
+            return False
+        return settings.max_bytes is None or ledger.stored_bytes + self.reserved_bytes + size <= settings.max_bytes
+
+    def check_size(self, size: int) -> None:
+        """Raises Refusal `too-large` for a message that could never fit."""
+        if self.settings.max_bytes is not None and size > self.settings.max_bytes:
+            raise Refusal(
+                "too-large",
+                f"A message of {size} bytes is larger than the max_bytes of /queue/{self.name}, {self.settings.max_bytes}.",
+            )
+
+    def judge(self, messages: int, size: int) -> bool:
+        """Whether so much may come in now; False: the producer waits (`block`). Raises Refusal `queue-full`."""
+        if self.has_room(messages, size):
+            return True
+        settings = self.settings
+        too_many = settings.max_messages is not None and messages > settings.max_messages
+        too_large = settings.max_bytes is not None and size > settings.max_bytes
+        if settings.overflow == BLOCK and not (too_many or too_large):
+            return False
+        if settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (too_many or too_large):
+            return self.may_evict(messages, size)
+        raise Refusal(
+            "queue-full",
+            f"/queue/{self.name} is full: it holds {self.ledger.stored} messages of {self.ledger.stored_bytes} bytes "
+            f"(max_messages {settings.max_messages}, max_bytes {settings.max_bytes}).",
+        )
+
+    def may_evict(self, messages: int, size: int) -> bool:
+        """Whether dropping the oldest that are not in flight makes room. False: they must be loaded first."""
+        settings, ledger = self.settings, self.ledger
+        out = len(self.entries_out)
+        out_bytes = (
+            sum(delivery.entry.size for delivery in self.entries_out.values()) if settings.max_bytes is not None else 0
+        )
+        if (settings.max_messages is not None and out + self.reserved + messages > settings.max_messages) or (
+            settings.max_bytes is not None and out_bytes + self.reserved_bytes + size > settings.max_bytes
+        ):
+            raise Refusal(
+                "queue-full",
+                f"/queue/{self.name} is full, and too many of its messages are in flight ({out}) to drop the oldest.",
+            )
+        droppable = self.droppable()
+        if (
+            settings.max_messages is None
+            or ledger.stored - len(droppable) + self.reserved + messages <= settings.max_messages
+        ) and (
+            settings.max_bytes is None
+            or ledger.stored_bytes - sum(e.size for e in droppable) + self.reserved_bytes + size <= settings.max_bytes
+        ):
+            return True
+        self.refill()
+        return False
+
+    def droppable(self) -> list[Entry]:
+        """Entries in memory that are not in flight, oldest first."""
+        return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
+
+    def evict(self, messages: int, size: int) -> None:
+        """Drop (or dead-letter) the oldest that are not in flight until so much fits. `judge` has said that it can."""
+        while not self.has_room(messages, size):
+            entry = self.oldest()
+            if self.settings.overflow == DEAD_LETTER:
+                self.kill(entry, Event.DROP, OVERFLOW)
+            else:
+                self.ledger.dropped += 1
+                self.ledger.dropped_bytes += entry.size
+                self.leave(entry, Event.DROP)
+
+    def oldest(self) -> Entry:
+        """Take out the oldest entry in memory that is not in flight."""
+        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
+            entry = heapq.heappop(self.returned)[1]
+        else:
+            entry = self.ready.popleft()
+        self.left_ready(entry)
+        return entry
+
+    def purge(self, done: Callable[[int], None]) -> None:
+        """Let go of all that is not in flight. `done` gets the number, when the last has been let go."""
+        entries = self.droppable()
+        self.ready.clear()
+        self.returned.clear()
+        for entry in entries:
+            self.discard(entry)
+        done(len(entries))
+
+    def in_memory(self) -> list[Entry]:
+        """Every entry that is in memory, in flight or not, in no order."""
+        return [*self.droppable(), *(delivery.entry for delivery in self.entries_out.values())]
+
+    @property
+    def storing_count(self) -> int:
+        """Messages on their way to the disk."""
+        return 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """What its messages cost in memory."""
+        return 0
+
+    @property
+    def is_idle(self) -> bool:
+        """No consumer, nothing unacked: what auto_delete waits for."""
+        return not self.subscriptions and not self.entries_out
+
+
+def cost_of(messages: int, size: int) -> int:
+    """Memory that so many messages of so many bytes take."""
+    return messages * 2 * MESSAGE_BYTES + size

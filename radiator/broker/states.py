@@ -1,0 +1,98 @@
+"""The life of a queued message, as tables: its states, the legal moves between them, what a crash makes of each.
+
+Everything that changes a message's state is in this file, and `move` is the only function that assigns one. A move that
+is not in the table is a bug and stops the program. A failed commit has no row: it halts the process before anything is
+answered. The tables in docs/DURABILITY.md are generated from these dictionaries.
+"""
+
+from enum import Enum
+from typing import Protocol
+
+
+class State(Enum):
+    """Where a message of a queue stands."""
+
+    STORING = "accepted, on its way to the disk"
+    READY = "on the disk (in a memory queue: accepted), waiting for a consumer"
+    IN_FLIGHT = "handed to a connection, not yet acked"
+    REMOVING = "its removal is on its way to the disk"
+    GONE = "left its queue"
+
+
+class Event(Enum):
+    """What can happen to it."""
+
+    COMMITTED = "the batch that holds its last change is on the disk"
+    DELIVER = "handed to a consumer"
+    ACK = "acked by the consumer"
+    WRITTEN = "an ack:auto message was given to the operating system"
+    NACK = "given back by the consumer"
+    LOST = "its connection ended"
+    OVERDUE = "not acked within ack_timeout_s"
+    GIVE_UP = "came back, and goes to the dead-letter queue or is dropped"
+    EXPIRE = "its time to live is over"
+    DROP = "dropped by overflow, purge, delete or move"
+
+
+S, E = State, Event
+
+# Persistent queues. (state, event) -> next state.
+PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
+    (S.STORING, E.COMMITTED): S.READY,
+    (S.READY, E.DELIVER): S.IN_FLIGHT,
+    (S.IN_FLIGHT, E.ACK): S.REMOVING,
+    (S.IN_FLIGHT, E.WRITTEN): S.REMOVING,
+    (S.IN_FLIGHT, E.NACK): S.READY,
+    (S.IN_FLIGHT, E.LOST): S.READY,
+    (S.IN_FLIGHT, E.OVERDUE): S.READY,
+    (S.IN_FLIGHT, E.GIVE_UP): S.REMOVING,
+    (S.IN_FLIGHT, E.EXPIRE): S.REMOVING,
+    (S.READY, E.EXPIRE): S.REMOVING,
+    (S.READY, E.DROP): S.REMOVING,
+    (S.STORING, E.DROP): S.REMOVING,
+    (S.REMOVING, E.COMMITTED): S.GONE,
+}
+
+# Memory queues: no disk to wait for, so no STORING and no REMOVING.
+MEMORY_MOVES: dict[tuple[State, Event], State] = {
+    (S.READY, E.DELIVER): S.IN_FLIGHT,
+    (S.IN_FLIGHT, E.ACK): S.GONE,
+    (S.IN_FLIGHT, E.WRITTEN): S.GONE,
+    (S.IN_FLIGHT, E.NACK): S.READY,
+    (S.IN_FLIGHT, E.LOST): S.READY,
+    (S.IN_FLIGHT, E.OVERDUE): S.READY,
+    (S.IN_FLIGHT, E.GIVE_UP): S.GONE,
+    (S.IN_FLIGHT, E.EXPIRE): S.GONE,
+    (S.READY, E.EXPIRE): S.GONE,
+    (S.READY, E.DROP): S.GONE,
+}
+
+# What the disk may show after a crash, for a persistent message that was in this state.
+AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
+    S.STORING: (frozenset({S.READY, S.GONE}), "its receipt has not left: the producer sends again"),
+    S.READY: (frozenset({S.READY}), "it is on the disk"),
+    S.IN_FLIGHT: (frozenset({S.READY}), "being in flight is never written: at least once"),
+    S.REMOVING: (
+        frozenset({S.READY, S.GONE}),
+        "the receipt of its ACK has not left; a dead letter is in exactly one of the two queues",
+    ),
+    S.GONE: (frozenset({S.GONE}), "its removal is on the disk"),
+}
+
+
+class IllegalMove(AssertionError):
+    """A message was asked to do what its table does not know: a bug."""
+
+
+class Movable(Protocol):
+    """Whatever has a state and knows its table."""
+
+    state: State
+
+
+def move(entry: Movable, event: Event, moves: dict[tuple[State, Event], State]) -> None:
+    """The only place where a state is assigned."""
+    try:
+        entry.state = moves[entry.state, event]
+    except KeyError:
+        raise IllegalMove(f"{event.name} does not apply to a message that is {entry.state.name}") from None

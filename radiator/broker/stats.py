@@ -1,0 +1,57 @@
+"""The broker's numbers as plain data: what `stats` and `queues` answer, and what logs and metrics show."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from radiator.broker.kinds.queue import Queue
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+Numbers = dict[str, Any]
+
+
+def of_queue(queue: Queue) -> Numbers:
+    """One queue: its ledger, and where its messages stand."""
+    ledger = queue.ledger
+    out = len(queue.entries_out)
+    return {
+        "persistent": queue.is_persistent,
+        "messages": ledger.stored,
+        "bytes": ledger.stored_bytes,
+        "ready": queue.ready_count,
+        "in_flight": out,
+        "storing": queue.storing_count,
+        "consumers": len(queue.subscriptions),
+        **asdict(ledger),
+        "redelivered": queue.redelivered,
+        "blocked": len(queue.waiters),
+        "damaged": queue.damaged,
+        "adds_up": ledger.adds_up(),
+    }
+
+
+def of(broker: "Broker") -> Numbers:
+    """The whole broker."""
+    destinations = broker.destinations
+    connections = broker.connections.values()
+    return {
+        "version": broker.version,
+        "store_id": broker.recovery.store_id,
+        "boot": broker.recovery.boot,
+        "uptime_s": round(broker.desk.now_s - broker.started_s, 3),
+        "connections": len(connections),
+        "subscriptions": sum(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
+        "transactions": sum(len(c.transactions) for c in connections),
+        "parked": len(broker.parked),
+        "memory_bytes": broker.memory_in_use(),
+        "batches": broker.batches,
+        "store": broker.disk_numbers(),
+        "counters": dict(broker.desk.counters),
+        "queues": {name: of_queue(queue) for name, queue in sorted(destinations.queues.items())},
+        "fanouts": {
+            name: {"children": list(fanout.children), "accepted": fanout.accepted}
+            for name, fanout in sorted(destinations.fanouts.items())
+        },
+        "topics": {name: {"subscribers": len(there)} for name, there in sorted(destinations.topics.exact.items())},
+    }

@@ -1,0 +1,146 @@
+"""What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the Desk,
+through which destinations act.
+
+A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is told
+`Committed`. So a receipt cannot escape early.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from radiator.broker.entry import Entry
+from radiator.message import message_id, position_of
+from radiator.reads import Question
+from radiator.replies import Reply
+from radiator.writes import Books, Write
+
+NoteValue = str | int | float | bool
+
+WRITE_BYTES = (
+    64  # what a write costs in a batch beside the bytes of a message: its word, its key, its share of the books
+)
+
+
+@dataclass(slots=True)
+class Note:
+    """One event worth a log line. level: `info`, `warning` or `error`. Values may hold a client's words: the log escapes."""
+
+    level: str
+    event: str
+    fields: dict[str, NoteValue] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Turn:
+    """Everything that one step wants done. `again`: there is work that needs no further event; `stopped`: all is said."""
+
+    replies: list[Reply] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    again: bool = False
+    stopped: bool = False
+
+
+class Stored(Protocol):
+    """A queue that has a part in a batch."""
+
+    def books(self) -> Books:
+        """Its ledger as it stands, to be written with the batch."""
+
+    def committed(self, part: "Part") -> None:
+        """What the batch did for this queue is on the disk."""
+
+
+@dataclass(slots=True)
+class Part:
+    """What a batch does in one queue: entries that it stores and that it removes."""
+
+    storing: list[Entry] = field(default_factory=list)
+    removing: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one commit must make durable, and what waits for it.
+
+    held: replies that leave, in this order, once the batch is on the disk.
+    then: what else happens at that moment (the memory part of a transaction).
+    """
+
+    number: int
+    writes: list[Write] = field(default_factory=list)
+    size: int = 0
+    parts: dict[Stored, Part] = field(default_factory=dict)
+    held: list[Reply] = field(default_factory=list)
+    then: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Desk:
+    """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
+
+    now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
+    `at_sea` is being committed.
+    """
+
+    __slots__ = (
+        "at_sea",
+        "boot",
+        "committed",
+        "counters",
+        "id_prefix",
+        "now_ms",
+        "now_s",
+        "open",
+        "sequence",
+        "turn",
+        "turn_number",
+    )
+
+    def __init__(self, store_id: str, boot: int) -> None:
+        self.boot = boot
+        self.sequence = 0
+        self.id_prefix = message_id(store_id, position_of(boot, 0))[:-1]
+        self.now_s = 0.0
+        self.now_ms = 0
+        self.turn = Turn()
+        self.turn_number = 0
+        self.open = Batch(1)
+        self.at_sea: Batch | None = None
+        self.committed = 0
+        self.counters: dict[str, int] = {}
+
+    def next_position(self) -> int:
+        """A position that was never given before (D8: boot is committed before the first use)."""
+        self.sequence += 1
+        return position_of(self.boot, self.sequence)
+
+    def part(self, queue: Stored) -> Part:
+        """The queue's part of the open batch; asking for it makes the batch write the queue's books."""
+        part = self.open.parts.get(queue)
+        if part is None:
+            part = self.open.parts[queue] = Part()
+        return part
+
+    def write(self, word: Write, size: int = WRITE_BYTES) -> None:
+        """Add a write to the open batch."""
+        self.open.writes.append(word)
+        self.open.size += size
+
+    def batch(self, number: int) -> Batch | None:
+        """The batch of that number while it is not on the disk yet."""
+        if number == self.open.number:
+            return self.open
+        return self.at_sea if self.at_sea is not None and self.at_sea.number == number else None
+
+    def post(self, reply: Reply) -> None:
+        """Say this now."""
+        self.turn.replies.append(reply)
+
+    def note(self, level: str, event: str, **fields: NoteValue) -> None:
+        """Have a line logged."""
+        self.turn.notes.append(Note(level, event, fields))
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to one of the flat counters that `stats` shows."""
+        self.counters[name] = self.counters.get(name, 0) + number

@@ -1,0 +1,237 @@
+"""What may be said to the broker: commands of a session, then reports of the shell.
+
+`connection` is the number that the shell gave to the connection. Values from headers are unescaped; `receipt` is the
+receipt id asked for, or None. Words are never changed after construction.
+"""
+
+from dataclasses import dataclass, field
+
+from radiator.message import Message
+
+# ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
+AUTO = "auto"
+CLIENT = "client"
+CLIENT_INDIVIDUAL = "client-individual"
+
+
+@dataclass(slots=True)
+class Send:
+    """SEND. `headers` is the block to store: hop headers and broker-set headers are already gone from it.
+
+    expiration_ms: time to live in ms, or None. expires_ms: absolute, or None; 0 means never.
+    reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
+    """
+
+    connection: int
+    destination: str
+    headers: bytes
+    escaping: int
+    body: bytes
+    receipt: bytes | None = None
+    transaction: bytes | None = None
+    expiration_ms: int | None = None
+    expires_ms: int | None = None
+    reply_to: str | None = None
+    mandatory: bool = False
+    dedup_id: bytes | None = None
+    correlation_id: bytes | None = None  # looked up only for `/admin`
+
+    @property
+    def size(self) -> int:
+        """Bytes of header block and body."""
+        return len(self.headers) + len(self.body)
+
+
+@dataclass(slots=True)
+class Subscribe:
+    """SUBSCRIBE. `subscription` is its id; in 1.0 without an id, the destination.
+
+    prefetch_count: width of its own window, or None for the connection's shared window of one.
+    buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
+    named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
+    """
+
+    connection: int
+    subscription: bytes
+    destination: str
+    ack: str = AUTO
+    prefetch_count: int | None = None
+    exclusive: bool = False
+    buffer_max_bytes: int | None = None
+    buffer_max_messages: int | None = None
+    receipt: bytes | None = None
+    named: bool = True
+
+
+@dataclass(slots=True)
+class Unsubscribe:
+    """UNSUBSCRIBE."""
+
+    connection: int
+    subscription: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Ack:
+    """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and 1.2."""
+
+    connection: int
+    message_id: bytes
+    subscription: bytes | None = None
+    transaction: bytes | None = None
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Nack:
+    """NACK. requeue False: to the dead-letter queue now."""
+
+    connection: int
+    message_id: bytes
+    subscription: bytes | None = None
+    transaction: bytes | None = None
+    receipt: bytes | None = None
+    requeue: bool = True
+
+
+@dataclass(slots=True)
+class Begin:
+    """BEGIN."""
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """COMMIT."""
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Abort:
+    """ABORT."""
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Disconnect:
+    """DISCONNECT: its RECEIPT waits behind those due before it, then the connection is closed."""
+
+    connection: int
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Fail:
+    """The session saw the protocol broken: ERROR with this sentence, behind the RECEIPTs due before it, then close.
+
+    `receipt` is that of the offending frame where it could be read.
+    """
+
+    connection: int
+    sentence: str
+    receipt: bytes | None = None
+
+
+Command = Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail
+
+
+# ---- reports of the shell -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Open:
+    """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Read:
+    """What one read of a connection gave. buffered_bytes: what its session holds of an unfinished frame."""
+
+    connection: int
+    commands: list[Command]
+    buffered_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Written:
+    """The operating system has taken all of the first `delivers` Deliver replies of this connection (since Open)."""
+
+    connection: int
+    delivers: int
+
+
+@dataclass(slots=True)
+class Closed:
+    """The connection is gone: nothing more comes from it and nothing more reaches it."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Committed:
+    """Batch `number` is on the disk, synced. Batches are committed in order, one at a time."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """One message read back. redelivered: marked so on disk, or stored before an unclean stop.
+
+    message: None where the record is damaged: it stays where it is, is never delivered, and is reported.
+    """
+
+    position: int
+    message: Message | None
+    redeliveries: int
+    redelivered: bool
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The answer to a Load: the messages of the queue after a position, in order, as last committed.
+
+    `request` is the number of the Load. An empty list means that there are none.
+    """
+
+    request: int
+    messages: list[StoredMessage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Found:
+    """The answer to a LookUp: whether the dedup-id is remembered in the last committed state, not yet forgotten."""
+
+    request: int
+    found: bool
+
+
+@dataclass(slots=True)
+class Tick:
+    """Time has passed: sent several times a second, and more often never hurts.
+
+    disk_free_bytes, store_used_bytes: as last read from the file system and from LMDB (used pages, not the file's size).
+    """
+
+    disk_free_bytes: int
+    store_used_bytes: int
+
+
+@dataclass(slots=True)
+class Stop:
+    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop."""
+
+
+Event = Open | Read | Written | Closed | Committed | Loaded | Found | Tick | Stop

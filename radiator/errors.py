@@ -1,0 +1,56 @@
+"""Every way in which Radiator says no.
+
+    RadiatorError
+    ├── Violation        a client broke the protocol: it gets an ERROR and is closed
+    ├── Refusal          legal, but no: it gets an ERROR with a stable code and is closed (STOMP closes after any ERROR)
+    ├── ConfigError      the configuration is wrong: every mistake at once; exit status 2
+    ├── StoreError       the data directory cannot be used as it is: one sentence that says what to do; exit status 1
+    │   └── DamagedRecord    a stored record that is not what was written
+    └── DiskFailed       a commit failed: the broker halts; exit status 74
+
+Whatever else escapes is a bug (AssertionError, IllegalMove in broker/states.py) and stops the program.
+"""
+
+EXIT_REFUSED = 1
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_DISK_FAILED = 74
+
+
+class RadiatorError(Exception):
+    """Its text is a whole sentence, made for the person who reads it."""
+
+
+class Violation(RadiatorError):
+    """A rule of the protocol or a limit was broken; the sentence names the rule and the value."""
+
+
+class Refusal(RadiatorError):
+    """A legal request that is not granted.
+
+    `code` is stable and listed in docs/PROTOCOL.md.
+    """
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+class ConfigError(RadiatorError):
+    """`mistakes`: one sentence each, with file, key, what is wrong and what would be right."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class StoreError(RadiatorError):
+    """The data directory is damaged, foreign, newer, or in use."""
+
+
+class DamagedRecord(StoreError):
+    """A record whose version, length or checksum is not what was written."""
+
+
+class DiskFailed(RadiatorError):
+    """A write or sync failed. What reached the disk is unknown; nothing that waited for it may be answered."""

@@ -1,0 +1,81 @@
+"""Every bound in the program, with its unit and its reason.
+
+`Limits` are those an operator may set ([limits] in config.toml); the constants below them are ours. What happens at a
+bound stands beside it: wait (back-pressure), refuse (ERROR, close) or close.
+"""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(slots=True, kw_only=True)
+class Limits:
+    """The [limits] table; docs/OPERATING.md says how to choose them."""
+
+    max_connections: int = 20_000  # one more is refused with ERROR; a connection costs under 20 KiB
+    max_memory_bytes: int = GIB  # past 80 % producers wait, past it the largest holder is closed
+    max_frame_bytes: int = 16 * MIB  # refuse: a frame is held whole in memory
+    max_header_bytes: int = 64 * KIB  # refuse: the header block of one frame, command line included
+    max_headers: int = 256  # refuse: header lines of one frame
+    max_destinations: int = 10_000  # refuse: queues, fanouts and topics that exist at once
+    max_subscriptions: int = 1024  # refuse: for each connection
+    max_transactions: int = 16  # refuse: open, for each connection
+    max_batch_bytes: int = 64 * MIB  # refuse: a transaction or a fanout SEND with all its copies
+    outbox_max_bytes: int = 4 * MIB  # queues wait, a topic's subscriber is closed, a reader is not read from
+    connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
+    block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
+    tcp_timeout_s: float = 60  # close: a peer whose TCP answers nothing for so long
+    heart_beat_ms: tuple[int, int] = (10_000, 10_000)  # what the server offers, and wants
+
+
+# ---- names and protocol
+NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
+COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
+DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
+PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
+CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
+HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
+
+# ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
+READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
+READS_PER_TURN = 64  # wait: events that one turn handles
+INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
+CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
+
+# ---- the disk
+BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
+PAGE_BYTES = 4 * KIB  # LMDB's page on every platform we run on
+LOAD_MESSAGES = 500  # one stretch of a window that is read back
+LOAD_BYTES = MIB
+WINDOW_MESSAGES = 1000  # READY messages of one persistent queue that are kept in memory
+WINDOW_BYTES = 2 * MIB  # the same in bytes; an empty window takes one message of any size
+WINDOWS_BYTES = 32 * MIB  # all windows together: past it each keeps one message only
+MAP_BATCHES_MIN = 4  # refuse: a map_size that does not hold so many largest batches
+LEDGER_PAGES_MAX = 8  # copy-on-write pages that one touched queue or message can cost beyond its own bytes
+
+# ---- operations
+TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head is late by at most this
+READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
+STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop
+PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
+ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
+
+assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"
+assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"
+
+
+def largest_batch_bytes(limits: Limits) -> int:
+    """The most that one commit can add to the store: a full open batch, a whole transaction, or one frame alone."""
+    return max(BATCH_BYTES, limits.max_batch_bytes, limits.max_frame_bytes)
+
+
+def high_water_bytes(map_size: int, limits: Limits) -> int:
+    """Used pages above which SENDs wait, so that what is accepted, and every Remove, still finds room.
+
+    Ensures room for two largest batches (one at sea, one open: pages that the first gives free are not yet usable) and
+    a tenth for the pages that removing copies. At least half of the map_size that config accepts.
+    """
+    return min(map_size - 2 * largest_batch_bytes(limits), map_size // 10 * 9)

@@ -1,0 +1,30 @@
+"""What the broker may ask to be read back; the answers come as events (Loaded, Found in commands.py).
+
+A read sees the last committed state, nothing of a batch that is open or at sea.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Load:
+    """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if any is there."""
+
+    request: int
+    queue: int
+    after: int
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(slots=True)
+class LookUp:
+    """Whether a dedup-id is remembered for the queue, and not past its time at `now_ms`."""
+
+    request: int
+    queue: int
+    dedup_id: bytes
+    now_ms: int
+
+
+Question = Load | LookUp

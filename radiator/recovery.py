@@ -1,0 +1,31 @@
+"""What a start finds in the store."""
+
+from dataclasses import dataclass, field
+
+from radiator.writes import Ledger
+
+
+@dataclass(slots=True)
+class StoredQueue:
+    """A queue found at the start."""
+
+    number: int
+    name: str
+    ledger: Ledger
+
+
+@dataclass(slots=True)
+class Recovery:
+    """What a start finds. Its cost depends on the number of queues, never on the number of messages.
+
+    boot: this run's number, committed and synced before this word exists, so ids never repeat.
+    next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
+    was_clean: whether the last run ended by a clean stop.
+    """
+
+    store_id: str
+    boot: int
+    next_queue: int
+    was_clean: bool
+    queues: list[StoredQueue] = field(default_factory=list)
+    retired: dict[int, int] = field(default_factory=dict)

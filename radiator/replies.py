@@ -1,0 +1,68 @@
+"""What the broker may say to a connection. The session turns a reply into bytes; the shell writes them in order."""
+
+from dataclasses import dataclass
+
+from radiator.message import Message
+
+
+@dataclass(slots=True)
+class Deliver:
+    """MESSAGE. `ack_due`: it carries `ack` (its value is the message id).
+
+    subscription: the id, or None where the client gave none (1.0).
+    written_due: the shell must report Written for it at once, not at the next occasion (`ack:auto`).
+    """
+
+    connection: int
+    subscription: bytes | None
+    message_id: bytes
+    message: Message
+    ack_due: bool
+    redelivered: bool = False
+    redeliveries: int = 0
+    written_due: bool = False
+
+
+@dataclass(slots=True)
+class Receipt:
+    """RECEIPT."""
+
+    connection: int
+    receipt: bytes
+
+
+@dataclass(slots=True)
+class Refuse:
+    """ERROR, then close. `code` is stable (docs/PROTOCOL.md), `sentence` says what and why.
+
+    receipt: the receipt id of the frame that caused it, or None.
+    """
+
+    connection: int
+    code: str
+    sentence: str
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Bye:
+    """Close the connection once everything before this is written."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Pause:
+    """Read nothing more from this connection until Resume: a command of it waits for room."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Resume:
+    """Read from this connection again."""
+
+    connection: int
+
+
+Reply = Deliver | Receipt | Refuse | Bye | Pause | Resume

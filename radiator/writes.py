@@ -1,0 +1,137 @@
+"""What the broker may ask of the disk. A batch of these is one LMDB transaction: all of it or nothing.
+
+Queues are numbers here: names stand in one Declare. The store carries the writes of a batch out in order, except that it
+may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch in
+broker/turn.py).
+"""
+
+from dataclasses import astuple, dataclass
+
+from radiator.message import Message
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A queue's books, in messages and bytes (header block + body).
+
+    accepted = stored + acked + expired + dropped + purged + dead_lettered, in both columns, always.
+    `stored_expiring`: how many of the stored messages have an expiry; lets a start know which heads to watch.
+    """
+
+    accepted: int = 0
+    accepted_bytes: int = 0
+    stored: int = 0
+    stored_bytes: int = 0
+    acked: int = 0
+    acked_bytes: int = 0
+    expired: int = 0
+    expired_bytes: int = 0
+    dropped: int = 0
+    dropped_bytes: int = 0
+    purged: int = 0
+    purged_bytes: int = 0
+    dead_lettered: int = 0
+    dead_lettered_bytes: int = 0
+    stored_expiring: int = 0
+
+    def adds_up(self) -> bool:
+        """Whether both columns balance and nothing is negative."""
+        left = self.stored + self.acked + self.expired + self.dropped + self.purged + self.dead_lettered
+        left_bytes = (
+            self.stored_bytes
+            + self.acked_bytes
+            + self.expired_bytes
+            + self.dropped_bytes
+            + self.purged_bytes
+            + self.dead_lettered_bytes
+        )
+        return (
+            self.accepted == left
+            and self.accepted_bytes == left_bytes
+            and 0 <= self.stored_expiring <= self.stored
+            and min(astuple(self)) >= 0
+        )
+
+
+@dataclass(slots=True)
+class Declare:
+    """A queue exists from now on, under this number and name. Numbers are never used again."""
+
+    queue: int
+    name: str
+
+
+@dataclass(slots=True)
+class Put:
+    """Store a message at its place."""
+
+    queue: int
+    position: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Remove:
+    """The message leaves the queue; its redelivery count goes with it."""
+
+    queue: int
+    position: int
+
+
+@dataclass(slots=True)
+class Count:
+    """Keep how often the message came back; redelivered marks it even where the count is 0 (a clean stop)."""
+
+    queue: int
+    position: int
+    redeliveries: int
+    redelivered: bool = True
+
+
+@dataclass(slots=True)
+class Books:
+    """The queue's ledger as it is after this batch: written once for each queue that the batch touches."""
+
+    queue: int
+    ledger: Ledger
+
+
+@dataclass(slots=True)
+class Retire:
+    """The queue is deleted: its name is free at once, its messages are swept later (also after a restart)."""
+
+    queue: int
+    name: str
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Delete up to `limit` stored messages of a retired queue, and its row with the last of them."""
+
+    queue: int
+    limit: int
+
+
+@dataclass(slots=True)
+class Remember:
+    """Keep a dedup-id for the queue until that time (ms since the epoch)."""
+
+    queue: int
+    dedup_id: bytes
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Forget:
+    """Drop up to `limit` dedup-ids whose time is before `before_ms`."""
+
+    before_ms: int
+    limit: int
+
+
+@dataclass(slots=True)
+class StoppedClean:
+    """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
+
+
+Write = Declare | Put | Remove | Count | Books | Retire | Sweep | Remember | Forget | StoppedClean

@@ -1,0 +1,197 @@
+"""A whole broker on a simulated disk and clock: words in, words out, no sockets. Time moves only when a test says so.
+
+By default each `say` runs until nothing more happens (commits and loads included); with `auto=False` a test commits by
+itself, so that it sees what is held.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from radiator.broker.broker import Broker
+from radiator.broker.turn import Batch, Note
+from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Stop, Tick, Written
+from radiator.limits import GIB, Limits
+from radiator.reads import Load, Question
+from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume
+from radiator.settings import Declarations
+from tests.sim.disk import Platter, SimDisk
+
+
+class Node:
+    """`inbox[connection]`: what each connection was told, in order (Deliver, Receipt, Refuse, Bye)."""
+
+    def __init__(
+        self,
+        declarations: Declarations | None = None,
+        limits: Limits | None = None,
+        platter: Platter | None = None,
+        *,
+        auto: bool = True,
+        now_ms: int = 1_700_000_000_000,
+        seed: int = 0,
+    ) -> None:
+        self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
+        self.limits = limits or Limits()
+        self.disk = SimDisk(platter)
+        self.now_s = 100.0
+        self.now_ms = now_ms
+        self.auto = auto
+        random = Random(seed)
+        self.broker = Broker(
+            self.declarations,
+            self.limits,
+            self.disk.recovery,
+            map_size=GIB,
+            disk_free_min=0,
+            entropy=random.randbytes,
+            version="test",
+            now_s=self.now_s,
+            now_ms=self.now_ms,
+        )
+        self.inbox: dict[int, list[Reply]] = {}
+        self.paused: set[int] = set()
+        self.delivers: dict[int, int] = {}
+        self.reads_slowly: set[int] = set()
+        self.notes: list[Note] = []
+        self.questions: list[Question] = []
+        self.at_sea: Batch | None = None
+        self.stopped = False
+        self.turn([])
+
+    # ---- one step ---------------------------------------------------------------------------------------------------
+
+    def turn(self, events: list[Event]) -> None:
+        """One turn, and with `auto` all that follows from it."""
+        self._one(events)
+        while self.auto and self.step():
+            pass
+
+    def step(self) -> bool:
+        """Let the shell do one thing that is due; False when nothing is."""
+        if self.questions:
+            self.answer()
+        elif self.seal() or self.at_sea is not None:
+            self.commit()
+        elif self.again or self.broker.wants_turn:
+            self._one([])
+        else:
+            return False
+        return True
+
+    def _one(self, events: list[Event]) -> None:
+        turn = self.broker.turn(self.written() + events, self.now_s, self.now_ms)
+        self.again = turn.again
+        self.stopped = turn.stopped
+        self.notes.extend(turn.notes)
+        self.questions.extend(turn.questions)
+        for reply in turn.replies:
+            number = reply.connection
+            if number not in self.inbox:
+                continue
+            if isinstance(reply, Pause):
+                self.paused.add(number)
+            elif isinstance(reply, Resume):
+                self.paused.discard(number)
+            else:
+                self.inbox[number].append(reply)
+            if isinstance(reply, Deliver):
+                self.delivers[number] += 1
+        if self.auto and self.due():
+            self._one([])
+
+    def due(self) -> bool:
+        """Whether a Written is due."""
+        return any(
+            c.written < self.delivers.get(n, 0) and n not in self.reads_slowly
+            for n, c in self.broker.connections.items()
+        )
+
+    def written(self) -> list[Event]:
+        """The operating system takes everything at once, but for those that read slowly."""
+        return [
+            Written(n, self.delivers[n])
+            for n, c in self.broker.connections.items()
+            if c.written < self.delivers.get(n, 0) and n not in self.reads_slowly
+        ]
+
+    def seal(self) -> bool:
+        """Hand the open batch to the disk."""
+        if self.at_sea is None:
+            self.at_sea = self.broker.seal()
+        return self.at_sea is not None
+
+    def commit(self) -> None:
+        """The batch at sea reaches the disk."""
+        batch, self.at_sea = self.at_sea, None
+        assert batch is not None
+        self.disk.commit(batch.writes)
+        self._one([Committed(batch.number)])
+
+    def answer(self) -> None:
+        """The oldest question is answered."""
+        question = self.questions.pop(0)
+        if isinstance(question, Load):
+            self._one([Loaded(question.request, self.disk.load(question))])
+        else:
+            self._one([Found(question.request, self.disk.look_up(question))])
+
+    # ---- what a test says ---------------------------------------------------------------------------------------------
+
+    def open(self, *connections: int) -> None:
+        for number in connections:
+            self.inbox[number] = []
+            self.delivers[number] = 0
+            self.turn([Open(number)])
+
+    def say(self, *commands: Command) -> None:
+        """One read each."""
+        for command in commands:
+            self.turn([Read(command.connection, [command])])
+
+    def close(self, connection: int) -> None:
+        self.turn([Closed(connection)])
+        self.delivers.pop(connection)
+
+    def wait(self, seconds: float) -> None:
+        """Time passes; the clock ticks once."""
+        self.now_s += seconds
+        self.now_ms += int(seconds * 1000)
+        self.turn([Tick(GIB, self.disk.used_bytes())])
+
+    def stop(self) -> None:
+        """SIGTERM; the platter is then that of a clean stop."""
+        self.auto = True
+        self.turn([Stop()])
+        assert self.stopped
+
+    def crashed(self, **changes: object) -> "Node":
+        """The node after a power cut now: what was not committed is gone."""
+        return self.again_on(self.disk.platter, **changes)
+
+    def again_on(self, platter: Platter, **changes: object) -> "Node":
+        declarations = changes.get("declarations", self.declarations)
+        assert isinstance(declarations, Declarations)
+        return Node(replace(declarations), self.limits, platter, auto=True, now_ms=self.now_ms)
+
+    # ---- what a test looks at -------------------------------------------------------------------------------------------
+
+    def take(self, connection: int) -> list[Reply]:
+        """Everything new for a connection."""
+        told, self.inbox[connection] = self.inbox[connection], []
+        return told
+
+    def bodies(self, connection: int) -> list[bytes]:
+        """Bodies of the new MESSAGEs; everything else new is forgotten."""
+        return [r.message.body for r in self.take(connection) if isinstance(r, Deliver)]
+
+    def receipts(self, connection: int) -> list[bytes]:
+        return [r.receipt for r in self.inbox[connection] if isinstance(r, Receipt)]
+
+    def refusal(self, connection: int) -> Refuse:
+        """The one ERROR that this connection got."""
+        refusals = [r for r in self.take(connection) if isinstance(r, Refuse)]
+        assert len(refusals) == 1, refusals
+        return refusals[0]
+
+    def is_told_bye(self, connection: int) -> bool:
+        return any(isinstance(r, Bye) for r in self.inbox[connection])
