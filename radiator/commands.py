@@ -74,7 +74,9 @@ class Unsubscribe:
 
 @dataclass(slots=True)
 class Ack:
-    """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and 1.2."""
+    """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and
+    1.2.
+    """
 
     connection: int
     message_id: bytes
@@ -222,7 +224,8 @@ class Found:
 class Tick:
     """Time has passed: sent several times a second, and more often never hurts.
 
-    disk_free_bytes, store_used_bytes: as last read from the file system and from LMDB (used pages, not the file's size).
+    disk_free_bytes, store_used_bytes: as last read from the file system and from LMDB (used pages, not the file's
+    size).
     """
 
     disk_free_bytes: int

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Load:
-    """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if any is there."""
+    """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if any
+    is there.
+    """
 
     request: int
     queue: int

@@ -1,8 +1,8 @@
 """What the broker may ask of the disk. A batch of these is one LMDB transaction: all of it or nothing.
 
-Queues are numbers here: names stand in one Declare. The store carries the writes of a batch out in order, except that it
-may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch in
-broker/turn.py).
+Queues are numbers here: names stand in one Declare. The store carries the writes of a batch out in order, except
+that it may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch
+in broker/turn.py).
 """
 
 from dataclasses import astuple, dataclass

@@ -1,7 +1,8 @@
-"""/admin: a JSON request in a SEND, answered as JSON to its reply-to. The command line speaks to a broker through this alone.
+"""/admin: a JSON request in a SEND, answered as JSON to its reply-to. The command line speaks to a broker through
+this alone.
 
-An answer is {"ok": true, ...}, or {"ok": false, "code": ..., "error": sentence}; what changes the disk is answered when it is
-synced. docs/OPERATING.md lists the requests.
+An answer is {"ok": true, ...}, or {"ok": false, "code": ..., "error": sentence}; what changes the disk is answered
+when it is synced. docs/OPERATING.md lists the requests.
 """
 
 import base64
@@ -179,7 +180,8 @@ def _delete(broker: "Broker", asked: Answer, reply: Reply) -> None:
     if not queue.is_idle:
         raise Refusal(
             "in-use",
-            f"/queue/{queue.name} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked messages: stop them first.",
+            f"/queue/{queue.name} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked messages: "
+            "stop them first.",
         )
     count = queue.ledger.stored
     broker.delete(queue)

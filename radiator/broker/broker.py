@@ -1,8 +1,8 @@
 """The broker: a pure function of events. Nothing here can wait, and nothing else decides.
 
 `turn` takes what has happened and says what is to be done. The shell must report every batch that `seal` gave it by
-Committed, in order, before it asks for the next one. A command for which there is no room is parked with its connection,
-whose reader stops; the others go on.
+Committed, in order, before it asks for the next one. A command for which there is no room is parked with its
+connection, whose reader stops; the others go on.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.settings import Declarations
-from radiator.writes import Count, Forget, Put, StoppedClean
+from radiator.writes import Count, Forget, StoppedClean
 
 FORGET_EVERY_S = 10.0
 FORGET_MESSAGES = 1000
@@ -126,10 +126,9 @@ class Broker:
         desk.turn_number += 1
         desk.now_s, desk.now_ms = now_s, now_ms
         if self.backlog:
-            # reports of the shell first: they are what the backlog has waited for
-            events = (
-                [e for e in events if type(e) is not Read] + [*self.backlog] + [e for e in events if type(e) is Read]
-            )
+            # what the backlog has waited for comes first; all else stays behind it, in order
+            first = [e for e in events if type(e) in _FIRST]
+            events = [*first, *self.backlog, *(e for e in events if type(e) not in _FIRST)]
             self.backlog = deque()
         for index, event in enumerate(events):
             if not _HANDLERS[type(event)](self, event):
@@ -156,7 +155,9 @@ class Broker:
         return turn
 
     def seal(self) -> Batch | None:
-        """The open batch, complete with its ledgers, where it holds anything; a new one opens. Never while one is at sea."""
+        """The open batch, complete with its ledgers, where it holds anything; a new one opens. Never while one is
+        at sea.
+        """
         desk = self.desk
         batch = desk.open
         if desk.at_sea is not None or not (batch.writes or batch.held or batch.then or batch.parts):
@@ -176,7 +177,7 @@ class Broker:
         """Whether somebody parked can go on since `seal`."""
         return bool(self.freed)
 
-    # ---- reports of the shell -----------------------------------------------------------------------------------------
+    # ---- reports of the shell ---------------------------------------------------------------------------------------
 
     def opened(self, event: Open) -> bool:
         self.connections[event.connection] = Connection(event.connection, self.limits.outbox_max_bytes)
@@ -310,7 +311,9 @@ class Broker:
         return True
 
     def stop(self, event: Stop) -> bool:
-        """SIGTERM: all that was accepted is committed; what is out is marked, without raising its count (contract 1)."""
+        """SIGTERM: all that was accepted is committed; what is out is marked, without raising its count (contract
+        1).
+        """
         desk = self.desk
         for chore in self.chores:
             if isinstance(chore, Give):
@@ -326,7 +329,7 @@ class Broker:
         desk.write(StoppedClean())
         return True
 
-    # ---- commands -------------------------------------------------------------------------------------------------------
+    # ---- commands ---------------------------------------------------------------------------------------------------
 
     def carry_out(self, connection: Connection, command: Command) -> Resource | None:
         """One command. Returns the room that it must wait for; a Refusal becomes ERROR, and the connection ends."""
@@ -386,7 +389,7 @@ class Broker:
         if count >= self.limits.max_subscriptions:
             raise Refusal(
                 "too-many-subscriptions",
-                f"This connection has {count} subscriptions already, and max_subscriptions is {self.limits.max_subscriptions}.",
+                f"This connection has {count} subscriptions already: max_subscriptions is {self.limits.max_subscriptions}.",
             )
         kind, name = split(command.destination)
         if kind == TOPIC:
@@ -489,7 +492,7 @@ class Broker:
         self.refuse(connection, "protocol", command.sentence, command.receipt)
         return None
 
-    # ---- transactions ---------------------------------------------------------------------------------------------------
+    # ---- transactions -----------------------------------------------------------------------------------------------
 
     def transaction(self, connection: Connection, name: bytes) -> Transaction:
         found = connection.transactions.get(name)
@@ -522,7 +525,8 @@ class Broker:
         if len(connection.transactions) >= self.limits.max_transactions:
             raise Refusal(
                 "too-many-transactions",
-                f"This connection has {len(connection.transactions)} open transactions, and max_transactions is {self.limits.max_transactions}.",
+                f"This connection has {len(connection.transactions)} open transactions: "
+                f"max_transactions is {self.limits.max_transactions}.",
             )
         connection.transactions[command.transaction] = Transaction()
         self.receipt(connection, command)
@@ -551,7 +555,7 @@ class Broker:
     def end(self, connection: Connection, name: bytes) -> None:
         connection.transaction_bytes -= connection.transactions.pop(name).size
 
-    # ---- waiting for room -----------------------------------------------------------------------------------------------
+    # ---- waiting for room -------------------------------------------------------------------------------------------
 
     def park(self, connection: Connection, commands: list[Command], room: Resource) -> None:
         """Its reader stops; its commands wait in order."""
@@ -631,7 +635,7 @@ class Broker:
                 command.receipt,
             )
 
-    # ---- queues over time -----------------------------------------------------------------------------------------------
+    # ---- queues over time -------------------------------------------------------------------------------------------
 
     def watch(self, queue: Queue) -> None:
         """Expiry at its head, consumer or not; deliveries that are overdue."""
@@ -649,7 +653,8 @@ class Broker:
             self.refuse(
                 connection,
                 "ack-timeout",
-                f"{_shown(delivery.message_id)} of /queue/{queue.name} was not acked within {queue.settings.ack_timeout_s:g} s.",
+                f"{_shown(delivery.message_id)} of /queue/{queue.name} was not acked within "
+                f"{queue.settings.ack_timeout_s:g} s.",
                 None,
             )
         queue.pump()
@@ -705,7 +710,7 @@ class Broker:
             if not chore.is_done:
                 self.chores.append(chore)
 
-    # ---- memory -----------------------------------------------------------------------------------------------------------
+    # ---- memory -----------------------------------------------------------------------------------------------------
 
     def memory_in_use(self) -> int:
         """Frames, transactions, outgoing buffers, windows and memory queues together, in bytes."""
@@ -734,7 +739,7 @@ class Broker:
             largest = max(self.connections.values(), key=_holds)
             held = _holds(largest)
             if held and not largest.is_closing:
-                sentence = f"The broker is out of memory (max_memory_bytes {bound}), and this connection holds most: {held} bytes."
+                sentence = f"Out of memory (max_memory_bytes {bound}): this connection holds most, {held} bytes."
                 self.refuse(largest, "memory", sentence, None)
 
     def disk_numbers(self) -> dict[str, int]:
@@ -771,6 +776,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     Closed: Broker.closed,
     Stop: Broker.stop,
 }
+_FIRST = frozenset((Written, Committed, Loaded, Found))
 _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Send: Broker.send,
     Ack: Broker.ack,

@@ -1,5 +1,6 @@
-"""Work that may be long: messages of a lost connection, sweeping a deleted queue, moving messages. It goes on in slices,
-one a turn, each small enough for one batch, with everybody else in between.
+"""Work that may be long: messages of a lost connection, sweeping a deleted queue, moving messages.
+
+It goes on in slices, one a turn, each small enough for one batch, with everybody else in between.
 """
 
 from collections import deque

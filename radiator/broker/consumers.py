@@ -1,8 +1,8 @@
 """Who gets the next message: subscriptions, the windows of their connections, and what is out with them.
 
 A connection has one shared window of one message over all its queue subscriptions; a subscription with a
-prefetch-count has a window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing buffer
-is over its bound.
+prefetch-count has a window of its own; ack:auto has none. Whatever the window, nothing is sent while the outgoing
+buffer is over its bound.
 
 A subscription is *listed* in its queue's ring while it may get that queue's next message. A queue that finds it without
 room takes it off; it then waits among the connection's `unlisted` until there is room again.
@@ -27,7 +27,9 @@ MESSAGE_BYTES = 256  # what a message costs in a buffer beside its own bytes: it
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One SUBSCRIBE to a queue. `prefetch_count` None: it shares its connection's window. `place`: its turn in round robin."""
+    """One SUBSCRIBE to a queue. `prefetch_count` None: it shares its connection's window. `place`: its turn in
+    round robin.
+    """
 
     connection: "Connection"
     name: bytes
@@ -96,8 +98,9 @@ class Connection:
 
     __slots__ = (
         "buffered_bytes", "found", "had_auto", "held_batch", "is_closing", "last_place", "next_place", "number",
-        "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight",
-        "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted", "unwritten", "waits_for", "written",
+        "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes", "parked_since_s", "parked_total_s",
+        "posted_turn", "queue_subscriptions", "shared_in_flight", "temp_queues", "topic_subscriptions",
+        "transaction_bytes", "transactions", "unacked", "unlisted", "unwritten", "waits_for", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:

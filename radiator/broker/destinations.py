@@ -1,7 +1,7 @@
 """Names -> destinations: what exists, what first use creates, and what is refused.
 
-Queues, fanouts and topics have separate names. Temp queues belong to one connection and are found by others under the id of
-their reply address only.
+Queues, fanouts and topics have separate names. Temp queues belong to one connection and are found by others under
+the id of their reply address only.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from radiator.broker.kinds.topic import Topics
 from radiator.broker.turn import Desk
 from radiator.errors import Refusal, StoreError
 from radiator.patterns import is_pattern, matches, overlaps
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
 from radiator.recovery import Recovery
+from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
 from radiator.writes import Books, Declare, Ledger, Retire
 
 QUEUE, FANOUT, TOPIC, TEMP, REPLY, ADMIN = "queue", "fanout", "topic", "temp-queue", "reply-queue", "admin"
@@ -42,7 +42,8 @@ def split(address: str) -> tuple[str, str]:
         return kind, name
     raise Refusal(
         "unknown-destination",
-        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /temp-queue/ or /reply-queue/, or be /admin.",
+        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /temp-queue/ or /reply-queue/, "
+        "or be /admin.",
     )
 
 
@@ -50,8 +51,8 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "declarations", "desk", "entropy", "fanouts", "max_destinations", "next_number", "on_room", "queues", "replies", "retired", "topics",
-        "windows",
+        "bury", "declarations", "desk", "entropy", "fanouts", "max_destinations", "next_number", "on_room",
+        "queues", "replies", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +84,8 @@ class Destinations:
                 self._open(stored.number, stored.name, settings, stored.ledger)
             elif stored.ledger.stored:
                 raise StoreError(
-                    f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of it are stored: "
+                    f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of it are "
+                    "stored: "
                     "declare it persistent and consume or purge them first."
                 )
             else:

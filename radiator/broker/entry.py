@@ -1,4 +1,6 @@
-"""A message's place in one queue: what the broker keeps of it in memory. What is on the disk is `Message`, unchanged."""
+"""A message's place in one queue: what the broker keeps of it in memory. What is on the disk is `Message`,
+unchanged.
+"""
 
 from dataclasses import dataclass
 

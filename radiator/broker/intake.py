@@ -1,4 +1,5 @@
-"""Accepting messages: a SEND, a fanout's copies or a whole transaction is first judged, then applied; nothing in between.
+"""Accepting messages: a SEND, a fanout's copies or a whole transaction is first judged, then applied; nothing in
+between.
 
 Judging ends in one of three ways: it may come in; it must wait for room (the room is named, the connection is parked
 there); or it is refused, by a Refusal raised before anything has changed.
@@ -117,7 +118,9 @@ class Intake:
         return None
 
     def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
-        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms` counts."""
+        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms`
+        counts.
+        """
         now_ms = self.desk.now_ms
         expires_ms = command.expires_ms or 0
         if command.expiration_ms is not None:
@@ -127,7 +130,7 @@ class Intake:
             expires_ms = min(expires_ms, now_ms + ttl_ms) if expires_ms else now_ms + ttl_ms
         return Message(destination, headers, command.escaping, command.body, now_ms, expires_ms)
 
-    # ---- everything else: a plan, judged as a whole and applied as a whole -------------------------------------------
+    # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
 
     def plan_send(self, connection: Connection, command: Send, plan: Plan) -> Plan:
         """Add what this SEND would do. Raises Refusal for a destination that is not there or cannot take it."""
@@ -184,7 +187,7 @@ class Intake:
             if address in connection.queue_subscriptions or address in connection.topic_subscriptions:
                 raise Refusal(
                     "subscription",
-                    f"The subscription id {address.decode()} is needed for replies, but in use for another destination.",
+                    f"The subscription id {address.decode()} is needed for replies, but in use otherwise.",
                 )
             subscription = Subscription(connection, address, queue, AUTO, None, False, True, connection.next_place)
             connection.next_place += 1
@@ -194,7 +197,8 @@ class Intake:
         return queue
 
     def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Resource | None:
-        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or now if
+        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced,
+        or now if
         nothing is persistent. Returns the room to wait for, or None."""
         settlements = transaction.settlements if transaction is not None else []
         duplicates_of = 0
@@ -224,7 +228,8 @@ class Intake:
         if persistent_bytes > self.limits.max_batch_bytes:
             raise Refusal(
                 "too-large",
-                f"This comes to {persistent_bytes} bytes with all its copies, and max_batch_bytes is {self.limits.max_batch_bytes}.",
+                f"This comes to {persistent_bytes} bytes with all its copies: "
+                f"max_batch_bytes is {self.limits.max_batch_bytes}.",
             )
         blocked = self.first_blocked(needs, persistent_bytes, plan)
         if blocked is not None:
@@ -292,7 +297,8 @@ class Intake:
     # ---- dedup-id -----------------------------------------------------------------------------------------------------
 
     def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | Room | None:
-        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the room
+        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or
+        the room
         to wait for while the disk is asked."""
         number = queue.dedup_pending.get(dedup_id)
         if number is not None:
@@ -317,7 +323,9 @@ class Intake:
         return room
 
     def forget_found(self, connection: Connection) -> None:
-        """Its answers are used up, or would be stale after a wait. Until now `dedup_pending` has kept what came since."""
+        """Its answers are used up, or would be stale after a wait. Until now `dedup_pending` has kept what came
+        since.
+        """
         for queue, _ in connection.found:
             queue.asks -= 1
         connection.found.clear()

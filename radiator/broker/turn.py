@@ -1,8 +1,8 @@
 """What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the Desk,
 through which destinations act.
 
-A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is told
-`Committed`. So a receipt cannot escape early.
+A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is
+told `Committed`. So a receipt cannot escape early.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,9 @@ WRITE_BYTES = (
 
 @dataclass(slots=True)
 class Note:
-    """One event worth a log line. level: `info`, `warning` or `error`. Values may hold a client's words: the log escapes."""
+    """One event worth a log line. level: `info`, `warning` or `error`. Values may hold a client's words: the log
+    escapes.
+    """
 
     level: str
     event: str
@@ -33,7 +35,9 @@ class Note:
 
 @dataclass(slots=True)
 class Turn:
-    """Everything that one step wants done. `again`: there is work that needs no further event; `stopped`: all is said."""
+    """Everything that one step wants done. `again`: there is work that needs no further event; `stopped`: all is
+    said.
+    """
 
     replies: list[Reply] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)

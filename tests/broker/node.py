@@ -135,7 +135,7 @@ class Node:
         else:
             self._one([Found(question.request, self.disk.look_up(question))])
 
-    # ---- what a test says ---------------------------------------------------------------------------------------------
+    # ---- what a test says -------------------------------------------------------------------------------------------
 
     def open(self, *connections: int) -> None:
         for number in connections:
@@ -173,7 +173,7 @@ class Node:
         assert isinstance(declarations, Declarations)
         return Node(replace(declarations), self.limits, platter, auto=True, now_ms=self.now_ms)
 
-    # ---- what a test looks at -------------------------------------------------------------------------------------------
+    # ---- what a test looks at ---------------------------------------------------------------------------------------
 
     def take(self, connection: int) -> list[Reply]:
         """Everything new for a connection."""

@@ -1,8 +1,8 @@
 """A queue on the disk: put before ready, remove after ack, and only a window of it in memory.
 
-The window is the head of the queue: what is READY in memory, in order, without a gap. `beyond` messages follow it on the
-disk (or on their way there). A new message stays in memory only where nothing is beyond and the window has room;
-otherwise it is read back when the window runs low.
+The window is the head of the queue: what is READY in memory, in order, without a gap. `beyond` messages follow it
+on the disk (or on their way there). A new message stays in memory only where nothing is beyond and the window has
+room; otherwise it is read back when the window runs low.
 """
 
 from collections.abc import Callable
@@ -40,8 +40,8 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged", "storing", "wait_for_commit",
-        "window_bytes", "window_end", "windows",
+        "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged",
+        "storing", "wait_for_commit", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -76,7 +76,7 @@ class DurableQueue(Queue):
         self.purged = 0
         self.purge_done: Callable[[int], None] | None = None
 
-    # ---- in -------------------------------------------------------------------------------------------------------
+    # ---- in ---------------------------------------------------------------------------------------------------------
 
     def put(self, message: Message) -> Entry | None:
         """STORING: it is READY, and may be delivered, only when its batch is committed."""
@@ -126,7 +126,7 @@ class DurableQueue(Queue):
             self.refill()
         self.pump()
 
-    # ---- out ------------------------------------------------------------------------------------------------------
+    # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
         """REMOVING: the Remove is in the open batch; GONE when that is committed. D3: nothing else writes a Remove."""
@@ -154,7 +154,7 @@ class DurableQueue(Queue):
     def books(self) -> Books:
         return Books(self.number, copy(self.ledger))
 
-    # ---- the window -----------------------------------------------------------------------------------------------
+    # ---- the window -------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
         super().pump()
@@ -226,10 +226,12 @@ class DurableQueue(Queue):
             return super().oldest()
         return next(iter(self.storing.values()))
 
-    # ---- purge ----------------------------------------------------------------------------------------------------
+    # ---- purge ------------------------------------------------------------------------------------------------------
 
     def purge(self, done: Callable[[int], None]) -> None:
-        """Let go of all that is not in flight; what is not in memory goes as it is read back. `done` gets the number."""
+        """Let go of all that is not in flight; what is not in memory goes as it is read back. `done` gets the
+        number.
+        """
         through = self.desk.next_position()
         self.purged = 0
         for entry in self.droppable():

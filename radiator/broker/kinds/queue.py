@@ -1,7 +1,7 @@
 """What memory queues and persistent queues have in common: consumers, order, windows, redelivery, expiry, bounds.
 
-A subclass says how a message comes in (`put`), how it leaves (`remove`) and how a redelivery count is kept (`keep_count`).
-Everything here runs inside one turn and cannot wait.
+A subclass says how a message comes in (`put`), how it leaves (`remove`) and how a redelivery count is kept
+(`keep_count`). Everything here runs inside one turn and cannot wait.
 """
 
 import heapq
@@ -32,8 +32,9 @@ class Queue:
     is_persistent: bool
 
     __slots__ = (
-        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "ready", "redelivered", "reply_id",
-        "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions", "waiters",
+        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "ready",
+        "redelivered", "reply_id", "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions",
+        "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +63,7 @@ class Queue:
         self.is_gone = False
         self.reply_id = ""
 
-    # ---- what a subclass does -------------------------------------------------------------------------------------
+    # ---- what a subclass does ---------------------------------------------------------------------------------------
 
     def put(self, message: Message) -> Entry | None:
         """Accept a message: nothing is judged any more."""
@@ -84,7 +85,7 @@ class Queue:
         """Messages that a consumer could be given now or after a load."""
         raise NotImplementedError
 
-    # ---- consumers ------------------------------------------------------------------------------------------------
+    # ---- consumers --------------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
         """Take it in, without delivering yet (the RECEIPT of its SUBSCRIBE goes first). Raises Refusal `exclusive`."""
@@ -307,7 +308,7 @@ class Queue:
         if self.settings.max_bytes is not None and size > self.settings.max_bytes:
             raise Refusal(
                 "too-large",
-                f"A message of {size} bytes is larger than the max_bytes of /queue/{self.name}, {self.settings.max_bytes}.",
+                f"A message of {size} bytes is larger than max_bytes of /queue/{self.name}, {self.settings.max_bytes}.",
             )
 
     def judge(self, messages: int, size: int) -> bool:

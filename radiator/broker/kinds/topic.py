@@ -1,7 +1,8 @@
 """Topics: whoever is subscribed now gets the message; there is no other state and no flow control.
 
-A subscriber whose outgoing buffer is over its bound when a further message comes is closed: kill the slow client, not the
-topic. Names are looked up in a dict, patterns in a trie of words that is walked once for a publish, whatever the patterns.
+A subscriber whose outgoing buffer is over its bound when a further message comes is closed: kill the slow client,
+not the topic. Names are looked up in a dict, patterns in a trie of words that is walked once for a publish,
+whatever the patterns.
 """
 
 from dataclasses import dataclass, field
@@ -142,7 +143,9 @@ class Topics:
 
 
 def _with_empty_hashes(nodes: list[Node], hashes: set[int]) -> list[Node]:
-    """The nodes once each, and behind them every `#` that may stand for no word at all; `hashes` learns which those are."""
+    """The nodes once each, and behind them every `#` that may stand for no word at all; `hashes` learns which those
+    are.
+    """
     seen: dict[int, Node] = {}
     waiting = list(nodes)
     while waiting:

@@ -1,0 +1,18 @@
+# The verbs of the house. `make check` before every commit: lint, types, and all tests that are not slow, under 30 s.
+.PHONY: check test bench serve clean
+
+check:
+	FAST=1 scripts/test
+
+test:
+	scripts/test
+
+bench:
+	scripts/bench
+
+serve:
+	scripts/serve
+
+clean:
+	rm -rf .venv build dist radiator.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find radiator tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

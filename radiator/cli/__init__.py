@@ -1,0 +1,125 @@
+"""The `radiator` command. Each command is a file here and a row in COMMANDS.
+
+Promises: exit status 0, 1 for a refusal, 2 for a usage or configuration error, 74 for a failed disk; what went wrong is
+one sentence on stderr, never a traceback. Only a bug shows a traceback.
+"""
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from radiator import __version__
+from radiator.cli.backup import BACKUP, RESTORE
+from radiator.cli.bench import BENCH
+from radiator.cli.check import CHECK
+from radiator.cli.command import Command
+from radiator.cli.config import CONFIG
+from radiator.cli.peek import PEEK
+from radiator.cli.queues import DELETE, MOVE, PURGE, QUEUES
+from radiator.cli.receive import RECEIVE
+from radiator.cli.send import SEND
+from radiator.cli.serve import SERVE
+from radiator.cli.stats import STATS
+from radiator.cli.text import printable
+from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
+
+COMMANDS: tuple[Command, ...] = (
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, QUEUES, PEEK, PURGE, DELETE, MOVE, SEND, RECEIVE, BENCH,
+)  # fmt: skip
+
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One sentence instead of argparse's usage lines; exit status 2."""
+        text = message[:1].upper() + message[1:].rstrip(".")
+        self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}. Try `{self.prog} --help`.\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the whole command line."""
+    top = _Parser(
+        prog="radiator",
+        description="A durable STOMP message broker, and the tools to look after it.",
+        epilog="`radiator COMMAND --help` explains each command, with an example.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"radiator {__version__}")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for command in COMMANDS:
+        one = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.description,
+            epilog="example:\n" + "\n".join("  " + line for line in command.example.splitlines()),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(one)
+        one.set_defaults(run=command.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line (default: that of this process) and returns its exit status."""
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as ended:  # --help, --version and usage errors
+        return _flushed(ended.code if isinstance(ended.code, int) else EXIT_USAGE)
+    try:
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except ConfigError as wrong:
+        return _say(wrong.mistakes, EXIT_USAGE)
+    except DiskFailed as failed:
+        return _say([str(failed)], EXIT_DISK_FAILED)
+    except RadiatorError as refused:
+        return _say([str(refused)], EXIT_REFUSED)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return _reader_gone()
+    except OSError as failed:
+        status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else EXIT_REFUSED
+        return _say([_sentence(failed)], status)
+
+
+def _say(sentences: list[str], status: int) -> int:
+    try:
+        for sentence in sentences:
+            print(f"radiator: {printable(sentence)}", file=sys.stderr)
+    except BrokenPipeError:
+        pass  # nobody listens; the status says it
+    return _flushed(status)
+
+
+def _flushed(status: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _let_go_of_stdout()
+    return status
+
+
+def _reader_gone() -> int:
+    """`radiator queues | head -1`: the reader has all that it wanted. What was not read by it counts as not done."""
+    _let_go_of_stdout()
+    return EXIT_REFUSED
+
+
+def _let_go_of_stdout() -> None:
+    """Python flushes stdout once more at its end: let that go nowhere instead of into a traceback."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _sentence(failed: OSError) -> str:
+    where = f"{failed.filename}: " if failed.filename is not None else ""
+    return f"{where}{failed.strerror or type(failed).__name__}."

@@ -1,0 +1,56 @@
+"""`radiator backup` and `radiator restore`: one file that holds a whole store, and a store made of it."""
+
+import argparse
+from pathlib import Path
+
+from radiator.cli.command import Command
+
+
+def _backup_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the broker's data directory; it may be running")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the backup; an older one there is replaced when the new one is whole")
+    parser.add_argument("--compact", action="store_true", help="leave free pages out: smaller, slower")
+
+
+def _run_backup(arguments: argparse.Namespace) -> int:
+    from radiator.store.backup import backup
+
+    backup(arguments.data_dir, arguments.file, arguments.compact)
+    return 0
+
+
+def _restore_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="a backup made by `radiator backup`")
+    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the new data directory; it must not exist yet, or be empty")
+
+
+def _run_restore(arguments: argparse.Namespace) -> int:
+    from radiator.store.backup import restore
+
+    restore(arguments.file, arguments.data_dir)
+    return 0
+
+
+BACKUP = Command(
+    name="backup",
+    summary="copy the data of a broker, running or not, into one file",
+    description=(
+        "Writes a consistent copy while the broker runs: synced, then renamed into place, so FILE is whole or not there.\n"
+        "It is used through `radiator restore`, which gives it a new store id."
+    ),
+    example="radiator backup --compact /var/lib/radiator /backup/radiator.mdb",
+    add_arguments=_backup_arguments,
+    run=_run_backup,
+)
+
+RESTORE = Command(
+    name="restore",
+    summary="make a data directory from a backup",
+    description=(
+        "Makes a data directory from a backup, with a new store id so that no message id is ever given twice.\n"
+        "`radiator serve` refuses a bare backup: this is the way to use one."
+    ),
+    example="radiator restore /backup/radiator.mdb /var/lib/radiator",
+    add_arguments=_restore_arguments,
+    run=_run_restore,
+)

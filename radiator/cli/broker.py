@@ -1,0 +1,66 @@
+"""The broker that a command speaks to: `--broker`, and what is asked of it over `/admin`."""
+
+import argparse
+import os
+from typing import Any
+
+from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
+from radiator.errors import Refusal
+
+ENVIRONMENT = "RADIATOR_BROKER"
+QUEUE_PREFIX = "/queue/"
+
+
+def add_broker(parser: argparse.ArgumentParser) -> None:
+    """The `--broker` of a command."""
+    parser.add_argument(
+        "--broker",
+        metavar="stomp://HOST:PORT",
+        type=_address,
+        default=os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS,
+        help=f"the running broker (default: ${ENVIRONMENT} if set, or else {DEFAULT_ADDRESS})",
+    )
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except AddressError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
+def add_queue(parser: argparse.ArgumentParser, name: str = "queue", metavar: str = "QUEUE") -> None:
+    """The name of a queue; `/queue/NAME` is taken as NAME."""
+    parser.add_argument(name, metavar=metavar, type=lambda text: text.removeprefix(QUEUE_PREFIX), help="name of the queue")
+
+
+def ask(arguments: argparse.Namespace, request: dict[str, Any]) -> dict[str, Any]:
+    """One request on a connection of its own. Raises Refusal where the broker says no."""
+    with Client(arguments.broker) as client:
+        return client.admin(request)
+
+
+def field(answer: dict[str, Any], name: str) -> Any:
+    """A field that every answer of this kind has; Refusal where the broker is of a version without it."""
+    try:
+        return answer[name]
+    except KeyError:
+        raise Refusal("version", f"The broker's answer has no {name!r}: is it of another version than this tool?") from None
+
+
+def whole_number(text: str) -> int:
+    """An argument that is a whole number above 0."""
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argument that is a duration in seconds, 0 included."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value

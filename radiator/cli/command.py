@@ -1,0 +1,20 @@
+"""One command of the command line: its words for `--help`, its arguments, and what it does."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Command:
+    """summary: one line in the list of commands. description and example: what `--help` of this one shows.
+
+    run: does it and returns the exit status; what it raises is turned into a sentence by `main`.
+    """
+
+    name: str
+    summary: str
+    description: str
+    example: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]

@@ -1,0 +1,61 @@
+"""`radiator peek`: shows messages of a queue and changes nothing."""
+
+import argparse
+import base64
+import binascii
+from datetime import datetime
+from typing import Any
+
+from radiator.cli.broker import add_broker, add_queue, ask, field, whole_number
+from radiator.cli.command import Command
+from radiator.cli.text import bytes_text, count_text, printable
+from radiator.limits import PEEK_MESSAGES_MAX
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    add_queue(parser)
+    parser.add_argument(
+        "--count", metavar="N", type=whole_number, default=10, help=f"how many at most (default 10, at most {PEEK_MESSAGES_MAX})"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    messages = field(ask(arguments, {"do": "peek", "queue": arguments.queue, "count": arguments.count}), "messages")
+    print("\n\n".join(_shown(message) for message in messages) or f"{printable(arguments.queue)} holds no message.")
+    return 0
+
+
+def _shown(message: dict[str, Any]) -> str:
+    at = datetime.fromtimestamp(int(message["timestamp"]) / 1000).astimezone().isoformat(" ", "milliseconds")
+    facts = [str(message["message_id"]), at, bytes_text(int(message["size"])), str(message["state"])]
+    if message.get("redelivered"):
+        facts.append(f"came back {count_text(int(message.get('redelivery_count', 0)), 'time')}")
+    lines = [", ".join(printable(fact) for fact in facts), f"  destination:{printable(str(message['destination']))}"]
+    lines += [f"  {printable(str(name))}:{printable(str(value))}" for name, value in message.get("headers", [])]
+    return "\n".join([*lines, "", *("  " + line for line in _body_lines(message))])
+
+
+def _body_lines(message: dict[str, Any]) -> list[str]:
+    """Text line by line; anything else as a dump of its bytes."""
+    text = message.get("body")
+    if isinstance(text, str):
+        return [printable(line, keep="\t") for line in text.split("\n")]
+    try:
+        body = base64.b64decode(str(message.get("body_base64", "")), validate=True)
+    except binascii.Error:
+        return ["(the body came damaged)"]
+    return [f"{body[at : at + 32].hex(' ', 4)}" for at in range(0, len(body), 32)]
+
+
+PEEK = Command(
+    name="peek",
+    summary="show messages of a queue without taking them",
+    description=(
+        "Shows the oldest messages of a queue with their headers and bodies. Nothing changes: they are not delivered, not\n"
+        "marked, and stay where they are. Control characters are shown as escapes, bodies that are no text in hexadecimal."
+    ),
+    example="radiator peek orders.dead --count 3",
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,72 @@
+"""The answer to `stats` in Prometheus's text exposition format, version 0.0.4."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_QUEUE_GAUGES = ("messages", "bytes", "ready", "in_flight", "storing", "consumers", "stored", "stored_bytes", "blocked", "adds_up")
+_QUEUE_TOTALS = tuple(
+    name + ending for name in ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered") for ending in ("", "_bytes")
+) + ("redelivered", "damaged")
+_BROKER_GAUGES = {
+    "boot": "boot",
+    "uptime_s": "uptime_seconds",
+    "connections": "connections",
+    "subscriptions": "subscriptions",
+    "transactions": "transactions",
+    "parked": "parked",
+    "memory_bytes": "memory_bytes",
+}
+_STORE_GAUGES = {
+    "used_bytes": "store_used_bytes",
+    "map_size": "store_map_size_bytes",
+    "high_water_bytes": "store_high_water_bytes",
+    "disk_free_bytes": "disk_free_bytes",
+    "disk_free_min": "disk_free_min_bytes",
+}
+
+Sample = tuple[dict[str, str], float]
+
+
+def exposition(answer: dict[str, Any]) -> str:
+    """The whole text. Queue, fanout and topic names are labels; a metric's samples stand together."""
+    return "".join(_family(name, kind, samples) for name, kind, samples in _families(answer) if samples)
+
+
+def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]:
+    info = {name: str(answer.get(name, "")) for name in ("version", "store_id")}
+    yield "radiator_info", "gauge", [(info, 1)]
+    for names, values in ((_BROKER_GAUGES, answer), (_STORE_GAUGES, answer.get("store", {}))):
+        for name, metric in names.items():
+            yield f"radiator_{metric}", "gauge", [({}, float(values[name]))] if name in values else []
+    yield "radiator_batches_total", "counter", [({}, float(answer["batches"]))] if "batches" in answer else []
+    for name, value in sorted(answer.get("counters", {}).items()):
+        yield f"radiator_{_metric(name)}_total", "counter", [({}, float(value))]
+    queues = answer.get("queues", {})
+    for name in _QUEUE_GAUGES:
+        yield f"radiator_queue_{name}", "gauge", _labelled("queue", queues, name)
+    for name in _QUEUE_TOTALS:
+        yield f"radiator_queue_{name}_total", "counter", _labelled("queue", queues, name)
+    yield "radiator_fanout_accepted_total", "counter", _labelled("fanout", answer.get("fanouts", {}), "accepted")
+    yield "radiator_topic_subscribers", "gauge", _labelled("topic", answer.get("topics", {}), "subscribers")
+
+
+def _labelled(label: str, things: dict[str, Any], field: str) -> list[Sample]:
+    return [({label: name}, float(thing[field])) for name, thing in sorted(things.items()) if field in thing]
+
+
+def _family(name: str, kind: str, samples: list[Sample]) -> str:
+    lines = [f"# TYPE {name} {kind}"]
+    for labels, value in samples:
+        inside = ",".join(f'{label}="{_label_value(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{inside}}} {value:.17g}" if inside else f"{name} {value:.17g}")
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
+
+
+def _label_value(text: str) -> str:
+    """Backslash, double quote and line feed are escaped; all else may stand as it is."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,60 @@
+"""`radiator receive`: writes bodies to standard output, and acks each after it is written out."""
+
+import argparse
+import sys
+
+from radiator.cli.broker import add_broker, seconds, whole_number
+from radiator.cli.command import Command
+from radiator.cli.text import count_text, printable
+from radiator.client import Client
+from radiator.errors import EXIT_REFUSED
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders, /topic/news.#, or orders")
+    parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
+    parser.add_argument("--timeout", metavar="S", type=seconds, help="end when none came for S seconds (default: never)")
+    parser.add_argument("--raw", action="store_true", help="bodies only, byte by byte, with nothing between them")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    received = 0
+    with Client(arguments.broker) as client:
+        client.subscribe(arguments.destination, ack="client-individual")
+        while arguments.count is None or received < arguments.count:
+            message = client.receive(arguments.timeout)
+            if message is None:
+                break
+            _write(message.body, arguments.raw)
+            # only now: whatever ends this process before, the message comes back
+            client.ack(message, confirm=False)
+            received += 1
+        client.flush()
+    if arguments.count is not None and received < arguments.count:
+        came = count_text(received, "message")
+        print(f"radiator: Only {came} of {arguments.count} came before {arguments.timeout:g} s passed.", file=sys.stderr)
+        return EXIT_REFUSED
+    return 0
+
+
+def _write(body: bytes, raw: bool) -> None:
+    """To a file or pipe the bytes as they are; a terminal must not be commanded by them."""
+    if not raw and sys.stdout.isatty():
+        body = printable(body.decode("utf-8", "backslashreplace"), keep="\n\t").encode()
+    sys.stdout.buffer.write(body if raw else body + b"\n")
+    sys.stdout.buffer.flush()
+
+
+RECEIVE = Command(
+    name="receive",
+    summary="receive messages and write their bodies to standard output",
+    description=(
+        "Subscribes, writes each body to standard output followed by a newline, and acks it once it is written out and\n"
+        "flushed: a message is not lost when this ends in the middle, but may come again. With --count and --timeout the\n"
+        "exit status is 1 if fewer came. On a terminal control characters are shown as escapes."
+    ),
+    example="radiator receive /queue/orders --count 1 --timeout 5 > order.json",
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,33 @@
+"""`radiator serve`: the broker itself, in the foreground."""
+
+import argparse
+from pathlib import Path
+
+from radiator import config
+from radiator.cli.command import Command
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", type=Path, help="config.toml; without it the defaults are in force")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # here and not above: only this command needs gevent and LMDB, and the others shall start fast
+    from radiator.server.serve import serve
+
+    return serve(config.load(arguments.config))
+
+
+SERVE = Command(
+    name="serve",
+    summary="run the broker",
+    description=(
+        "Runs the broker in the foreground until SIGTERM or SIGINT. Its log goes to stderr, one line an event.\n"
+        "Without a file it listens on 127.0.0.1:61613, keeps its data in ./data, and creates destinations at first use.\n"
+        "Exit status: 0 after a clean stop, 1 if the data directory cannot be used, 2 if the configuration is wrong,\n"
+        "74 if the disk failed."
+    ),
+    example="radiator serve --config /etc/radiator/config.toml",
+    add_arguments=_arguments,
+    run=_run,
+)

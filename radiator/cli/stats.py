@@ -1,0 +1,111 @@
+"""`radiator stats`: the broker's numbers, and each queue's ledger."""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from radiator.cli.broker import add_broker, ask
+from radiator.cli.command import Command
+from radiator.cli.prometheus import exposition
+from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+from radiator.errors import EXIT_REFUSED
+
+WATCH_S = 2.0
+_CLEAR_SCREEN = "\x1b[H\x1b[2J"
+LEDGER = ("accepted", "stored", "acked", "expired", "dropped", "purged", "dead_lettered")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+    form.add_argument("--prometheus", action="store_true", help="the numbers in Prometheus's text format")
+    parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if not arguments.watch:
+        answer = ask(arguments, {"do": "stats"})
+        print(_formed(arguments, answer))
+        return EXIT_REFUSED if _wrong_queues(answer) else 0
+    clear = _CLEAR_SCREEN if sys.stdout.isatty() and not (arguments.json or arguments.prometheus) else ""
+    try:
+        while True:
+            print(clear + _formed(arguments, ask(arguments, {"do": "stats"})), flush=True)
+            time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        return 0  # the way to end a watch
+
+
+def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
+    if arguments.json:
+        return json.dumps(answer)
+    if arguments.prometheus:
+        return exposition(answer).rstrip("\n")
+    return "\n\n".join(filter(None, [_summary(answer), _ledgers(answer), _alarms(answer), _others(answer)]))
+
+
+def _summary(answer: dict[str, Any]) -> str:
+    store = answer.get("store", {})
+    lines = [
+        f"radiator {printable(str(answer.get('version', '?')))}, up {duration_text(answer.get('uptime_s', 0))}, "
+        f"store {printable(str(answer.get('store_id', '?')))}, boot {answer.get('boot', '?')}",
+        ", ".join(
+            [count_text(int(answer.get(name + "s", 0)), name) for name in ("connection", "subscription", "transaction")]
+            + [f"{answer.get('parked', 0)} waiting for room", f"{bytes_text(int(answer.get('memory_bytes', 0)))} held in memory"]
+        ),
+        f"store: {bytes_text(int(store.get('used_bytes', 0)))} used, SENDs wait above "
+        f"{bytes_text(int(store.get('high_water_bytes', 0)))}; disk: {bytes_text(int(store.get('disk_free_bytes', 0)))} free, "
+        f"SENDs wait below {bytes_text(int(store.get('disk_free_min', 0)))}",
+    ]
+    return "\n".join(lines)
+
+
+def _ledgers(answer: dict[str, Any]) -> str:
+    """Each queue's books: accepted = the sum of the columns after it."""
+    queues = answer.get("queues", {})
+    if not queues:
+        return "no queues"
+    heads = ["queue", "accepted", *LEDGER[1:]]
+    rows = [[name, *(int(queue.get(column, 0)) for column in LEDGER)] for name, queue in sorted(queues.items())]
+    return table([head.replace("_", "-") for head in heads], rows)
+
+
+def _wrong_queues(answer: dict[str, Any]) -> list[str]:
+    return sorted(name for name, queue in answer.get("queues", {}).items() if queue.get("adds_up") is False)
+
+
+def _alarms(answer: dict[str, Any]) -> str:
+    return "\n".join(
+        f"!!! The ledger of queue {printable(name)} does not add up: this is a bug. Please report it, with this output."
+        for name in _wrong_queues(answer)
+    )
+
+
+def _others(answer: dict[str, Any]) -> str:
+    """Fanouts, topics and the broker's counters, where there are any."""
+    fanouts = [[name, int(one.get("accepted", 0)), " ".join(one.get("children", []))]
+               for name, one in sorted(answer.get("fanouts", {}).items())]  # fmt: skip
+    topics = [[name, int(one.get("subscribers", 0))] for name, one in sorted(answer.get("topics", {}).items())]
+    counters = [[name.replace("_", " "), int(count)] for name, count in sorted(answer.get("counters", {}).items())]
+    parts = [
+        table(["fanout", "accepted", "children"], fanouts) if fanouts else "",
+        table(["topic", "subscribers"], topics) if topics else "",
+        table(["counter", ""], counters) if counters else "",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+STATS = Command(
+    name="stats",
+    summary="show the numbers of a running broker",
+    description=(
+        "Shows what the broker holds and each queue's ledger: accepted = stored + acked + expired + dropped + purged +\n"
+        "dead-lettered. A ledger that does not add up is a bug: it is said so, and the exit status is 1."
+    ),
+    example="radiator stats --watch\nradiator stats --prometheus > /var/lib/node_exporter/radiator.prom",
+    add_arguments=_arguments,
+    run=_run,
+)

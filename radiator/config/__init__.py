@@ -1,0 +1,226 @@
+"""config.toml: read, judged whole, and written again.
+
+`load` gives a Config in which nothing is left to check, or raises ConfigError with every mistake at once. What one
+value may be stands in values.py, what must hold between values in rules.py; what they mean, in docs/OPERATING.md.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import toml
+
+from radiator.config.mistakes import Keys, Mistakes, dotted
+from radiator.config.rules import File, judge, settings_in_force
+from radiator.config.values import (
+    CREATE,
+    FANOUT,
+    LIMITS,
+    PORT,
+    QUEUE,
+    SERVER,
+    TOPIC,
+    Address,
+    Check,
+    meant,
+    parse_address,
+    parse_size,
+    quoted,
+    shown,
+    size_text,
+)
+from radiator.errors import ConfigError
+from radiator.limits import GIB, MAP_BATCHES_MIN, MIB, Limits
+from radiator.patterns import is_pattern, name_mistake, rank
+from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
+
+__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render"]
+
+ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")  # what stands before a NAME
+
+
+@dataclass(slots=True, kw_only=True)
+class Config:
+    """Everything that is in force, defaults included. `data_dir` is absolute."""
+
+    listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
+    allow_anonymous: bool = False
+    data_dir: Path
+    sync_interval_ms: int = 0
+    map_size: int = 64 * GIB
+    disk_free_min: int = 128 * MIB
+    limits: Limits = field(default_factory=Limits)
+    declarations: Declarations = field(default_factory=Declarations)
+
+
+def load(path: Path | None) -> Config:
+    """What the file says; without one: loopback, ./data, and first use may create queues and topics.
+
+    ConfigError: every mistake of the file, in the order of its lines.
+    """
+    if path is None:
+        everything = Declarations(create_queues=True, create_topics=True)
+        return Config(data_dir=Path("data").absolute(), declarations=everything)
+    try:
+        text = path.read_bytes().decode("utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError([f"{path} cannot be read: {error.strerror}. Name a file that is there, or none."]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{path} is not TOML: {error}."]) from error
+    mistakes = Mistakes()
+    config = _read(tables, path.absolute().parent, mistakes)
+    if mistakes.found:
+        raise ConfigError(mistakes.sentences(path, text))
+    return config
+
+
+def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Config:
+    """The Config of the file, to be used only if no mistake was found."""
+    known = ("server", "limits", "create", "queue", "fanout", "topic")
+    for name in tables:
+        if name not in known:
+            offer = meant(name, known) or f"; it has {', '.join(known)}"
+            mistakes.add((name,), f"is no table of this file{offer}")
+    file = File(
+        server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
+        limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
+        create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
+        queues=_named("queue", tables, QUEUE, mistakes),
+        fanouts=_named("fanout", tables, FANOUT, mistakes),
+        topics=_named("topic", tables, TOPIC, mistakes),
+    )
+    limits = _limits(file)
+    judge(file, limits, mistakes)
+    server = dict(file.server)
+    server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
+    return Config(**server, limits=limits, declarations=_declarations(file))
+
+
+def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
+    """The table's settings that are right; all others are mistakes."""
+    if not isinstance(table, dict):
+        mistakes.add(keys, f"is {shown(table)}; it must be a table")
+        return {}
+    right = {}
+    for key, value in table.items():
+        check = checks.get(key)
+        if check is None:
+            mistakes.add((*keys, key), _unknown(keys, key, value, checks))
+            continue
+        try:
+            right[key] = check(value)
+        except ValueError as error:
+            mistakes.add((*keys, key), str(error))
+    return right
+
+
+def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -> str:
+    if isinstance(value, dict) and len(keys) > 1:
+        return f'is no setting; a name with dots stands in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
+    offer = meant(key, checks) or (f"; it has {', '.join(checks)}" if checks else "; it has none")
+    return f"is no setting of this table{offer}"
+
+
+def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
+    """The tables [kind.NAME] by name."""
+    table = tables.get(kind, {})
+    if not isinstance(table, dict):
+        mistakes.add((kind,), f"is {shown(table)}; it must be tables, such as [{kind}.NAME]")
+        return {}
+    named = {}
+    for name, below in table.items():
+        keys = (kind, name)
+        mistake = name_mistake(name)
+        prefix = next((prefix for prefix in ADDRESS_KINDS if name.startswith(prefix)), None)
+        if not isinstance(below, dict):
+            mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(name)}]")
+            continue
+        if mistake:
+            mistakes.add(keys, f"has a name that {mistake}")
+        elif prefix:
+            alone = shown(name.removeprefix(prefix))
+            mistakes.add(keys, f"has a name that begins with {prefix}; write the name alone: {alone}")
+        elif kind == "fanout" and is_pattern(name):
+            mistakes.add(keys, "has a name with a wildcard; a fanout has one name")
+        if kind == "fanout" and "children" not in below:
+            mistakes.add(keys, 'has no children; name its queues, such as children = ["audit", "mail"]')
+        named[name] = _settings(keys, below, checks, mistakes)
+    return named
+
+
+def _limits(file: File) -> Limits:
+    """The limits in force: sizes of frames and batches that are not given make way for a small map_size that is."""
+    limits = Limits(**file.limits)
+    if "map_size" in file.server:
+        most = file.server["map_size"] // MAP_BATCHES_MIN
+        for name in {"max_frame_bytes", "max_batch_bytes"} - file.limits.keys():
+            setattr(limits, name, min(getattr(limits, name), most))
+    return limits
+
+
+def _declarations(file: File) -> Declarations:
+    """The file's queues, fanouts and topics, and those queues that only a dead_letter or a fanout's children name."""
+    patterns = sorted(filter(is_pattern, file.queues), key=rank)
+    declarations = Declarations(
+        queues={name: _queue_settings(table) for name, table in file.queues.items() if not is_pattern(name)},
+        queue_patterns=[(pattern, _queue_settings(file.queues[pattern])) for pattern in patterns],
+        fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
+        topics=list(file.topics),
+        create_queues=file.create.get("queues", False),
+        create_topics=file.create.get("topics", False),
+    )
+    for name in file.queues_named_elsewhere():
+        declarations.queues.setdefault(name, _queue_settings(settings_in_force(file, name)))
+    return declarations
+
+
+def _queue_settings(table: Mapping[str, Any]) -> QueueSettings:
+    settings = QueueSettings(**table)
+    if settings.persistent:
+        return settings
+    return replace(
+        settings,
+        max_messages=settings.max_messages or MEMORY_MESSAGES_MAX,
+        max_bytes=settings.max_bytes or MEMORY_BYTES_MAX,
+    )
+
+
+def render(config: Config) -> str:
+    """The configuration as the text of a file that says the same: `load` of it equals `config`."""
+    declared = config.declarations
+    limits = asdict(config.limits) | {"heart_beat_ms": list(config.limits.heart_beat_ms)}
+    tables: list[tuple[Keys, dict[str, Any]]] = [
+        (("server",), _server(config)),
+        (("limits",), limits),
+        (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
+    ]
+    tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
+    tables += [(("fanout", name), {"children": list(children)}) for name, children in declared.fanouts.items()]
+    tables += [(("topic", name), {}) for name in declared.topics]
+    return "\n".join(f"[{dotted(keys)}]\n{_lines(table)}" for keys, table in tables)
+
+
+def _server(config: Config) -> dict[str, Any]:
+    return {
+        "listen": [str(address) for address in config.listen],
+        "allow_anonymous": config.allow_anonymous,
+        "data_dir": str(config.data_dir),
+        "sync_interval_ms": config.sync_interval_ms,
+        "map_size": config.map_size,
+        "disk_free_min": config.disk_free_min,
+    }
+
+
+def _lines(table: dict[str, Any]) -> str:
+    """The table's settings that have a value; sizes in units."""
+    encoder = toml.TomlEncoder()
+    encoder.dump_funcs[str] = quoted  # toml's own breaks backslashes and what Python's repr escapes
+    sizes = {key for key in table if key.endswith("_bytes") or key in ("map_size", "disk_free_min")}
+    given = {key: value for key, value in table.items() if value is not None}
+    return toml.dumps({key: size_text(value) if key in sizes else value for key, value in given.items()}, encoder)

@@ -1,0 +1,164 @@
+"""What must hold between the values of config.toml: one function for each rule, and all of them are judged.
+
+A rule looks only at values that are right by themselves, so that one slip is not reported twice.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from radiator.config.mistakes import Mistakes
+from radiator.config.values import meant, shown, size_text
+from radiator.limits import MAP_BATCHES_MIN, Limits, largest_batch_bytes
+from radiator.patterns import is_pattern, matches, overlaps, rank
+from radiator.settings import DEAD_LETTER
+
+Table = dict[str, Any]
+
+
+@dataclass(slots=True, kw_only=True)
+class File:
+    """The tables of the file with every value that is right by itself; nothing that the file does not give."""
+
+    server: Table
+    limits: Table
+    create: Table
+    queues: dict[str, Table]
+    fanouts: dict[str, Table]
+    topics: dict[str, Table]
+
+    def queues_named_elsewhere(self) -> Iterator[str]:
+        """Each name in a `dead_letter` or in a fanout's `children`."""
+        for table in self.queues.values():
+            if "dead_letter" in table:
+                yield table["dead_letter"]
+        for table in self.fanouts.values():
+            yield from table.get("children", ())
+
+
+def settings_in_force(file: File, name: str) -> Table:
+    """What the file gives for the queue of that name: its own table, or that of the best pattern, or nothing."""
+    if name in file.queues:
+        return file.queues[name]
+    patterns = sorted((pattern for pattern in file.queues if is_pattern(pattern) and matches(pattern, name)), key=rank)
+    return file.queues[patterns[0]] if patterns else {}
+
+
+def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
+    _judge_listeners(file, mistakes)
+    _judge_sizes(file, limits, mistakes)
+    _judge_number_of_destinations(file, limits, mistakes)
+    _judge_patterns(file, mistakes)
+    _judge_queues(file, mistakes)
+    _judge_dead_letters(file, mistakes)
+    _judge_dead_letter_cycles(file, mistakes)
+    _judge_children(file, mistakes)
+
+
+def _judge_listeners(file: File, mistakes: Mistakes) -> None:
+    """There are no users yet: whoever can reach a listener may do everything."""
+    for address in file.server.get("listen", ()):
+        if not address.is_loopback and not file.server.get("allow_anonymous"):
+            wrong = f"has {address}, which other machines can reach, and there are no users"
+            mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
+
+
+def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    """Only what the file itself gives can contradict itself; a default gives way."""
+    for smaller, larger in (("max_header_bytes", "max_frame_bytes"), ("max_frame_bytes", "max_batch_bytes")):
+        if smaller in file.limits and larger in file.limits and file.limits[smaller] > file.limits[larger]:
+            wrong = f"is {size_text(file.limits[smaller])}, more than {larger} ({size_text(file.limits[larger])})"
+            mistakes.add(("limits", smaller), f"{wrong}; it must not be more")
+    largest = largest_batch_bytes(limits)
+    if "map_size" in file.server and file.server["map_size"] < MAP_BATCHES_MIN * largest:
+        wrong = f"is {size_text(file.server['map_size'])}, less than {MAP_BATCHES_MIN} times the largest batch"
+        right = f"make it at least {size_text(MAP_BATCHES_MIN * largest)}, or lower max_batch_bytes and max_frame_bytes"
+        mistakes.add(("server", "map_size"), f"{wrong} ({size_text(largest)}); {right}")
+
+
+def _judge_number_of_destinations(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    names = {name for name in (*file.queues, *file.queues_named_elsewhere()) if not is_pattern(name)}
+    number = len(names) + len(file.fanouts) + len([name for name in file.topics if not is_pattern(name)])
+    if number > limits.max_destinations:
+        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, fanouts and topics"
+        mistakes.add(("limits", "max_destinations"), f"{wrong}; raise it")
+
+
+def _judge_patterns(file: File, mistakes: Mistakes) -> None:
+    """Of two patterns that match one name, one must win."""
+    for one, other in combinations(filter(is_pattern, file.queues), 2):
+        if rank(one) == rank(other) and overlaps(one, other):
+            wrong = f"and {shown(other)} can match the same name, and neither wins"
+            right = "the pattern with more literal words does, then the one without #"
+            mistakes.add(("queue", one), f"{wrong} ({right}); change one of them")
+
+
+def _judge_queues(file: File, mistakes: Mistakes) -> None:
+    """Settings of one queue that contradict each other."""
+    for name, table in file.queues.items():
+        if table.get("overflow") == DEAD_LETTER and "dead_letter" not in table:
+            mistakes.add(("queue", name, "overflow"), 'is "dead-letter", but the queue has no dead_letter; name one')
+        if table.get("dedup_window_s") and not table.get("persistent", True):
+            wrong = f"is {table['dedup_window_s']}, but the queue is not persistent"
+            mistakes.add(
+                ("queue", name, "dedup_window_s"),
+                f"{wrong}, and only a persistent queue remembers dedup-ids; remove it, or set persistent = true",
+            )
+
+
+def _judge_dead_letters(file: File, mistakes: Mistakes) -> None:
+    for name, table in file.queues.items():
+        target = table.get("dead_letter")
+        if target is None:
+            continue
+        keys = ("queue", name, "dead_letter")
+        if wrong := _why_no_queue(file, target):
+            mistakes.add(keys, wrong)
+        elif table.get("persistent", True) and not settings_in_force(file, target).get("persistent", True):
+            wrong = f"is {shown(target)}, which is not persistent, while this queue is"
+            mistakes.add(keys, f"{wrong}; name a persistent queue, or set persistent = false here")
+
+
+def _judge_dead_letter_cycles(file: File, mistakes: Mistakes) -> None:
+    """Each cycle is reported once, where it is first met."""
+    reported: set[str] = set()
+    for name, table in file.queues.items():
+        way: list[str] = [] if is_pattern(name) else [name]
+        target = table.get("dead_letter")
+        while target is not None and target not in way:
+            way.append(target)
+            target = settings_in_force(file, target).get("dead_letter")
+        if target is None or target in reported:
+            continue
+        cycle = way[way.index(target) :]
+        reported.update(cycle)
+        wrong = f"leads to a cycle: {' -> '.join(map(shown, (*cycle, target)))}"
+        right = "a message could go round for ever; give one of them a table of its own without dead_letter"
+        mistakes.add(("queue", name, "dead_letter"), f"{wrong}; {right}")
+
+
+def _judge_children(file: File, mistakes: Mistakes) -> None:
+    for name, table in file.fanouts.items():
+        for child in table.get("children", ()):
+            if wrong := _why_no_queue(file, child):
+                mistakes.add(("fanout", name, "children"), wrong)
+
+
+def _why_no_queue(file: File, name: str) -> str:
+    """Why `name` is no queue, to stand behind a key's name; "" where it is one, or first use may create it.
+
+    A queue is declared by its name or by a pattern that matches it; where [create] allows queues it need not be, unless
+    the name is that of a fanout or a topic, which is sooner a slip than a queue of the same name.
+    """
+    if name in file.queues or any(matches(pattern, name) for pattern in filter(is_pattern, file.queues)):
+        return ""
+    for kind, tables in (("fanout", file.fanouts), ("topic", file.topics)):
+        if name in tables:
+            right = f"name a queue, or declare [queue.{shown(name)}] too"
+            return f"names {shown(name)}, which is a {kind} and no queue; {right}"
+    if file.create.get("queues"):
+        return ""
+    names = [queue for queue in file.queues if not is_pattern(queue)]
+    return f"names {shown(name)}, which is no queue{meant(name, names) or f'; declare [queue.{shown(name)}]'}"

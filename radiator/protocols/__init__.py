@@ -1,0 +1,47 @@
+"""Front ends: each turns bytes into commands and replies into bytes, and has never heard of a queue or a socket.
+
+Adding a protocol is one file with a Session and one row in PROTOCOLS.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from radiator.commands import Command, Open
+from radiator.limits import Limits
+from radiator.protocols.stomp.session import StompSession
+from radiator.replies import Reply
+
+
+class Session(Protocol):
+    """One connection's side of a protocol: a pure state machine, driven by the shell from one greenlet at a time.
+
+    The shell **must** call `take_outgoing` after each `receive`, and close the connection once that is written if
+    `is_closing` is then true. `receive` never raises for what a peer sent: it says `Fail`, and ignores all that follows.
+    """
+
+    is_open: bool
+    """The peer has been accepted: `Open` was returned."""
+    is_closing: bool
+    """The session itself has nothing more to say once `take_outgoing` is written (a failure before Open)."""
+    buffered_bytes: int
+    """Bytes held of an unfinished frame."""
+    heart_beat_send_s: float
+    """How often at least one byte must be sent; 0: never."""
+    heart_beat_expect_s: float
+    """How often the peer has promised to send something; 0: never."""
+
+    def receive(self, data: bytes) -> list[Open | Command]:
+        """What those bytes say, in order. `Open` comes first and once."""
+
+    def take_outgoing(self) -> bytes:
+        """What the session itself has to say now (the greeting, a failure before Open)."""
+
+    def encode(self, reply: Reply) -> bytes:
+        """The bytes of a reply; b"" for one that the protocol has no words for (Bye, Pause, Resume)."""
+
+    def heart_beat(self) -> bytes:
+        """The bytes of one heart-beat."""
+
+
+PROTOCOLS: dict[str, Callable[[int, str, Limits], Session]] = {"stomp": StompSession}
+"""Scheme of a listener -> a new session, given the connection's number, the `session` name for it, and the limits."""

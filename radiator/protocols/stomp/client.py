@@ -1,0 +1,366 @@
+"""The client's side of one STOMP connection, the mirror of session.py: calls in, bytes out; bytes in, events out.
+
+Pure: no clock, no socket. What may be sent is judged here first: a call that would break the protocol raises Violation
+and sends nothing. Whatever a server sends, `receive` never raises; after Broken (it broke the protocol) nothing comes.
+
+    NEW --connect--> CONNECTING --CONNECTED--> OPEN --disconnect--> CLOSING --its RECEIPT--> CLOSED
+    in every state:  --ERROR or a broken frame--> CLOSED
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
+from radiator.errors import Violation
+from radiator.limits import KIB, MIB, Limits
+from radiator.protocols.stomp.frame import Frame, encode_frame, shown
+from radiator.protocols.stomp.parser import Parser
+from radiator.protocols.stomp.spec import (
+    ANSWER_COMMANDS,
+    CLIENT_COMMANDS,
+    SERVER_COMMANDS,
+    V1_1,
+    V1_2,
+    VERSION_NAMES,
+    VERSIONS,
+)
+from radiator.protocols.stomp.values import agreed_s, heart_beats
+
+Headers = Mapping[str, str] | Iterable[tuple[str, str]]
+
+# A MESSAGE is the frame that was sent plus what the broker adds, and escaping for another version may double a header.
+CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max_headers=512)
+
+NEW, CONNECTING, OPEN, CLOSING, CLOSED = "new", "connecting", "open", "closing", "closed"
+
+# what may be sent in which state; a heart-beat is an end of line, which may stand behind any frame
+_MAY_SEND: dict[str, frozenset[str]] = {
+    NEW: frozenset(["CONNECT"]),
+    CONNECTING: frozenset(),
+    OPEN: frozenset(name.decode() for name in CLIENT_COMMANDS[V1_2]) - {"CONNECT", "STOMP"},
+    CLOSING: frozenset(),  # "Clients MUST NOT send any more frames after the DISCONNECT frame is sent."
+    CLOSED: frozenset(),
+}
+
+_ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
+_MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+ *(;.*)?", re.ASCII | re.DOTALL)
+
+
+@dataclass(slots=True)
+class Connected:
+    """CONNECTED. version: `1.0`, `1.1` or `1.2`."""
+
+    version: str
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class Message:
+    """MESSAGE. headers: decoded, of repeated names the first."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def destination(self) -> str:
+        """The full address that it was sent to."""
+        return self.headers["destination"]
+
+    @property
+    def message_id(self) -> str:
+        """Its id, which never repeats."""
+        return self.headers["message-id"]
+
+    @property
+    def subscription(self) -> str | None:
+        """The subscription that it came on; None in 1.0 where the server names none."""
+        return self.headers.get("subscription")
+
+
+@dataclass(slots=True)
+class Receipt:
+    """RECEIPT."""
+
+    receipt: str
+
+
+@dataclass(slots=True)
+class Error:
+    """ERROR: the server closes the connection behind it. message: its `message`, or the body where there is none."""
+
+    message: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def receipt(self) -> str | None:
+        """The receipt id of the frame that caused it, where the server said so."""
+        return self.headers.get("receipt-id")
+
+
+@dataclass(slots=True)
+class Broken:
+    """The server broke the protocol: close the connection."""
+
+    sentence: str
+
+
+ServerEvent = Connected | Message | Receipt | Error | Broken
+
+
+class ClientSession:
+    """One connection. Used by one thread at a time. Each sending method returns the bytes to send, or raises Violation.
+
+    state: one of NEW, CONNECTING, OPEN, CLOSING, CLOSED. version: None until CONNECTED.
+    heart_beat_send_s: how often at least one byte must be sent; heart_beat_expect_s: how often one comes; 0: never.
+    """
+
+    __slots__ = (
+        "_disconnect_receipt",
+        "_heart_beat_ms",
+        "_parser",
+        "_subscriptions",
+        "_transactions",
+        "_version",
+        "_versions",
+        "heart_beat_expect_s",
+        "heart_beat_send_s",
+        "state",
+    )
+
+    def __init__(self, limits: Limits = CLIENT_LIMITS) -> None:
+        self.state = NEW
+        self.heart_beat_send_s = 0.0
+        self.heart_beat_expect_s = 0.0
+        self._heart_beat_ms = (0, 0)
+        self._parser = Parser(limits, ANSWER_COMMANDS)
+        self._versions: tuple[str, ...] = ()
+        self._version: int | None = None
+        self._subscriptions: set[str] = set()
+        self._transactions: set[str] = set()
+        self._disconnect_receipt: str | None = None
+
+    @property
+    def version(self) -> str | None:
+        """The version that is spoken."""
+        return None if self._version is None else VERSION_NAMES[self._version]
+
+    # ---- what is sent ---------------------------------------------------------------------------------------------
+
+    def connect(
+        self,
+        host: str,
+        *,
+        versions: Iterable[str] = ("1.0", "1.1", "1.2"),
+        login: str | None = None,
+        passcode: str | None = None,
+        heart_beat_ms: tuple[int, int] = (0, 0),
+        headers: Headers = (),
+    ) -> bytes:
+        """CONNECT. heart_beat_ms: how often we can send, and how often we want to hear, in ms; 0: not at all."""
+        offered = tuple(sorted(set(versions)))
+        if not offered or not all(name.encode() in VERSIONS for name in offered):
+            raise Violation(f"The versions {offered} must be some of 1.0, 1.1 and 1.2.")
+        if len(heart_beat_ms) != 2 or not all(0 <= milliseconds < 10**10 for milliseconds in heart_beat_ms):
+            raise Violation(f"heart_beat_ms {heart_beat_ms} must be two whole numbers of milliseconds, 0 or more.")
+        own = [
+            ("accept-version", ",".join(offered)),
+            ("host", host),
+            ("heart-beat", f"{heart_beat_ms[0]},{heart_beat_ms[1]}"),
+        ]
+        own += [("login", login)] if login is not None else []
+        own += [("passcode", passcode)] if passcode is not None else []
+        frame = self._frame("CONNECT", own, headers)
+        self._versions, self._heart_beat_ms = offered, heart_beat_ms
+        self.state = CONNECTING
+        return frame
+
+    def send(
+        self,
+        destination: str,
+        body: bytes = b"",
+        *,
+        content_type: str | None = None,
+        receipt: str | None = None,
+        transaction: str | None = None,
+        headers: Headers = (),
+    ) -> bytes:
+        """SEND. Always with `content-length`, so any octets may stand in the body."""
+        self._check_transaction(transaction)
+        own = [("destination", destination), ("content-length", str(len(body)))]
+        own += [("content-type", content_type)] if content_type is not None else []
+        own += _hop_headers(receipt, transaction)
+        return self._frame("SEND", own, headers, body)
+
+    def subscribe(
+        self,
+        subscription: str,
+        destination: str,
+        *,
+        ack: str = AUTO,
+        receipt: str | None = None,
+        headers: Headers = (),
+    ) -> bytes:
+        """SUBSCRIBE, always with an id (`subscription`). ack: `auto`, `client` or `client-individual`."""
+        if ack not in (AUTO, CLIENT, CLIENT_INDIVIDUAL):
+            raise Violation(f"ack {ack!r} must be auto, client or client-individual.")
+        if subscription in self._subscriptions:
+            raise Violation(f"The subscription {subscription!r} exists already: each must have an id of its own.")
+        own = [("id", subscription), ("destination", destination), ("ack", ack), *_hop_headers(receipt)]
+        frame = self._frame("SUBSCRIBE", own, headers)
+        self._subscriptions.add(subscription)
+        return frame
+
+    def unsubscribe(self, subscription: str, *, receipt: str | None = None) -> bytes:
+        """UNSUBSCRIBE. MESSAGEs that are on their way still arrive."""
+        if subscription not in self._subscriptions:
+            raise Violation(f"There is no subscription {subscription!r} to end.")
+        frame = self._frame("UNSUBSCRIBE", [("id", subscription), *_hop_headers(receipt)])
+        self._subscriptions.remove(subscription)
+        return frame
+
+    def ack(self, message: Message, *, receipt: str | None = None, transaction: str | None = None) -> bytes:
+        """ACK of a message that was received on this connection."""
+        self._check_transaction(transaction)
+        return self._frame("ACK", self._acked(message) + _hop_headers(receipt, transaction))
+
+    def nack(
+        self,
+        message: Message,
+        *,
+        receipt: str | None = None,
+        transaction: str | None = None,
+        requeue: bool = True,
+    ) -> bytes:
+        """NACK; not in 1.0. requeue False: to the dead-letter queue now (`requeue:false`, our own header)."""
+        self._check_transaction(transaction)
+        own = self._acked(message) + _hop_headers(receipt, transaction)
+        return self._frame("NACK", own if requeue else [*own, ("requeue", "false")])
+
+    def begin(self, transaction: str, *, receipt: str | None = None) -> bytes:
+        """BEGIN."""
+        if transaction in self._transactions:
+            raise Violation(f"The transaction {transaction!r} is open already: each must have an id of its own.")
+        frame = self._frame("BEGIN", [("transaction", transaction), *_hop_headers(receipt)])
+        self._transactions.add(transaction)
+        return frame
+
+    def commit(self, transaction: str, *, receipt: str | None = None) -> bytes:
+        """COMMIT."""
+        return self._end_transaction("COMMIT", transaction, receipt)
+
+    def abort(self, transaction: str, *, receipt: str | None = None) -> bytes:
+        """ABORT."""
+        return self._end_transaction("ABORT", transaction, receipt)
+
+    def disconnect(self, *, receipt: str | None = None) -> bytes:
+        """DISCONNECT: nothing may be sent after it. With a receipt, CLOSED is reached when that comes."""
+        frame = self._frame("DISCONNECT", _hop_headers(receipt))
+        self.state = CLOSED if receipt is None else CLOSING
+        self._disconnect_receipt = receipt
+        return frame
+
+    def heart_beat(self) -> bytes:
+        """One end of line. Only once connected, and not after DISCONNECT."""
+        if self.state != OPEN:
+            raise Violation(f"A heart-beat cannot be sent: the connection is {self.state}.")
+        return b"\n"
+
+    # ---- what is received -----------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> list[ServerEvent]:
+        """What those bytes say, in order. After Error or Broken, and once CLOSED, nothing more."""
+        events: list[ServerEvent] = []
+        if self.state == CLOSED:
+            return events
+        try:
+            for frame in self._parser.frames(data):
+                events.append(self._event(frame))
+                if self.state == CLOSED:
+                    break
+        except Violation as broken:
+            self.state = CLOSED
+            events.append(Broken(str(broken)))
+        return events
+
+    def _event(self, frame: Frame) -> ServerEvent:
+        headers: dict[str, str] = {}
+        for name, value in frame.headers.items():
+            headers[name.decode()] = value.decode()
+        if frame.command == b"MESSAGE":
+            return Message(headers, frame.body)
+        if frame.command == b"RECEIPT":
+            return self._receipt(headers["receipt-id"])
+        if frame.command == b"ERROR":
+            self.state = CLOSED
+            return Error(headers.get("message") or frame.body.decode("utf-8", "replace"), headers, frame.body)
+        return self._connected(frame, headers)
+
+    def _connected(self, frame: Frame, headers: dict[str, str]) -> Connected:
+        if self.state != CONNECTING:
+            raise Violation(f"The server sent CONNECTED, but the connection is {self.state}.")
+        version = headers.get("version", "1.0")
+        if version not in self._versions:
+            raise Violation(
+                f"The server speaks version {version!r}, which was not offered: {', '.join(self._versions)}."
+            )
+        if frame.body:
+            raise Violation("The server's CONNECTED has a body, which STOMP forbids.")
+        server_can_ms, server_wants_ms = heart_beats(frame.headers.get(b"heart-beat"))
+        can_ms, want_ms = self._heart_beat_ms
+        self.heart_beat_send_s = agreed_s(can_ms, server_wants_ms)
+        self.heart_beat_expect_s = agreed_s(server_can_ms, want_ms)
+        self._version = VERSIONS[version.encode()]
+        self._parser.speak(self._version, SERVER_COMMANDS[self._version])
+        self.state = OPEN
+        return Connected(version, headers)
+
+    def _receipt(self, receipt: str) -> Receipt:
+        if self.state == CLOSING and receipt == self._disconnect_receipt:
+            self.state = CLOSED
+        return Receipt(receipt)
+
+    # ---- rules of sending -----------------------------------------------------------------------------------------
+
+    def _frame(self, command: str, own: list[tuple[str, str]], headers: Headers = (), body: bytes = b"") -> bytes:
+        if command not in _MAY_SEND[self.state]:
+            raise Violation(f"{command} cannot be sent: the connection is {self.state}.")
+        if self._version is not None and command.encode() not in CLIENT_COMMANDS[self._version]:
+            raise Violation(f"{command} cannot be sent: STOMP {self.version} does not have it.")
+        more = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+        taken = _ARGUMENTS.union(name for name, _ in own)
+        for name, _ in more:
+            if name in taken:
+                raise Violation(f"The header {name!r} of {command} is set by its argument, not among the headers.")
+        for name, value in own + more:
+            if name == "content-type" and not _MIME_TYPE.fullmatch(value):
+                raise Violation(f"content-type {value!r} is not a MIME type, as text/plain is.")
+        return encode_frame(command.encode(), own + more, body, self._version)
+
+    def _acked(self, message: Message) -> list[tuple[str, str]]:
+        """What ACK and NACK name: each version says it in its own way."""
+        if self._version == V1_2:
+            ack_id = message.headers.get("ack")
+            if ack_id is None:
+                raise Violation(f"The message {shown(message.message_id.encode())} has no `ack`: none is due for it.")
+            return [("id", ack_id)]
+        named = [("message-id", message.message_id)]
+        if self._version == V1_1:
+            return [("subscription", message.headers["subscription"]), *named]
+        return named
+
+    def _check_transaction(self, transaction: str | None) -> None:
+        if transaction is not None and transaction not in self._transactions:
+            raise Violation(f"There is no open transaction {transaction!r}: BEGIN comes first.")
+
+    def _end_transaction(self, command: str, transaction: str, receipt: str | None) -> bytes:
+        self._check_transaction(transaction)
+        frame = self._frame(command, [("transaction", transaction), *_hop_headers(receipt)])
+        self._transactions.remove(transaction)
+        return frame
+
+
+def _hop_headers(receipt: str | None, transaction: str | None = None) -> list[tuple[str, str]]:
+    headers = [] if receipt is None else [("receipt", receipt)]
+    return headers if transaction is None else [*headers, ("transaction", transaction)]

@@ -1,0 +1,175 @@
+"""One frame, and the bytes of frames: escaping between the three versions, and the frames that a server sends.
+
+A frame's header lines are kept as they came (in the canonical form of their version), beside a dictionary of decoded
+values, so that a SEND's headers can be stored and sent on without being encoded again.
+"""
+
+import re
+from dataclasses import dataclass
+
+from radiator.errors import Violation
+from radiator.message import Message, escape
+from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
+
+_ESCAPE = re.compile(rb"\\(?:.|\Z)", re.DOTALL)
+_SHOWN_BYTES = 60  # how much of a peer's value a sentence repeats
+_MESSAGE_CHARACTERS = 200  # how much of the sentence stands in ERROR's `message`
+
+
+@dataclass(slots=True)
+class Frame:
+    """One frame as it was read.
+
+    headers: unescaped; of repeated names the first (1.2, "Repeated Header Entries").
+    lines: every header line as it came, without line ends, escaped by the version's rules.
+    """
+
+    command: bytes
+    headers: dict[bytes, bytes]
+    lines: list[bytes]
+    body: bytes
+
+
+class BrokenFrame(Violation):
+    """A Violation that knows the receipt id which the offending frame asked for, or None."""
+
+    def __init__(self, sentence: str, receipt: bytes | None = None) -> None:
+        super().__init__(sentence)
+        self.receipt = receipt
+
+
+def shown(value: bytes) -> str:
+    """A peer's bytes as they may stand in a sentence: quoted, printable, cut."""
+    cut = value[:_SHOWN_BYTES]
+    try:
+        text = repr(cut.decode())
+    except UnicodeDecodeError:
+        text = repr(cut)[1:]
+    return text + ("..." if len(value) > _SHOWN_BYTES else "")
+
+
+def unescape(value: bytes, version: int) -> bytes:
+    """The decoded name or value; BrokenFrame where an escape is not defined in that version ("Value Encoding")."""
+    if version == V1_0 or b"\\" not in value:
+        return value
+    table = UNESCAPED[version]
+
+    def replacement(match: re.Match[bytes]) -> bytes:
+        plain = table.get(match.group())
+        if plain is None:
+            defined = ", ".join(sequence.decode() for sequence in table)
+            raise BrokenFrame(
+                f"The header {shown(value)} has the escape {shown(match.group())}, which "
+                f"STOMP {VERSION_NAMES[version]} does not define; it has {defined}."
+            )
+        return plain
+
+    return _ESCAPE.sub(replacement, value)
+
+
+def escaped(value: bytes, version: int) -> bytes:
+    """`value` by that version's rules; most values need nothing."""
+    if b":" in value or b"\\" in value or b"\n" in value or b"\r" in value:
+        return escape(value, version)
+    return value
+
+
+def converted(block: bytes, sender: int, receiver: int) -> bytes:
+    """A stored header block as a receiver of another version reads it. What that version cannot express is left out."""
+    if sender == receiver or _reads_the_same(block, sender, receiver):
+        return block
+    lines = []
+    for line in block.split(b"\n")[:-1]:
+        raw_name, _, raw_value = line.partition(b":")
+        name, value = unescape(raw_name, sender), unescape(raw_value, sender)
+        # 1.0 has no escapes: a line feed, or a colon within a name, cannot be said
+        if receiver == V1_0 and (b"\n" in name or b":" in name or b"\n" in value):
+            continue
+        lines.append(b"%b:%b\n" % (escape(name, receiver), escape(value, receiver)))
+    return b"".join(lines)
+
+
+def _reads_the_same(block: bytes, sender: int, receiver: int) -> bool:
+    """Whether both versions read the block as the same headers. May be False where they do."""
+    if receiver == V1_2 and b"\r" in block:
+        return False
+    if sender == V1_1 and receiver == V1_2:
+        return True
+    if sender == V1_2 and receiver == V1_1:
+        return b"\\r" not in block
+    return b"\\" not in block and (sender != V1_0 or block.count(b":") == block.count(b"\n"))
+
+
+def encode_message(
+    message: Message,
+    message_id: bytes,
+    subscription: bytes | None,
+    ack_due: bool,
+    redelivered: bool,
+    redeliveries: int,
+    version: int,
+) -> bytes:
+    """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping."""
+    body = message.body
+    block = message.headers
+    if message.escaping != version and block:
+        block = converted(block, message.escaping, version)
+    head = b"MESSAGE\ndestination:%b\nmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n" % (
+        escaped(message.destination.encode(), version),
+        message_id,
+        b"" if subscription is None else b"subscription:%b\n" % escaped(subscription, version),
+        b"ack:%b\n" % message_id if ack_due else b"",
+        len(body),
+        message.accepted_ms,
+        b"true" if redelivered else b"false",
+    )
+    if redeliveries:
+        head += b"redelivery-count:%d\n" % redeliveries
+    return b"".join((head, block, b"\n", body, b"\0"))
+
+
+def encode_receipt(receipt: bytes, version: int) -> bytes:
+    """RECEIPT."""
+    return b"RECEIPT\nreceipt-id:%b\n\n\0" % escaped(receipt, version)
+
+
+def encode_error(code: str, sentence: str, receipt: bytes | None, version: int | None) -> bytes:
+    """ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
+    body = sentence.encode()
+    short = "".join(c if c.isprintable() else " " for c in sentence[:_MESSAGE_CHARACTERS])
+    if version is None:
+        # says the same in every version: nothing in it that one of them would escape
+        short = short.replace(":", " ").replace("\\", " ")
+        version = V1_2
+    lines = [
+        b"ERROR",
+        b"version:" + ALL_VERSIONS,
+        b"content-type:text/plain",
+        b"content-length:%d" % len(body),
+        b"code:" + escaped(code.encode(), version),
+        b"message:" + escaped(short.encode(), version),
+    ]
+    if receipt is not None:
+        lines.append(b"receipt-id:" + escaped(receipt, version))
+    return b"\n".join(lines) + b"\n\n" + body + b"\0"
+
+
+def encode_frame(command: bytes, headers: list[tuple[str, str]], body: bytes, version: int | None) -> bytes:
+    """Any frame, by that version's rules; None: CONNECT, which has no escapes. Violation for what cannot be said."""
+    lines = [command]
+    for name, value in headers:
+        _check_expressible(name, value, version)
+        escaping = V1_0 if version is None else version
+        lines.append(b"%b:%b" % (escaped(name.encode(), escaping), escaped(value.encode(), escaping)))
+    return b"\n".join(lines) + b"\n\n" + body + b"\0"
+
+
+def _check_expressible(name: str, value: str, version: int | None) -> None:
+    if not name or "\0" in name or "\0" in value:
+        raise Violation(f"The header {name!r} cannot be sent: a name must not be empty, and a NUL ends the frame.")
+    if (version is None or version == V1_0) and (":" in name or "\n" in name or "\n" in value):
+        raise Violation(
+            f"The header {name!r} cannot be sent: its line feed, or the colon in its name, has no escape here."
+        )
+    if version is None and "\r" in name + value:
+        raise Violation(f"The header {name!r} cannot be sent: CONNECT has no escape for its carriage return.")

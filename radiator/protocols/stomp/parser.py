@@ -1,0 +1,331 @@
+"""Bytes to frames: incremental, bounded, and the same frames however the bytes were cut.
+
+Bytes of a whole frame are looked at once; of a frame that is not whole only what is new, and its header block once more
+when it is. A limit is compared before anything is held for it. BrokenFrame is raised by `frames`, and after it the
+parser must not be used again.
+"""
+
+import re
+from collections.abc import Iterator
+
+from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, Limits
+from radiator.protocols.stomp.frame import BrokenFrame, Frame, shown, unescape
+from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
+
+_LF, _CR = 10, 13
+_LF_ENDS = re.compile(rb"\n*+")
+_LF_AND_CRLF_ENDS = re.compile(rb"(?:\n+|\r\n)*+")
+_LENGTH_DIGITS_MAX = 18  # more than any body can have; int() of a long text is slow
+
+_ANYTHING, _BLANK_LINE, _BODY, _NUL = range(4)  # what a frame that is not whole is waiting for
+
+
+class Parser:
+    """One direction of one connection. Until `speak` it reads the opening frame, whose version is not known yet.
+
+    opening: the commands that the first frame may have. Owned by one session; `frames` is not re-entrant, and all
+    frames of one call must be taken before the next call.
+    """
+
+    __slots__ = (
+        "_commands",
+        "_held",
+        "_limits",
+        "_mark",
+        "_max_frame_bytes",
+        "_max_header_bytes",
+        "_reads_crlf",
+        "_version",
+        "_waiting",
+        "held_bytes",
+    )
+
+    def __init__(self, limits: Limits, opening: dict[bytes, CommandSpec]) -> None:
+        self._limits = limits
+        self._commands = opening
+        self._version: int | None = None
+        self._reads_crlf = True
+        self._max_frame_bytes = min(limits.max_frame_bytes, CONNECT_MAX_BYTES)
+        self._max_header_bytes = min(limits.max_header_bytes, CONNECT_MAX_BYTES)
+        self._held: bytearray | None = None  # the beginning of a frame that is not whole
+        self._waiting = _ANYTHING
+        self._mark = 0  # _BODY: bytes that make it whole; otherwise: bytes searched so far
+        self.held_bytes = 0
+
+    def speak(self, version: int, commands: dict[bytes, CommandSpec]) -> None:
+        """From the next frame on these are the rules. May be called between two frames of one `frames` call."""
+        self._version = version
+        self._commands = commands
+        self._reads_crlf = version == V1_2
+        self._max_frame_bytes = self._limits.max_frame_bytes
+        self._max_header_bytes = self._limits.max_header_bytes
+
+    def frames(self, data: bytes) -> Iterator[Frame]:
+        """The frames that `data` makes whole, in order. Raises BrokenFrame after the last good one."""
+        if self._held is not None:
+            self._held += data
+            if self._is_hopeless():
+                self.held_bytes = len(self._held)
+                return
+            data = bytes(self._held)
+            self._held, self._waiting = None, _ANYTHING
+        self.held_bytes = 0
+        position, size = 0, len(data)
+        while position < size:
+            if data[position] <= _CR:
+                position = self._skip_line_ends(data, position)
+                if position == size or (data[position] == _CR and position + 1 == size and self._reads_crlf):
+                    break
+            end, frame = self._frame(data, position)
+            if frame is None:
+                break
+            position = end
+            yield frame
+        if position < size:
+            self._held = bytearray(data) if position == 0 else bytearray(data[position:])
+            self.held_bytes = size - position
+
+    def _is_hopeless(self) -> bool:
+        """Whether the held bytes cannot be a whole frame yet. Looks only at what is new."""
+        held = self._held
+        assert held is not None
+        if self._waiting == _BODY:
+            return len(held) < self._mark
+        start, self._mark = self._mark, len(held)
+        if self._waiting == _NUL:
+            return held.find(b"\0", start) < 0 and len(held) < self._max_frame_bytes
+        if self._waiting == _BLANK_LINE:
+            return (
+                held.find(b"\n\n", start - 1) < 0
+                and (held.find(b"\n\r\n", start - 2) < 0 or not self._reads_crlf)
+                and held.find(b"\0", start) < 0
+                and len(held) < self._max_header_bytes
+            )
+        return False
+
+    # ---- one frame ------------------------------------------------------------------------------------------------
+
+    def _frame(self, data: bytes, position: int) -> tuple[int, Frame | None]:
+        """The frame that begins at `position`, and where it ends; None where it is not whole."""
+        line_end = data.find(b"\n", position, position + COMMAND_MAX_BYTES + 2)
+        if line_end < 0:
+            self._check_beginning(data, position)
+            return position, None
+        ends_crlf = self._reads_crlf and data[line_end - 1] == _CR
+        command = data[position : line_end - 1 if ends_crlf else line_end]
+        if self._version is None:
+            self._check_opening(command, whole=True)
+        block_end, body_start = self._find_blank_line(data, line_end, ends_crlf)
+        if body_start < 0:
+            self._wait_for_block(data, position)
+            return position, None
+        if body_start - position > self._max_header_bytes:
+            raise self._header_too_long()
+        block = data[line_end + 1 : block_end]
+        lines = block.split(b"\n") if block else []
+        try:
+            spec = self._commands.get(command)
+            if spec is None:
+                raise self._unknown(command)
+            headers = self._headers(block, lines)
+            for name in spec.required:
+                if name not in headers:
+                    raise BrokenFrame(
+                        f"{command.decode()} without the header {name.decode()!r}, which {self._spoken()} requires."
+                    )
+            end = self._body_end(data, position, body_start, headers, lines)
+            if not spec.body and (end > body_start or data[body_start : body_start + 1] not in (b"", b"\0")):
+                raise BrokenFrame(f"A {command.decode()} frame has a body: {self._spoken()} forbids it.")
+        except BrokenFrame as broken:
+            broken.receipt = self._receipt_in(block)
+            raise
+        if end < 0:
+            return position, None
+        return end + 1, Frame(command, headers, lines, data[body_start:end])
+
+    def _check_beginning(self, data: bytes, position: int) -> None:
+        """A frame whose command line is not whole."""
+        command = data[position : position + COMMAND_MAX_BYTES + 2]
+        if self._reads_crlf:
+            command = command.removesuffix(b"\r")
+        if self._version is None:
+            self._check_opening(command, whole=False)
+        if len(command) > COMMAND_MAX_BYTES:
+            raise self._unknown(command)
+        self._waiting = _ANYTHING
+
+    def _find_blank_line(self, data: bytes, line_end: int, ends_crlf: bool) -> tuple[int, int]:
+        """Where the header block ends and where the body starts, or -1, -1.
+
+        A blank line is LF LF, or LF CR LF where CR LF may end a line; the earlier one counts. The style of the command
+        line says which to look for first, so that a block is not searched far beyond its end.
+        """
+        if not self._reads_crlf:
+            blank = data.find(b"\n\n", line_end)
+            return blank, blank + 2 if blank >= 0 else -1
+        first, second = (b"\n\r\n", b"\n\n") if ends_crlf else (b"\n\n", b"\n\r\n")
+        blank = data.find(first, line_end)
+        other = data.find(second, line_end, blank + 1 if blank >= 0 else len(data))
+        if other >= 0:
+            return other, other + len(second)
+        return blank, blank + len(first) if blank >= 0 else -1
+
+    def _wait_for_block(self, data: bytes, position: int) -> None:
+        held = len(data) - position
+        if held >= self._max_header_bytes:
+            raise self._header_too_long()
+        if data.find(b"\0", position) >= 0:
+            raise BrokenFrame(
+                "A frame ended before its blank line: the header block ends with an empty line, and has no NUL in it."
+            )
+        self._waiting, self._mark = _BLANK_LINE, held
+
+    def _header_too_long(self) -> BrokenFrame:
+        return BrokenFrame(
+            f"The header block of a frame is longer than {self._max_header_bytes} bytes"
+            f"{'' if self._version is not None else ' before the client is connected'}."
+        )
+
+    def _check_opening(self, command: bytes, whole: bool) -> None:
+        """Noise, HTTP and TLS are known by their first bytes: nothing more is held of them."""
+        known = self._commands
+        if command in known if whole else any(name.startswith(command) for name in known):
+            return
+        wanted = " or ".join(name.decode() for name in known)
+        raise BrokenFrame(f"The first frame must be {wanted}; these bytes are not: {shown(command)}.")
+
+    def _unknown(self, command: bytes) -> BrokenFrame:
+        known = ", ".join(name.decode() for name in self._commands)
+        return BrokenFrame(f"{shown(command)} is no command of {self._spoken()}, which has (case counts): {known}.")
+
+    # ---- headers --------------------------------------------------------------------------------------------------
+
+    def _headers(self, block: bytes, lines: list[bytes]) -> dict[bytes, bytes]:
+        """Decoded headers, the first of each name. Puts `lines` into the version's own form."""
+        if len(lines) > self._limits.max_headers:
+            raise BrokenFrame(f"A frame has {len(lines)} headers: at most {self._limits.max_headers} are allowed.")
+        if not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError as wrong:
+                raise BrokenFrame(
+                    f"The headers are not valid UTF-8: {shown(block[max(0, wrong.start - 20) : wrong.start + 8])}."
+                ) from None
+        if b"\0" in block:
+            raise BrokenFrame("A header has a NUL in it: no version of STOMP can say that in a header.")
+        if b"\r" in block and self._reads_crlf:
+            self._strip_line_ends(lines)
+        headers: dict[bytes, bytes] = {}
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon or not name:
+                raise BrokenFrame(f"The header line {shown(line)} is not NAME:VALUE.")
+            if name not in headers:
+                headers[name] = value
+        version = self._version
+        if version and b"\\" in block:
+            headers = self._unescaped(lines, version)
+        elif version == V1_0 and b" " in block:
+            # 1.0's own examples pad values with a space; 1.1 and 1.2 forbid to trim
+            headers = {name: value if name in ECHOED_HEADERS else value.strip(b" ") for name, value in headers.items()}
+        if version and block.count(b":") != len(lines):
+            self._escape_colons(lines)
+        return headers
+
+    def _strip_line_ends(self, lines: list[bytes]) -> None:
+        """1.2, "Augmented BNF": EOL = [CR] LF; no raw CR elsewhere in a header. Before the version is known, too."""
+        for number, line in enumerate(lines):
+            if line.endswith(b"\r"):
+                line = lines[number] = line[:-1]
+            if b"\r" in line:
+                raise BrokenFrame(
+                    f"The header line {shown(line)} has a carriage return in it: \\r is the escape for it."
+                )
+
+    def _escape_colons(self, lines: list[bytes]) -> None:
+        """Many clients leave a colon in a value as it is. It is taken as one, and sent on as the version wants it."""
+        for number, line in enumerate(lines):
+            name, _, value = line.partition(b":")
+            if b":" in value:
+                lines[number] = name + b":" + value.replace(b":", b"\\c")
+
+    def _unescaped(self, lines: list[bytes], version: int) -> dict[bytes, bytes]:
+        headers: dict[bytes, bytes] = {}
+        for line in lines:
+            name, _, value = line.partition(b":")
+            headers.setdefault(unescape(name, version), unescape(value, version))
+        return headers
+
+    def _receipt_in(self, block: bytes) -> bytes | None:
+        """The receipt id of a frame that is refused, where it can be read and sent back."""
+        for line in block.split(b"\n"):
+            if line.startswith(b"receipt:") and self._version is not None:
+                value = line[len(b"receipt:") :]
+                if self._reads_crlf:
+                    value = value.removesuffix(b"\r")
+                try:
+                    value.decode()
+                    return unescape(value, self._version)
+                except (UnicodeDecodeError, BrokenFrame):
+                    return None
+        return None
+
+    # ---- body -----------------------------------------------------------------------------------------------------
+
+    def _body_end(
+        self, data: bytes, position: int, body_start: int, headers: dict[bytes, bytes], lines: list[bytes]
+    ) -> int:
+        """Where the body ends and its NUL stands, or -1: not there yet."""
+        head_bytes = body_start - position
+        if b"content-length" not in headers:
+            # the whole frame with its NUL may have max_frame_bytes
+            end = data.find(b"\0", body_start, position + self._max_frame_bytes)
+            if end < 0:
+                if len(data) - position >= self._max_frame_bytes:
+                    raise self._frame_too_long("more")
+                self._waiting, self._mark = _NUL, len(data) - position
+            return end
+        length = self._content_length(headers[b"content-length"])
+        if len(headers) != len(lines):
+            self._check_one_length(length, lines)
+        if head_bytes + length + 1 > self._max_frame_bytes:
+            raise self._frame_too_long(str(head_bytes + length + 1))
+        end = body_start + length
+        if end >= len(data):
+            self._waiting, self._mark = _BODY, end + 1 - position
+            return -1
+        if data[end] != 0:
+            raise BrokenFrame(f"The octet after a body of content-length {length} must be NUL; it is {data[end]}.")
+        return end
+
+    def _content_length(self, value: bytes) -> int:
+        if not value.isdigit():
+            raise BrokenFrame(f"content-length {shown(value)} is not a number of octets: digits only.")
+        if len(value) > _LENGTH_DIGITS_MAX:
+            raise self._frame_too_long(shown(value))
+        return int(value)
+
+    def _check_one_length(self, length: int, lines: list[bytes]) -> None:
+        """Two lengths would let two readers see two different frames."""
+        for line in lines:
+            name, _, value = line.partition(b":")
+            value = value.strip(b" ") if self._version == V1_0 else value
+            if name == b"content-length" and self._content_length(value) != length:
+                raise BrokenFrame(f"A frame has two different content-lengths: {length} and {shown(value)}.")
+
+    def _frame_too_long(self, length: str) -> BrokenFrame:
+        return BrokenFrame(
+            f"A frame is longer than {self._max_frame_bytes} bytes"
+            f"{'' if self._version is not None else ' before the client is connected'}: it has {length}."
+        )
+
+    # ---- rules of the moment --------------------------------------------------------------------------------------
+
+    def _skip_line_ends(self, data: bytes, position: int) -> int:
+        ends = _LF_AND_CRLF_ENDS if self._reads_crlf else _LF_ENDS
+        match = ends.match(data, position)
+        assert match is not None  # the pattern matches nothing, too
+        return match.end()
+
+    def _spoken(self) -> str:
+        return "STOMP" if self._version is None else f"STOMP {VERSION_NAMES[self._version]}"

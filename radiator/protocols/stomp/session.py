@@ -1,0 +1,339 @@
+"""The server's side of one STOMP connection: bytes in, commands out; replies in, bytes out. Pure: no clock, no socket.
+
+It promises the Session contract (protocols/__init__.py): whatever a peer sends, `receive` never raises, holds no more
+than the limits allow, and after the first broken rule says Fail once and nothing more.
+
+    CONNECTING --CONNECT--> OPEN --DISCONNECT or Fail--> ENDED
+         `--anything else: ERROR by itself, is_closing--> ENDED
+"""
+
+from collections.abc import Callable
+
+from radiator import __version__
+from radiator.commands import (
+    AUTO,
+    CLIENT,
+    CLIENT_INDIVIDUAL,
+    Abort,
+    Ack,
+    Begin,
+    Command,
+    Commit,
+    Disconnect,
+    Fail,
+    Nack,
+    Open,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from radiator.errors import Violation
+from radiator.limits import DEDUP_ID_MAX_BYTES, PREFETCH_COUNT_MAX, Limits
+from radiator.protocols.stomp.frame import BrokenFrame, Frame, encode_error, encode_message, encode_receipt, shown
+from radiator.protocols.stomp.parser import Parser
+from radiator.protocols.stomp.spec import (
+    ALL_VERSIONS,
+    CLIENT_COMMANDS,
+    CONNECT_COMMANDS,
+    HOP_HEADERS,
+    V1_0,
+    V1_1,
+    V1_2,
+    VERSION_NAMES,
+)
+from radiator.protocols.stomp.values import (
+    SIZE_MAX,
+    TEMP_QUEUE,
+    TIME_MAX_MS,
+    address,
+    agreed_s,
+    flag,
+    heart_beats,
+    highest_version,
+    number,
+    offered_heart_beats,
+)
+from radiator.replies import Deliver, Receipt, Refuse, Reply
+
+PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PROTOCOL.md)
+
+_ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_INDIVIDUAL}
+_ADDRESSES_KEPT = 64  # decoded destinations that a session remembers; a sender uses few
+_SEND_OPTIONS = frozenset(
+    [b"transaction", b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"correlation-id"]
+)
+
+_CONNECTING, _OPEN, _ENDED = range(3)
+
+
+class StompSession:
+    """One connection. Used by one greenlet at a time; see the Session contract for the order of calls."""
+
+    __slots__ = (
+        "_addresses",
+        "_connection",
+        "_limits",
+        "_name",
+        "_outgoing",
+        "_parser",
+        "_state",
+        "_version",
+        "buffered_bytes",
+        "heart_beat_expect_s",
+        "heart_beat_send_s",
+        "is_closing",
+        "is_open",
+    )
+
+    def __init__(self, connection: int, session_name: str, limits: Limits) -> None:
+        self.is_open = False
+        self.is_closing = False
+        self.buffered_bytes = 0
+        self.heart_beat_send_s = 0.0
+        self.heart_beat_expect_s = 0.0
+        self._connection = connection
+        self._name = session_name
+        self._limits = limits
+        self._parser = Parser(limits, CONNECT_COMMANDS)
+        self._state = _CONNECTING
+        self._version = V1_2
+        self._outgoing = b""
+        self._addresses: dict[bytes, str] | None = None
+
+    def receive(self, data: bytes) -> list[Open | Command]:
+        """What those bytes say, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
+        said: list[Open | Command] = []
+        if self._state == _ENDED:
+            return said
+        try:
+            for frame in self._parser.frames(data):
+                if self._state == _OPEN:
+                    said.append(self._command(frame))
+                else:
+                    self._connect(frame)
+                    said.append(Open(self._connection))
+                if self._state == _ENDED:
+                    break
+        except Violation as broken:
+            self._fail(broken, said)
+        self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
+        return said
+
+    def take_outgoing(self) -> bytes:
+        """The greeting, or the ERROR of a refused CONNECT."""
+        outgoing, self._outgoing = self._outgoing, b""
+        return outgoing
+
+    def encode(self, reply: Reply) -> bytes:
+        """The bytes of a reply, in the version that was agreed."""
+        if isinstance(reply, Deliver):
+            return encode_message(
+                reply.message,
+                reply.message_id,
+                reply.subscription,
+                reply.ack_due,
+                reply.redelivered,
+                reply.redeliveries,
+                self._version,
+            )
+        if isinstance(reply, Receipt):
+            return encode_receipt(reply.receipt, self._version)
+        if isinstance(reply, Refuse):
+            version = self._version if self.is_open else None
+            return encode_error(reply.code, reply.sentence, reply.receipt, version)
+        return b""
+
+    def heart_beat(self) -> bytes:
+        """One end of line, in every version."""
+        return b"\n"
+
+    # ---- the connection -------------------------------------------------------------------------------------------
+
+    def _connect(self, frame: Frame) -> None:
+        version = highest_version(frame.headers.get(b"accept-version"))
+        if version is None:
+            raise Violation(
+                f"accept-version {shown(frame.headers[b'accept-version'])} has no version that is spoken here: "
+                f"{ALL_VERSIONS.decode()}."
+            )
+        if frame.body and version != V1_0:
+            raise Violation(f"A {frame.command.decode()} frame has a body: STOMP {VERSION_NAMES[version]} forbids it.")
+        can_ms, want_ms = heart_beats(frame.headers.get(b"heart-beat"))
+        our_can_ms, our_want_ms = offered_heart_beats(self._limits.heart_beat_ms)
+        self.heart_beat_send_s = agreed_s(our_can_ms, want_ms)
+        self.heart_beat_expect_s = agreed_s(can_ms, our_want_ms)
+        self._version = version
+        self._parser.speak(version, CLIENT_COMMANDS[version])
+        self._state = _OPEN
+        self.is_open = True
+        self._outgoing = (
+            f"CONNECTED\nversion:{VERSION_NAMES[version]}\nheart-beat:{our_can_ms},{our_want_ms}\n"
+            f"session:{self._name}\nserver:radiator/{__version__}\n\n\0"
+        ).encode()
+
+    def _fail(self, broken: Violation, said: list[Open | Command]) -> None:
+        receipt = broken.receipt if isinstance(broken, BrokenFrame) else None
+        if self.is_open:
+            said.append(Fail(self._connection, str(broken), receipt))
+        else:
+            self._outgoing = encode_error(PROTOCOL_CODE, str(broken), None, None)
+            self.is_closing = True
+        self._state = _ENDED
+
+    # ---- commands -------------------------------------------------------------------------------------------------
+
+    def _command(self, frame: Frame) -> Command:
+        receipt = frame.headers.get(b"receipt")
+        try:
+            return _READERS[frame.command](self, frame, receipt)
+        except Violation as broken:
+            raise BrokenFrame(str(broken), receipt) from None
+
+    def _second_connect(self, frame: Frame, receipt: bytes | None) -> Command:
+        raise Violation(f"A second {frame.command.decode()}: this connection is already connected.")
+
+    def _send(self, frame: Frame, receipt: bytes | None) -> Command:
+        headers = frame.headers
+        destination = self._address(headers[b"destination"])
+        if _SEND_OPTIONS.isdisjoint(headers):
+            block = _stored_block(frame, False)
+            return Send(self._connection, destination, block, self._version, frame.body, receipt)
+        reply_to = _temp_queue(headers)
+        return Send(
+            self._connection,
+            destination,
+            _stored_block(frame, reply_to is not None),
+            self._version,
+            frame.body,
+            receipt,
+            headers.get(b"transaction"),
+            number(headers, b"expiration", 0, TIME_MAX_MS),
+            number(headers, b"expires", 0, TIME_MAX_MS),
+            reply_to,
+            flag(headers, b"mandatory", absent=False),
+            _dedup_id(headers),
+            headers.get(b"correlation-id"),
+        )
+
+    def _subscribe(self, frame: Frame, receipt: bytes | None) -> Command:
+        headers = frame.headers
+        if b"selector" in headers:
+            raise Violation(
+                "selector is not offered here: subscribe to a destination of its own, or filter as you receive."
+            )
+        ack = _ACK_MODES.get(headers.get(b"ack", b"auto"))
+        if ack is None:
+            raise Violation(f"ack {shown(headers[b'ack'])} is none of auto, client, client-individual.")
+        destination = self._address(headers[b"destination"])
+        subscription = headers.get(b"id")
+        prefetch_count = number(headers, b"prefetch-count", 1, PREFETCH_COUNT_MAX)
+        activemq_prefetch = number(headers, b"activemq.prefetchSize", 1, PREFETCH_COUNT_MAX)
+        return Subscribe(
+            self._connection,
+            destination.encode() if subscription is None else subscription,
+            destination,
+            ack,
+            activemq_prefetch if prefetch_count is None else prefetch_count,
+            flag(headers, b"exclusive", absent=False) | flag(headers, b"activemq.exclusive", absent=False),
+            number(headers, b"buffer-max-bytes", 1, SIZE_MAX),
+            number(headers, b"buffer-max-messages", 1, SIZE_MAX),
+            receipt,
+            named=subscription is not None,
+        )
+
+    def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:
+        subscription = frame.headers.get(b"id")
+        if subscription is None:  # 1.0 only: the table requires `id` in the others
+            destination = frame.headers.get(b"destination")
+            if destination is None:
+                raise Violation("UNSUBSCRIBE without the header 'id' or 'destination': one of them must be there.")
+            subscription = self._address(destination).encode()
+        return Unsubscribe(self._connection, subscription, receipt)
+
+    def _ack(self, frame: Frame, receipt: bytes | None) -> Command:
+        message_id, subscription = self._acked(frame.headers)
+        return Ack(self._connection, message_id, subscription, frame.headers.get(b"transaction"), receipt)
+
+    def _nack(self, frame: Frame, receipt: bytes | None) -> Command:
+        message_id, subscription = self._acked(frame.headers)
+        requeue = flag(frame.headers, b"requeue", absent=True)
+        return Nack(self._connection, message_id, subscription, frame.headers.get(b"transaction"), receipt, requeue)
+
+    def _acked(self, headers: dict[bytes, bytes]) -> tuple[bytes, bytes | None]:
+        """What an ACK or NACK names: each version says it in its own way."""
+        if self._version == V1_2:
+            return headers[b"id"], None
+        return headers[b"message-id"], headers[b"subscription"] if self._version == V1_1 else None
+
+    def _begin(self, frame: Frame, receipt: bytes | None) -> Command:
+        return Begin(self._connection, frame.headers[b"transaction"], receipt)
+
+    def _commit(self, frame: Frame, receipt: bytes | None) -> Command:
+        return Commit(self._connection, frame.headers[b"transaction"], receipt)
+
+    def _abort(self, frame: Frame, receipt: bytes | None) -> Command:
+        return Abort(self._connection, frame.headers[b"transaction"], receipt)
+
+    def _disconnect(self, frame: Frame, receipt: bytes | None) -> Command:
+        self._state = _ENDED
+        return Disconnect(self._connection, receipt)
+
+    def _address(self, value: bytes) -> str:
+        known = self._addresses
+        if known is None or len(known) >= _ADDRESSES_KEPT:
+            known = self._addresses = {}
+        found = known.get(value)
+        if found is None:
+            found = known[value] = address(value)
+        return found
+
+
+_READERS: dict[bytes, Callable[[StompSession, Frame, bytes | None], Command]] = {
+    b"CONNECT": StompSession._second_connect,
+    b"STOMP": StompSession._second_connect,
+    b"SEND": StompSession._send,
+    b"SUBSCRIBE": StompSession._subscribe,
+    b"UNSUBSCRIBE": StompSession._unsubscribe,
+    b"BEGIN": StompSession._begin,
+    b"COMMIT": StompSession._commit,
+    b"ABORT": StompSession._abort,
+    b"ACK": StompSession._ack,
+    b"NACK": StompSession._nack,
+    b"DISCONNECT": StompSession._disconnect,
+}
+
+
+def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
+    value = headers.get(b"dedup-id")
+    if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
+        raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
+    return value
+
+
+def _temp_queue(headers: dict[bytes, bytes]) -> str | None:
+    """The NAME of the sender's temp queue, where `reply-to` names one."""
+    value = headers.get(b"reply-to")
+    if value is None or not value.startswith(TEMP_QUEUE):
+        return None
+    return address(value, "reply-to").removeprefix(TEMP_QUEUE.decode())
+
+
+def _stored_block(frame: Frame, replies_to_temp_queue: bool) -> bytes:
+    """The sender's header lines without those of the hop, bytes unchanged and in order."""
+    if HOP_HEADERS.issuperset(frame.headers):
+        return b""
+    dropped = HOP_HEADERS | {b"reply-to"} if replies_to_temp_queue else HOP_HEADERS
+    kept = []
+    if len(frame.lines) == len(frame.headers):
+        for name, line in zip(frame.headers, frame.lines):  # noqa: B905 - `strict` costs each SEND 0.2 µs
+            if name not in dropped:
+                kept.append(line)
+    else:
+        kept = [line for line in frame.lines if not _is_dropped(line, dropped)]
+    return b"\n".join(kept) + b"\n" if kept else b""
+
+
+def _is_dropped(line: bytes, dropped: frozenset[bytes]) -> bool:
+    """For a frame with repeated headers: a temp queue in a later `reply-to` does not travel either."""
+    name, _, value = line.partition(b":")
+    return name in dropped or (name == b"reply-to" and value.lstrip(b" ").startswith(TEMP_QUEUE))

@@ -1,0 +1,92 @@
+"""What stands in a header: destinations, numbers, yes and no, versions, heart-beats. Each reader returns the value or
+raises a Violation that names the header, the value, and what would be right. Nothing here knows a frame.
+"""
+
+import re
+
+from radiator.errors import Violation
+from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES
+from radiator.protocols.stomp.frame import shown
+from radiator.protocols.stomp.spec import VERSIONS
+
+TEMP_QUEUE = b"/temp-queue/"
+TIME_MAX_MS = 10**15 - 1  # some 31,700 years; keeps a time and a time to live together within 64 bits
+SIZE_MAX = 10**15 - 1
+
+_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
+
+
+def address(value: bytes, header: str = "destination") -> str:
+    """The full address: a NAME without a leading `/` is a queue's. Whether it leads anywhere, the broker says."""
+    text = value.decode()  # the parser has checked that headers are UTF-8; escapes cannot break that
+    if _CONTROL.search(text):
+        raise Violation(f"{header} {shown(value)} has a control character in it: a name may have none.")
+    if not text.startswith("/"):
+        text = f"/queue/{text}"
+    for prefix in _NAMED:
+        if text.startswith(prefix):
+            _check_name(text[len(prefix) :].encode(), prefix, header)
+    return text
+
+
+def _check_name(name: bytes, prefix: str, header: str) -> None:
+    if not name:
+        raise Violation(f"{header} names nothing: after {prefix} must stand a name of 1 to {NAME_MAX_BYTES} bytes.")
+    if len(name) > NAME_MAX_BYTES:
+        raise Violation(
+            f"{header} {shown(name)} is a name of {len(name)} bytes: at most {NAME_MAX_BYTES} (of UTF-8) are allowed."
+        )
+
+
+def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) -> int | None:
+    """A whole number in ASCII digits, or None where the header is absent."""
+    value = headers.get(header)
+    if value is None:
+        return None
+    if value.isdigit() and len(value) <= 18 and least <= int(value) <= most:
+        return int(value)
+    raise Violation(f"{header.decode()} {shown(value)} is not a whole number from {least} to {most}.")
+
+
+def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:
+    """`true` or `false`; `absent` where there is no such header."""
+    value = headers.get(header)
+    if value is None:
+        return absent
+    if value == b"true":
+        return True
+    if value == b"false":
+        return False
+    raise Violation(f"{header.decode()} {shown(value)} is neither true nor false.")
+
+
+def highest_version(accept_version: bytes | None) -> int | None:
+    """The highest version that both sides have, or None (1.2, "Protocol Negotiation"). Absent means 1.0."""
+    if accept_version is None:
+        return VERSIONS[b"1.0"]
+    return max((VERSIONS[name] for name in accept_version.split(b",") if name in VERSIONS), default=None)
+
+
+def heart_beats(value: bytes | None) -> tuple[int, int]:
+    """What the peer can send and wants to get, in ms. A missing header is 0,0 (1.2, "Heart-beating")."""
+    if value is None:
+        return 0, 0
+    match = _NUMBERS.fullmatch(value)
+    if match is None:
+        raise Violation(
+            f"heart-beat {shown(value)} is not two numbers of milliseconds with a comma between, as in 10000,0."
+        )
+    return int(match[1]), int(match[2])
+
+
+def offered_heart_beats(ours: tuple[int, int]) -> tuple[int, int]:
+    """What we offer and want, never more often than HEART_BEAT_MIN_MS; 0 stays 0."""
+    can, want = ours
+    return (can and max(can, HEART_BEAT_MIN_MS)), (want and max(want, HEART_BEAT_MIN_MS))
+
+
+def agreed_s(can_ms: int, want_ms: int) -> float:
+    """The interval of one direction in seconds; 0: none (1.2, "Heart-beating": MAX(cx, sy))."""
+    return max(can_ms, want_ms) / 1000 if can_ms and want_ms else 0.0

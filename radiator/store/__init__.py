@@ -1,0 +1,34 @@
+"""The disk: what a store promises. One implementation (lmdb.py); the simulated disk of the tests keeps the same promises."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from radiator.commands import StoredMessage
+from radiator.reads import Load, LookUp
+from radiator.recovery import Recovery as Recovery
+from radiator.recovery import StoredQueue as StoredQueue
+from radiator.writes import Write
+
+
+class Store(Protocol):
+    """Who may call what: `commit` from one thread only; `load`, `look_up` and `used_bytes` from any one other thread."""
+
+    recovery: Recovery
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of them are.
+
+        After a DiskFailed nothing more may be asked of the store.
+        """
+
+    def load(self, load: Load) -> list[StoredMessage]:
+        """Messages of the last committed state, each checked; a damaged one comes with `message` None."""
+
+    def look_up(self, look_up: LookUp) -> bool:
+        """Whether the dedup-id is remembered."""
+
+    def used_bytes(self) -> int:
+        """Bytes of pages in use, free pages inside the file not counted."""
+
+    def close(self) -> None:
+        """Give the data directory free."""

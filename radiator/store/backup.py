@@ -1,0 +1,107 @@
+"""`radiator backup` and `restore`: a consistent copy of a running store in one file, and a data directory from it.
+
+A backup carries a mark, so that it is never served by accident: two stores with one id would give out the same message
+ids twice. `restore` takes the mark off and gives a new id. Both write beside their target and rename at the end.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from radiator.errors import StoreError
+from radiator.limits import MIB
+from radiator.store import directory, records
+from radiator.store.check import Report, check
+from radiator.store.lmdb import (
+    BACKUP,
+    CLEAN,
+    STORE_ID,
+    Reader,
+    checked_head,
+    install,
+    is_backup_file,
+    new_store_id,
+    refuse_other_formats,
+    structure_mistakes,
+    write_meta,
+)
+
+_META_ROOM_BYTES = 16 * MIB  # map beyond the copied pages, for a few rows of meta
+
+
+def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
+    """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run on meanwhile.
+
+    compact leaves free pages out; it takes longer. An earlier backup of that name is replaced. Raises StoreError, also
+    where `file` is there and is something else.
+    """
+    target = Path(file)
+    if os.path.lexists(target) and not is_backup_file(target):
+        raise StoreError(f"{target} exists and is no backup: give the backup a name of its own.")
+    if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
+        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+    new = target.with_name(f"{target.name}.{os.getpid()}.new")
+    try:
+        with Reader(Path(data_dir)) as reader:
+            with reader.snapshot() as snapshot:
+                refuse_other_formats(reader.file, snapshot.meta())
+            _copy(reader, new, compact)
+        _rewrite_meta(new, {BACKUP: records.encode_number(BACKUP, 1)})
+        install(new, target)
+    except OSError as error:
+        raise StoreError(f"The backup {target} cannot be written: {error}.") from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _copy(reader: Reader, new: Path, compact: bool) -> None:
+    opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        reader.copy_to(opened, compact)
+    finally:
+        os.close(opened)
+    directory.fill_up(new)
+
+
+def restore(file: str | Path, data_dir: str | Path) -> Report:
+    """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
+
+    Returns what `check` says of it: damaged messages do not hinder a restore, a damaged structure does.
+    Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
+    """
+    source, target = Path(file), Path(data_dir)
+    if not is_backup_file(source):
+        raise StoreError(f"{source} is not a backup made by `radiator backup`, or it is cut off.")
+    mistakes = structure_mistakes(source)
+    if mistakes:
+        raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")
+    try:
+        directory.prepare(target)
+        lock = directory.BrokerLock(target)
+        try:
+            _install_copy(source, target)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise StoreError(f"The data directory {target} cannot be made: {error}.") from error
+    return check(target)
+
+
+def _install_copy(source: Path, target: Path) -> None:
+    """A crash before the rename leaves an empty data directory, which may be restored into again."""
+    if directory.is_regular(target / directory.DATA_FILE):
+        raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
+    new = target / directory.NEW_FILE
+    new.unlink(missing_ok=True)
+    shutil.copyfile(source, new)
+    rows = {
+        BACKUP: None,
+        STORE_ID: records.encode_text(STORE_ID, new_store_id()),
+        CLEAN: records.encode_number(CLEAN, 0),
+    }
+    _rewrite_meta(new, rows)
+    install(new, target / directory.DATA_FILE)
+
+
+def _rewrite_meta(file: Path, rows: dict[bytes, bytes | None]) -> None:
+    write_meta(file, rows, map_size=checked_head(file).end_bytes + _META_ROOM_BYTES)

@@ -1,0 +1,271 @@
+"""`radiator check`: reads everything in a data directory and says what is wrong, in sentences.
+
+Runs in a process of its own, beside a running broker or alone. It changes nothing and never takes the broker's lock.
+First the file's structure by plain reads, because LMDB itself trusts its file and may kill the process over a damaged
+one; then the books; then every row of every table.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from radiator.errors import DamagedRecord, StoreError
+from radiator.message import SEQUENCE_BITS
+from radiator.store import directory, records
+from radiator.store.lmdb import (
+    BOOT,
+    COUNTS,
+    DEDUP,
+    DEDUP_BY_TIME,
+    LEDGERS,
+    MESSAGES,
+    META,
+    NEXT_QUEUE,
+    NUMBERS,
+    QUEUES,
+    RETIRED,
+    STORE_ID,
+    Reader,
+    Snapshot,
+    checked_head,
+    refuse_other_formats,
+    structure_mistakes,
+)
+
+SLICE_RECORDS = 10_000
+"""One read transaction each: a longer one pins pages that a running broker frees, and its file grows."""
+
+FINDINGS_MAX = 1000
+"""What a report holds; the rest is counted."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(slots=True)
+class Report:
+    """What was read, and what is wrong with it.
+
+    structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
+    """
+
+    messages: int = 0
+    message_bytes: int = 0
+    queues: int = 0
+    counts: int = 0
+    dedup_ids: int = 0
+    structure_checked: bool = False
+    findings: list[str] = field(default_factory=list)
+    findings_left_out: int = 0
+
+    def find(self, sentence: str) -> None:
+        """Adds a finding."""
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(sentence)
+        else:
+            self.findings_left_out += 1
+
+
+def check(data_dir: str | Path) -> Report:
+    """Reads all of it. What is wrong is in the report; raises StoreError only where there is no store to read."""
+    file = Path(data_dir) / directory.DATA_FILE
+    if not directory.is_regular(file):
+        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+    report = Report()
+    try:
+        _check_structure(file, report)
+        if not report.findings:
+            with Reader(Path(data_dir)) as reader:
+                _check_tables(reader, report)
+    except (StoreError, OSError) as error:
+        report.find(str(error))
+    return report
+
+
+def _check_structure(file: Path, report: Report) -> None:
+    """LMDB's pages, read while nobody commits: where the file has moved meanwhile, what was seen means nothing."""
+    before = checked_head(file)
+    mistakes = structure_mistakes(file)
+    report.structure_checked = checked_head(file).transaction == before.transaction
+    if report.structure_checked:
+        for mistake in mistakes:
+            report.find(f"{file} is damaged in LMDB's own structure: {mistake}.")
+
+
+def _check_tables(reader: Reader, report: Report) -> None:
+    with reader.snapshot() as snapshot:
+        meta = snapshot.meta()
+        refuse_other_formats(reader.file, meta)
+        numbers = _check_meta(meta, report)
+        _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
+    _recount(reader, report)
+    _check_messages(reader, numbers.get(BOOT), report)
+    _check_counts(reader, report)
+    _check_dedup(reader, report)
+
+
+def _decoded(
+    decode: Callable[[bytes, bytes], _Value], key: bytes, value: bytes | memoryview, report: Report
+) -> _Value | None:
+    """What a row says; None, and a finding, where it is damaged."""
+    try:
+        return decode(key, bytes(value))
+    except DamagedRecord as error:
+        report.find(str(error))
+        return None
+
+
+def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
+    """The numbers in it that are sound."""
+    for key in (*NUMBERS, STORE_ID):
+        if key not in meta:
+            report.find(f"The table meta has no row {key.decode()!r}.")
+    if STORE_ID in meta:
+        _decoded(records.decode_text, STORE_ID, meta[STORE_ID], report)
+    numbers = {key: _decoded(records.decode_number, key, meta[key], report) for key in NUMBERS if key in meta}
+    return {key: number for key, number in numbers.items() if number is not None}
+
+
+# ---- the books ----------------------------------------------------------------------------------------------------
+
+
+def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
+    """Names and ledgers of all queues, and their sum against LMDB's own count: all in one state of the store."""
+    names: dict[str, int] = {}
+    booked = 0
+    for key, value in snapshot.rows(QUEUES):
+        report.queues += 1
+        number = records.queue_of(key)
+        name = _decoded(records.decode_text, key, value, report)
+        if name is not None and names.setdefault(name, number) != number:
+            report.find(f"Queues {names[name]} and {number} have one name, {name!r}.")
+        if next_queue is not None and number >= next_queue:
+            report.find(f"Queue {number} has a number that was not given out yet: the next one is {next_queue}.")
+        if snapshot.get(LEDGERS, key) is None:
+            report.find(f"Queue {number} has no ledger.")
+    for key, value in snapshot.rows(LEDGERS):
+        ledger = _decoded(records.decode_ledger, key, value, report)
+        if ledger is not None:
+            booked += ledger.stored
+            if not ledger.adds_up():
+                report.find(f"The ledger of queue {records.queue_of(key)} does not add up: {ledger}.")
+        if snapshot.get(QUEUES, key) is None:
+            report.find(f"There is a ledger of queue {records.queue_of(key)}, but no such queue.")
+    for key, value in snapshot.rows(RETIRED):
+        booked += _decoded(records.decode_number, key, value, report) or 0
+    counted = snapshot.entries(MESSAGES)
+    if booked != counted:
+        report.find(f"The ledgers say {booked} stored messages, LMDB counts {counted}.")
+
+
+def _recount(reader: Reader, report: Report) -> None:
+    """Each queue's messages against its own ledger.
+
+    A running broker changes both in one commit, so both are read in one snapshot: a queue is never split over two,
+    however long it is. Only the heads of its records are looked at, which takes about a second for a million.
+    """
+    number: int | None = 0
+    while number is not None:
+        with reader.snapshot() as snapshot:
+            counted = 0
+            while counted < SLICE_RECORDS:
+                number = _next_queue(snapshot, number)
+                if number is None:
+                    break
+                counted += _recount_queue(snapshot, number, report)
+                number += 1
+
+
+def _next_queue(snapshot: Snapshot, number: int) -> int | None:
+    """The first queue from that number on that has messages, a row, or is being swept."""
+    start = records.queue_key(number)
+    heads = [next(snapshot.rows(table, start), None) for table in (MESSAGES, LEDGERS, RETIRED)]
+    return min((records.queue_of(head[0]) for head in heads if head is not None), default=None)
+
+
+def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
+    key = records.queue_key(number)
+    stored = stored_bytes = stored_expiring = 0
+    for message_key, value in snapshot.rows(MESSAGES, key):
+        if not message_key.startswith(key):
+            break
+        size, expires = records.message_bytes(value)
+        stored += 1
+        stored_bytes += size
+        stored_expiring += expires
+    ledger_row, retired_row = snapshot.get(LEDGERS, key), snapshot.get(RETIRED, key)
+    try:
+        if ledger_row is not None:
+            ledger = records.decode_ledger(key, ledger_row)
+            booked = (ledger.stored, ledger.stored_bytes, ledger.stored_expiring)
+            if booked != (stored, stored_bytes, stored_expiring):
+                report.find(
+                    f"Queue {number} stores {stored} messages of {stored_bytes} bytes, {stored_expiring} expiring;"
+                    f" its ledger says {booked[0]} of {booked[1]} bytes, {booked[2]} expiring."
+                )
+        elif retired_row is not None:
+            left = records.decode_number(key, retired_row)
+            if left != stored:
+                report.find(f"The deleted queue {number} has {stored} messages left, its row says {left}.")
+        else:
+            report.find(f"There are {stored} messages of queue {number}, but no such queue.")
+    except DamagedRecord:
+        pass  # found already, with the books
+    return stored
+
+
+# ---- every row ----------------------------------------------------------------------------------------------------
+
+
+def _slices(reader: Reader, table: bytes) -> Iterator[tuple[Snapshot, bytes, memoryview]]:
+    """Every row of a table, with a snapshot that it is in. One that comes or goes meanwhile may be missed."""
+    start: bytes | None = b""
+    while start is not None:
+        with reader.snapshot() as snapshot:
+            slice_start, start = start, None
+            for read, (key, value) in enumerate(snapshot.rows(table, slice_start), 1):
+                yield snapshot, key, value
+                if read == SLICE_RECORDS:
+                    start = key + b"\0"
+                    break
+
+
+def _check_messages(reader: Reader, boot: int | None, report: Report) -> None:
+    for _, key, value in _slices(reader, MESSAGES):
+        report.messages += 1
+        message = _decoded(records.decode_message, key, value, report)
+        if message is not None:
+            report.message_bytes += message.size
+            stored_in = records.position_in(key) >> SEQUENCE_BITS
+            # a start of the broker since the meta was read may have counted on
+            if boot is not None and stored_in > boot and stored_in > _boot_now(reader):
+                report.find(f"The message under key {key.hex()} is of boot {stored_in}, which has not been yet.")
+
+
+def _boot_now(reader: Reader) -> int:
+    with reader.snapshot() as snapshot:
+        value = snapshot.get(META, BOOT)
+    return 0 if value is None else records.decode_number(BOOT, value)
+
+
+def _check_counts(reader: Reader, report: Report) -> None:
+    for snapshot, key, value in _slices(reader, COUNTS):
+        report.counts += 1
+        _decoded(records.decode_count, key, value, report)
+        if snapshot.get(MESSAGES, key) is None:
+            report.find(f"There is a redelivery count under key {key.hex()}, but no such message.")
+
+
+def _check_dedup(reader: Reader, report: Report) -> None:
+    for snapshot, key, value in _slices(reader, DEDUP):
+        report.dedup_ids += 1
+        until_ms = _decoded(records.decode_number, key, value, report)
+        if until_ms is not None and snapshot.get(DEDUP_BY_TIME, records.dedup_time_key(until_ms, key)) is None:
+            report.find(f"The dedup-id under key {key.hex()} is missing from the table in the order of time.")
+    for snapshot, key, value in _slices(reader, DEDUP_BY_TIME):
+        if _decoded(records.decode_number, key, value, report) is None:
+            continue
+        until_ms, dedup = records.split_dedup_time_key(key)
+        row = snapshot.get(DEDUP, dedup)
+        if row != records.encode_number(dedup, until_ms):
+            report.find(f"The time {until_ms} of the dedup-id under key {dedup.hex()} is not what the id's row says.")

@@ -1,0 +1,177 @@
+"""The data directory: who owns it, who holds its lock, whether its file may be mapped at all.
+
+    DATA_DIR/         0700
+      data.mdb        0600  everything; LMDB
+      lock.mdb        0600  LMDB's table of readers; means nothing when nobody runs
+      radiator.lock   0600  held by the one broker, with its process id in it
+      data.mdb.new    0600  a store being made; means nothing, removed by the next start
+
+LMDB is not called here: what is read of its file is read with plain reads.
+"""
+
+import fcntl
+import os
+import stat
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from radiator.errors import StoreError
+
+DATA_FILE = "data.mdb"
+LMDB_LOCK_FILE = "lock.mdb"
+BROKER_LOCK_FILE = "radiator.lock"
+NEW_FILE = "data.mdb.new"
+_FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE)
+_HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an empty directory to us
+
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o600
+
+# LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read magic, version, map size,
+# page size (md_pad of the free database), last page and transaction. Native byte order.
+_META_MAGIC = 0xBEEFC0DE
+_META_VERSION = 1
+_META = struct.Struct("=16x I I 8x Q I 44x 48x Q Q")
+
+
+def prepare(directory: Path) -> None:
+    """Makes the directory if it is missing, and its modes 0700 and 0600 whatever they were.
+
+    Raises StoreError where it is no directory, belongs to somebody else, or holds something that is not ours.
+    """
+    try:
+        directory.mkdir(mode=_DIRECTORY_MODE)
+        sync_directory(directory.parent)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        raise StoreError(f"The data directory {directory} cannot be made: create {directory.parent} first.") from None
+    found = directory.stat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{directory} is a file; the data directory must be a directory.")
+    if found.st_uid != os.geteuid():
+        raise StoreError(
+            f"The data directory {directory} belongs to user {found.st_uid}, this program runs as user {os.geteuid()}:"
+            " run it as that user, or change the owner."
+        )
+    if not is_regular(directory / DATA_FILE):
+        _refuse_strangers(directory)
+    directory.chmod(_DIRECTORY_MODE)
+    for name in _FILES:
+        if is_regular(directory / name):
+            (directory / name).chmod(_FILE_MODE)
+
+
+def is_regular(file: Path) -> bool:
+    """Whether a regular file is there. Raises StoreError for a symbolic link or anything else of that name."""
+    try:
+        mode = file.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(mode):
+        raise StoreError(f"{file} is not a regular file: a store is not opened through links or devices.")
+    return True
+
+
+def _refuse_strangers(directory: Path) -> None:
+    """A store is made only where there is nothing but what an unfinished one left."""
+    strangers = sorted(name for name in os.listdir(directory) if name not in _HARMLESS)
+    if strangers:
+        raise StoreError(
+            f"The data directory {directory} holds no store, but it holds {strangers[0]!r}:"
+            " give an empty directory, or a path that does not exist yet."
+        )
+
+
+class BrokerLock:
+    """The exclusive lock on a data directory, from construction to `release` or the end of the process."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises StoreError where another broker holds it."""
+        path = directory / BROKER_LOCK_FILE
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._file)
+            raise StoreError(
+                f"The data directory {directory} is in use by another broker (process {holder}):"
+                " stop that one, or give this one a directory of its own."
+            ) from None
+        os.fchmod(self._file, _FILE_MODE)
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
+
+    def release(self) -> None:
+        """Gives the directory free. The file stays: removing it would let two brokers lock two files of one name."""
+        os.close(self._file)
+
+
+def sync_directory(directory: Path) -> None:
+    """The names in it are on the disk when this returns."""
+    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(file: Path) -> None:
+    """Its bytes are on the disk when this returns."""
+    _sync(file, os.O_RDWR)
+
+
+def _sync(path: Path, flags: int) -> None:
+    opened = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+@dataclass(slots=True)
+class FileHead:
+    """What the newest of LMDB's two meta pages says. map_bytes: the largest map that a writer has had."""
+
+    page_bytes: int
+    last_page: int
+    map_bytes: int
+    transaction: int
+    file_bytes: int
+
+    @property
+    def end_bytes(self) -> int:
+        """Where the last page ends; pages beyond the end of the file must never be read through the map."""
+        return (self.last_page + 1) * self.page_bytes
+
+
+def read_head(file: Path) -> FileHead:
+    """Reads the meta pages with plain reads: touching a page of the map beyond the end of its file kills the process.
+
+    Raises StoreError for what is no LMDB file of our kind, or too short to say.
+    """
+    with file.open("rb") as opened:
+        first = _read_meta(file, opened.read(_META.size))
+        page_bytes = first[3]
+        if page_bytes < 512 or page_bytes > 65536 or page_bytes & (page_bytes - 1):
+            raise StoreError(f"{file} is damaged: its page size is {page_bytes}. Restore a backup.")
+        opened.seek(page_bytes)
+        second = _read_meta(file, opened.read(_META.size))
+        # after the metas: a running broker only ever makes the file longer, and does so before its meta says it
+        file_bytes = os.fstat(opened.fileno()).st_size
+    _, _, map_bytes, _, last_page, transaction = max(first, second, key=lambda meta: meta[5])
+    return FileHead(page_bytes, last_page, map_bytes, transaction, file_bytes)
+
+
+def fill_up(file: Path) -> None:
+    """Makes the file as long as its head says, with a hole: for pages that are free and were never written."""
+    head = read_head(file)
+    if head.end_bytes > head.file_bytes:
+        os.truncate(file, head.end_bytes)
+
+
+def _read_meta(file: Path, page: bytes) -> tuple[int, int, int, int, int, int]:
+    if len(page) < _META.size:
+        raise StoreError(f"{file} is no store: it is cut off within its first pages. Restore a backup.")
+    meta: tuple[int, int, int, int, int, int] = _META.unpack(page)
+    if meta[:2] != (_META_MAGIC, _META_VERSION):
+        raise StoreError(f"{file} is not a store of Radiator: it is no LMDB 0.9 file. Give another data directory.")
+    return meta

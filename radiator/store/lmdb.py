@@ -1,0 +1,685 @@
+"""The store on LMDB: one environment, full sync always, one write transaction a batch. The only importer of lmdb.
+
+Promises what the Store contract in __init__ says. The order on the disk is LMDB's: data pages, fdatasync, then the meta
+page, written synchronously; so a crash at any point leaves the whole batch or nothing of it. `sync` and `metasync` are
+on and `writemap` is off, and no argument changes that.
+
+Values go through records.py, where every one gets its checksum: LMDB has none. Read next: check.py, backup.py.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+from lmdb.verify import VerifyError, verify
+
+from radiator.commands import StoredMessage
+from radiator.errors import DamagedRecord, DiskFailed, StoreError
+from radiator.limits import MIB
+from radiator.message import SEQUENCE_BITS
+from radiator.reads import Load, LookUp
+from radiator.recovery import Recovery, StoredQueue
+from radiator.store import directory, records
+from radiator.writes import (
+    Books,
+    Count,
+    Declare,
+    Forget,
+    Ledger,
+    Put,
+    Remember,
+    Remove,
+    Retire,
+    StoppedClean,
+    Sweep,
+    Write,
+)
+
+# tables: LMDB's named databases; docs/FORMAT.md says what each holds
+MESSAGES = b"messages"
+COUNTS = b"counts"
+QUEUES = b"queues"
+LEDGERS = b"ledgers"
+RETIRED = b"retired"
+DEDUP = b"dedup"
+DEDUP_BY_TIME = b"dedup_by_time"
+META = b"meta"
+TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META)
+
+# rows of meta
+FORMAT = b"format"  # never changes its shape, in any format
+STORE_ID = b"store_id"
+BOOT = b"boot"
+CLEAN = b"clean"  # 1 from a clean stop to the next start
+REDELIVERED_BELOW = b"redelivered_below"  # messages of earlier boots than this were stored before an unclean stop
+NEXT_QUEUE = b"next_queue"
+BACKUP = b"backup"  # only in a file made by `radiator backup`
+NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)
+
+_LIB_VERSION = 0  # LMDB 0.9's file format, which every other tool reads
+_MAX_READERS = 16  # the loader, backups and checks
+_STORE_ID_BYTES = 8
+_DRAIN_BYTES = 64 * MIB  # map beyond the file's pages, so that a store over a lowered map_size can still be emptied
+_MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
+_FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB
+
+_CHECK_HINT = "Run `radiator check` on it"
+
+
+def open_store(path: str | Path, map_size: int) -> "LmdbStore":
+    """Opens the data directory for the one broker, making it if it is missing, and begins its next boot.
+
+    Raises StoreError (one sentence that says what to do) where it cannot be used, DiskFailed where its disk fails.
+    """
+    data_dir = Path(path)
+    try:
+        if is_backup_file(data_dir):
+            raise StoreError(_bare_backup(data_dir))
+        directory.prepare(data_dir)
+        lock = directory.BrokerLock(data_dir)
+        try:
+            (data_dir / directory.NEW_FILE).unlink(missing_ok=True)
+            if not directory.is_regular(data_dir / directory.DATA_FILE):
+                _create(data_dir)
+            return LmdbStore(data_dir, map_size, lock)
+        except BaseException:
+            lock.release()
+            raise
+    except OSError as error:
+        raise StoreError(f"The data directory {data_dir} cannot be used: {error}.") from error
+
+
+def _create(data_dir: Path) -> None:
+    """A new, empty store. A crash before the rename leaves a file that the next start removes, after it all is there.
+
+    LMDB's own creation of a file is not atomic, hence the rename.
+    """
+    new = data_dir / directory.NEW_FILE
+    rows = {
+        FORMAT: records.encode_number(FORMAT, records.FORMAT),
+        STORE_ID: records.encode_text(STORE_ID, new_store_id()),
+        BOOT: records.encode_number(BOOT, 0),
+        CLEAN: records.encode_number(CLEAN, 1),
+        REDELIVERED_BELOW: records.encode_number(REDELIVERED_BELOW, 0),
+        NEXT_QUEUE: records.encode_number(NEXT_QUEUE, 1),
+    }
+    write_meta(new, rows, map_size=MIB)
+    install(new, data_dir / directory.DATA_FILE)
+
+
+def new_store_id() -> str:
+    """64 random bits in hexadecimal: what makes message ids of different stores differ."""
+    return os.urandom(_STORE_ID_BYTES).hex()
+
+
+def write_meta(file: Path, rows: Mapping[bytes, bytes | None], map_size: int) -> None:
+    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing."""
+    try:
+        with _environment(file, map_size, subdir=False, lock=False) as env:
+            tables = {name: env.open_db(name) for name in TABLES}
+            with env.begin(db=tables[META], write=True) as txn:
+                for key, value in rows.items():
+                    if value is None:
+                        txn.delete(key)
+                    else:
+                        txn.put(key, value)
+    except lmdb.Error as error:
+        raise DiskFailed(f"Writing {file} failed: {error}.") from error
+
+
+def install(new: Path, target: Path) -> None:
+    """Gives a finished file its name: synced before, so the name never means half a file, and the name synced after."""
+    new.chmod(0o600)
+    directory.sync_file(new)
+    new.rename(target)
+    directory.sync_directory(target.parent)
+
+
+def _environment(path: Path, map_size: int, *, subdir: bool = True, lock: bool = True) -> lmdb.Environment:
+    """LMDB's environment, for writing. Full sync, whoever asks."""
+    return lmdb.open(
+        str(path),
+        map_size=-(-map_size // _MAP_UNIT_BYTES) * _MAP_UNIT_BYTES,
+        subdir=subdir,
+        lock=lock,
+        mode=0o600,
+        sync=True,
+        metasync=True,
+        writemap=False,
+        max_dbs=len(TABLES),
+        max_readers=_MAX_READERS,
+        max_spare_txns=1,
+        lib_version=_LIB_VERSION,
+    )
+
+
+# ---- what must hold before the map is read ------------------------------------------------------------------------
+
+
+def checked_head(file: Path) -> directory.FileHead:
+    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off.
+
+    LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
+    come between. Then the structural check decides, by plain reads of every page. A running broker may move on.
+    """
+    while True:
+        head = directory.read_head(file)
+        if head.end_bytes <= head.file_bytes:
+            return head
+        mistakes = structure_mistakes(file)
+        if not mistakes:
+            return head
+        if directory.read_head(file) == head:
+            raise StoreError(
+                f"{file} is cut off: it has {head.file_bytes} bytes of {head.end_bytes} ({mistakes[0]})."
+                " Restore a backup."
+            )
+
+
+def structure_mistakes(file: Path) -> list[str]:
+    """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it."""
+    try:
+        return [str(mistake) for mistake in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
+    except (VerifyError, OSError) as error:
+        return [str(error)]
+
+
+def is_backup_file(file: Path) -> bool:
+    """Whether it is a file that `radiator backup` has made."""
+    if not file.is_file():
+        return False
+    try:
+        checked_head(file)
+        with Reader(file) as reader, reader.snapshot() as snapshot:
+            return snapshot.get(META, BACKUP) is not None
+    except StoreError:
+        return False
+
+
+def _bare_backup(file: Path) -> str:
+    return f"{file} is a backup: make a data directory from it with `radiator restore FILE DATA_DIR`."
+
+
+def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
+    """Raises StoreError unless the rows of meta say that this program can use the store."""
+    if FORMAT not in meta:
+        raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
+    number = records.decode_number(FORMAT, meta[FORMAT])
+    if number != records.FORMAT:
+        raise StoreError(
+            f"{file} has format {number}, this Radiator reads format {records.FORMAT}:"
+            " run the Radiator that wrote it, or a newer one."
+        )
+    if BACKUP in meta:
+        raise StoreError(_bare_backup(file))
+
+
+# ---- the broker's store -------------------------------------------------------------------------------------------
+
+
+class LmdbStore:
+    """The Store contract. `commit` belongs to one thread; `load`, `look_up`, `used_bytes` to one other thread.
+
+    map_size: bytes of the map in force: what was asked for, or more where the file is already larger.
+    """
+
+    recovery: Recovery
+    map_size: int
+
+    def __init__(self, data_dir: Path, map_size: int, lock: directory.BrokerLock) -> None:
+        """Through `open_store` only: the directory is prepared and locked."""
+        self._file = data_dir / directory.DATA_FILE
+        self._lock = lock
+        self._ended = False
+        head = checked_head(self._file)
+        self._page_bytes = head.page_bytes
+        self.map_size = max(map_size, head.end_bytes + _DRAIN_BYTES)
+        try:
+            self._env = _environment(data_dir, self.map_size)
+            try:
+                (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
+                self._env.reader_check()
+                self._begin_boot()
+            except BaseException:
+                self._env.close()
+                raise
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be used: {error}. {_CHECK_HINT}.") from error
+
+    def _begin_boot(self) -> None:
+        """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it."""
+        with self._env.begin() as txn:
+            meta = _meta_rows(self._env, txn)
+        refuse_other_formats(self._file, meta)
+        self._tables = {name: self._env.open_db(name, create=False) for name in TABLES}
+        missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
+        if missing:
+            raise StoreError(f"{self._file} is damaged: its table meta has no row {missing[0]!r}. {_CHECK_HINT}.")
+        numbers = {key: records.decode_number(key, meta[key]) for key in NUMBERS}
+        was_clean = numbers[CLEAN] == 1
+        boot = numbers[BOOT] + 1
+        self._redelivered_below = numbers[REDELIVERED_BELOW] if was_clean else boot
+        self.recovery = Recovery(
+            store_id=records.decode_text(STORE_ID, meta[STORE_ID]),
+            boot=boot,
+            next_queue=numbers[NEXT_QUEUE],
+            was_clean=was_clean,
+        )
+        with self._env.begin() as txn:
+            self.recovery.queues, self.recovery.retired = self._read_queues(txn)
+            self._assert_books_agree(txn)
+        with self._commit_or_fail() as txn:
+            self._set_number(txn, BOOT, boot)
+            self._set_number(txn, CLEAN, 0)
+            self._set_number(txn, REDELIVERED_BELOW, self._redelivered_below)
+
+    def _read_queues(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[StoredQueue], dict[int, int]]:
+        names = dict(txn.cursor(self._tables[QUEUES]))
+        ledgers = dict(txn.cursor(self._tables[LEDGERS]))
+        if names.keys() != ledgers.keys():
+            raise StoreError(f"{self._file} has queues without a ledger, or ledgers without a queue. {_CHECK_HINT}.")
+        queues = [
+            StoredQueue(records.queue_of(key), records.decode_text(key, name), records.decode_ledger(key, ledgers[key]))
+            for key, name in names.items()
+        ]
+        retired = {
+            records.queue_of(key): records.decode_number(key, value) for key, value in txn.cursor(self._tables[RETIRED])
+        }
+        return queues, retired
+
+    def _assert_books_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
+        """Raises StoreError unless every ledger adds up, and all together agree with LMDB's own count of messages."""
+        for queue in self.recovery.queues:
+            if not queue.ledger.adds_up():
+                raise StoreError(
+                    f"The ledger of queue {queue.name!r} in {self._file} does not add up: {queue.ledger}."
+                    f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
+                )
+        booked = sum(queue.ledger.stored for queue in self.recovery.queues) + sum(self.recovery.retired.values())
+        counted = txn.stat(self._tables[MESSAGES])["entries"]
+        if booked != counted:
+            raise StoreError(
+                f"The ledgers in {self._file} say {booked} stored messages, LMDB counts {counted}."
+                f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
+            )
+
+    # ---- commit: the committer's thread
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
+
+        Carried out in this order, so that each of the following sees what it needs: Puts, Counts, Removes, Books,
+        Declares and dedup-ids, Retires and Sweeps, StoppedClean. A Put over a stored message, and a Remove of one that
+        is not there, are bugs: AssertionError, and nothing of the batch is kept.
+        """
+        assert not self._ended, "nothing may be committed after a failure or a clean stop"
+        puts: list[tuple[bytes, bytes]] = []
+        counts: list[tuple[bytes, bytes]] = []
+        removes: list[bytes] = []
+        books: list[tuple[bytes, bytes]] = []
+        others: list[Write] = []
+        for write in writes:
+            if isinstance(write, Put):
+                key = records.message_key(write.queue, write.position)
+                puts.append((key, records.encode_message(key, write.message)))
+            elif isinstance(write, Remove):
+                removes.append(records.message_key(write.queue, write.position))
+            elif isinstance(write, Count):
+                key = records.message_key(write.queue, write.position)
+                counts.append((key, records.encode_count(key, write.redeliveries, write.redelivered)))
+            elif isinstance(write, Books):
+                key = records.queue_key(write.queue)
+                books.append((key, records.encode_ledger(key, write.ledger)))
+            else:
+                others.append(write)
+        others.sort(key=_turn_of)
+        with self._commit_or_fail() as txn:
+            if puts:
+                puts.sort()
+                messages = txn.cursor(self._tables[MESSAGES])
+                # past the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB
+                append = not messages.last() or messages.key() < puts[0][0]
+                _, added = messages.putmulti(puts, overwrite=False, append=append)
+                assert added == len(puts), "a Put found its place taken"
+            if counts:
+                counts.sort()
+                txn.cursor(self._tables[COUNTS]).putmulti(counts)
+            if removes:
+                removes.sort()
+                self._remove(txn, removes)
+            if books:
+                books.sort()
+                txn.cursor(self._tables[LEDGERS]).putmulti(books)
+            for write in others:
+                self._carry_out(txn, write)
+
+    @contextmanager
+    def _commit_or_fail(self) -> Iterator["lmdb.Transaction[bytes]"]:
+        """A write transaction. Whatever LMDB refuses is a failed disk: what reached it is unknown; no second try."""
+        try:
+            with self._env.begin(write=True) as txn:
+                yield txn
+            self._fill_up()
+        except (lmdb.Error, OSError) as error:
+            self._ended = True
+            raise DiskFailed(f"Writing to {self._file} failed: {error}.") from error
+
+    def _fill_up(self) -> None:
+        """LMDB leaves free pages at the end of the file unwritten; then a later start could not tell it from a cut one.
+
+        The length is synced by the next commit. After a power cut in between, the start takes a long look instead.
+        """
+        if (self._env.info()["last_pgno"] + 1) * self._page_bytes > self._file.stat().st_size:
+            directory.fill_up(self._file)
+
+    def _remove(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
+        """Deletes messages and their counts. Few messages have a count: the walk asks LMDB only where one may be."""
+        messages = self._tables[MESSAGES]
+        counts = txn.cursor(self._tables[COUNTS])
+        nearest: bytes | None = b""  # the smallest key of a count that is not before the message; None: there is none
+        for key in keys:
+            assert txn.delete(key, db=messages), f"a Remove found no message under {key.hex()}"
+            if nearest is not None and nearest < key:
+                nearest = counts.key() if counts.set_range(key) else None
+            if nearest == key:
+                counts.delete()
+                nearest = b""
+
+    def _carry_out(self, txn: "lmdb.Transaction[bytes]", write: Write) -> None:
+        if isinstance(write, Declare):
+            self._declare(txn, write)
+        elif isinstance(write, Remember):
+            self._remember(txn, write)
+        elif isinstance(write, Forget):
+            self._forget(txn, write)
+        elif isinstance(write, Retire):
+            self._retire(txn, write)
+        elif isinstance(write, Sweep):
+            self._sweep(txn, write)
+        else:
+            assert isinstance(write, StoppedClean), f"{write} is no write"
+            self._set_number(txn, CLEAN, 1)
+            self._ended = True
+
+    def _declare(self, txn: "lmdb.Transaction[bytes]", write: Declare) -> None:
+        key = records.queue_key(write.queue)
+        value = txn.get(NEXT_QUEUE, db=self._tables[META])
+        assert value is not None, "every store has a next queue number"
+        assert write.queue >= records.decode_number(NEXT_QUEUE, value), f"queue number {write.queue} was used before"
+        txn.put(key, records.encode_text(key, write.name), db=self._tables[QUEUES])
+        # the same batch may have written its books already
+        txn.put(key, records.encode_ledger(key, Ledger()), overwrite=False, db=self._tables[LEDGERS])
+        self._set_number(txn, NEXT_QUEUE, write.queue + 1)
+
+    def _remember(self, txn: "lmdb.Transaction[bytes]", write: Remember) -> None:
+        key = records.dedup_key(write.queue, write.dedup_id)
+        txn.put(key, records.encode_number(key, write.until_ms), db=self._tables[DEDUP])
+        by_time = records.dedup_time_key(write.until_ms, key)
+        txn.put(by_time, records.encode_number(by_time, write.until_ms), db=self._tables[DEDUP_BY_TIME])
+
+    def _forget(self, txn: "lmdb.Transaction[bytes]", write: Forget) -> None:
+        by_time = txn.cursor(self._tables[DEDUP_BY_TIME])
+        for _ in range(write.limit):
+            if not by_time.first():
+                return
+            until_ms, key = records.split_dedup_time_key(by_time.key())
+            if until_ms >= write.before_ms:
+                return
+            by_time.delete()
+            # remembered again since: then the id has a later time, and another row here
+            if txn.get(key, db=self._tables[DEDUP]) == records.encode_number(key, until_ms):
+                txn.delete(key, db=self._tables[DEDUP])
+
+    def _retire(self, txn: "lmdb.Transaction[bytes]", write: Retire) -> None:
+        key = records.queue_key(write.queue)
+        ledger = txn.pop(key, db=self._tables[LEDGERS])
+        name = txn.pop(key, db=self._tables[QUEUES])
+        assert ledger is not None and name is not None, f"queue number {write.queue} is retired but was never declared"
+        stored = records.decode_ledger(key, ledger).stored
+        if stored:
+            txn.put(key, records.encode_number(key, stored), db=self._tables[RETIRED])
+
+    def _sweep(self, txn: "lmdb.Transaction[bytes]", write: Sweep) -> None:
+        key = records.queue_key(write.queue)
+        value = txn.get(key, db=self._tables[RETIRED])
+        if value is None:
+            return  # nothing was stored in it, or it is swept already
+        left = records.decode_number(key, value)
+        messages = txn.cursor(self._tables[MESSAGES])
+        messages.set_range(key)
+        keys: list[bytes] = []
+        for found in messages.iternext(values=False):
+            if len(keys) == write.limit or not found.startswith(key):
+                break
+            keys.append(found)
+        assert len(keys) == min(left, write.limit), f"retired queue {write.queue} has not the {left} messages it should"
+        self._remove(txn, keys)
+        if left > len(keys):
+            txn.put(key, records.encode_number(key, left - len(keys)), db=self._tables[RETIRED])
+        else:
+            txn.delete(key, db=self._tables[RETIRED])
+
+    def _set_number(self, txn: "lmdb.Transaction[bytes]", key: bytes, number: int) -> None:
+        txn.put(key, records.encode_number(key, number), db=self._tables[META])
+
+    def reader_check(self) -> None:
+        """Frees the places of readers that died: each pins the pages of its snapshot. The committer calls it."""
+        self._env.reader_check()
+
+    # ---- reads: the loader's thread. A read transaction never outlives its call
+
+    def load(self, load: Load) -> list[StoredMessage]:
+        """See the contract. Raises StoreError where LMDB itself cannot read on."""
+        first = records.message_key(load.queue, load.after + 1)
+        prefix = records.queue_key(load.queue)
+        found: list[StoredMessage] = []
+        bytes_left = load.bytes_max
+        try:
+            with self._env.begin() as txn:
+                messages = txn.cursor(self._tables[MESSAGES])
+                if not messages.set_range(first):
+                    return found
+                redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+                for key, value in messages.iternext():
+                    if not key.startswith(prefix) or (found and bytes_left < len(value)):
+                        break
+                    found.append(self._stored_message(key, value, redelivery))
+                    bytes_left -= len(value)
+                    if len(found) == load.messages_max:
+                        break
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+        return _in_order(found, load.after)
+
+    def _stored_message(self, key: bytes, value: bytes, redelivery: "_RedeliveryCounts") -> StoredMessage:
+        position = records.position_in(key)
+        redeliveries, redelivered = redelivery.of(key)
+        try:
+            message = records.decode_message(key, value)
+        except DamagedRecord:
+            message = None
+        before_unclean_stop = position >> SEQUENCE_BITS < self._redelivered_below
+        return StoredMessage(position, message, redeliveries, redelivered or before_unclean_stop)
+
+    def look_up(self, look_up: LookUp) -> bool:
+        """See the contract. A damaged row is not remembered: a message twice rather than not at all."""
+        key = records.dedup_key(look_up.queue, look_up.dedup_id)
+        try:
+            with self._env.begin() as txn:
+                value = txn.get(key, db=self._tables[DEDUP])
+            return value is not None and records.decode_number(key, value) >= look_up.now_ms
+        except DamagedRecord:
+            return False
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+
+    def used_bytes(self) -> int:
+        """Bytes of the file that a commit cannot use again: pages of the tables, and of LMDB's list of free pages.
+
+        While a reader (a backup, a check) holds an older snapshot, free pages may be its: then the whole file counts.
+        """
+        try:
+            with self._env.begin() as txn:
+                stats = [txn.stat(table) for table in self._tables.values()]
+            stats.append(self._env.stat())
+            info = self._env.info()
+            snapshots = _snapshots(self._env.readers())
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+        pages = info["last_pgno"] + 1
+        if not snapshots or min(snapshots) >= info["last_txnid"] - 1:
+            used = 2 + sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+            pages = min(pages, used + max(0, pages - used) // _FREE_PAGES_PER_LIST_PAGE + 1)
+        return pages * stats[0]["psize"]
+
+    def close(self) -> None:
+        """See the contract. No other call may be under way."""
+        self._ended = True
+        self._env.close()
+        self._lock.release()
+
+
+_LAST_OF_A_BATCH: dict[type, int] = {Retire: 1, Sweep: 2, StoppedClean: 3}
+
+
+def _turn_of(write: Write) -> int:
+    return _LAST_OF_A_BATCH.get(type(write), 0)
+
+
+def _meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:
+    """The rows of meta; none where the file has no such table."""
+    try:
+        return dict(txn.cursor(env.open_db(META, txn=txn, create=False)))
+    except lmdb.NotFoundError:
+        return {}
+
+
+def _snapshots(readers: str) -> list[int]:
+    """The transaction numbers that LMDB's table of readers (process, thread, transaction) shows in use."""
+    last_words = [line.split()[-1] for line in readers.splitlines() if line.strip()]
+    return [int(word) for word in last_words if word.isdigit()]
+
+
+def _in_order(found: list[StoredMessage], after: int) -> list[StoredMessage]:
+    """Drops damaged messages whose key is damaged too: a place that is not between its neighbours means nothing."""
+    ordered: list[StoredMessage] = []
+    for stored in found:
+        if stored.message is not None:
+            while ordered and ordered[-1].message is None and ordered[-1].position >= stored.position:
+                ordered.pop()
+        elif stored.position <= (ordered[-1].position if ordered else after):
+            continue
+        ordered.append(stored)
+    return ordered
+
+
+class _RedeliveryCounts:
+    """Counts of messages asked for in ascending order; asks LMDB only where one may be."""
+
+    def __init__(self, txn: "lmdb.Transaction[bytes]", table: "lmdb._Database") -> None:
+        self._cursor = txn.cursor(table)
+        self._nearest: bytes | None = b""  # the smallest key that is not before those asked for; None: there is none
+
+    def of(self, key: bytes) -> tuple[int, bool]:
+        """Redeliveries, and whether it is marked redelivered. A damaged count says only that it came back."""
+        if self._nearest is not None and self._nearest < key:
+            self._nearest = self._cursor.key() if self._cursor.set_range(key) else None
+        if self._nearest != key:
+            return 0, False
+        try:
+            return records.decode_count(key, self._cursor.value())
+        except DamagedRecord:
+            return 0, True
+
+
+# ---- for other processes: check and backup ------------------------------------------------------------------------
+
+
+class Reader:
+    """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
+
+    def __init__(self, path: Path) -> None:
+        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError."""
+        self.file = path / directory.DATA_FILE if path.is_dir() else path
+        head = checked_head(self.file)
+        try:
+            self._env = lmdb.open(
+                str(path),
+                # LMDB keeps the largest map a writer has had; with a smaller one a grown file could not be read
+                map_size=max(head.map_bytes, head.end_bytes),
+                subdir=path.is_dir(),
+                # where the table of readers is missing no broker runs, and none is made: it would be of this user
+                lock=(path / directory.LMDB_LOCK_FILE).exists(),
+                readonly=True,
+                mode=0o600,
+                max_dbs=len(TABLES),
+                lib_version=_LIB_VERSION,
+            )
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be read: {error}.") from error
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._env.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator["Snapshot"]:
+        """One state of the store, unmoved by commits. It pins that state's pages: keep it short."""
+        try:
+            with self._env.begin(buffers=True) as txn:
+                yield Snapshot(self._env, txn)
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be read: {error}.") from error
+
+    def copy_to(self, opened_file: int, compact: bool) -> None:
+        """Writes one consistent state of the whole store into an open file. Raises StoreError."""
+        try:
+            self._env.copyfd(opened_file, compact=compact)
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be copied: {error}.") from error
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a Reader sees within one read transaction. A table that the file does not have is empty.
+
+    Values are views of the map: nothing of a body is read that is not looked at, and none outlives the snapshot.
+    """
+
+    _env: lmdb.Environment
+    _txn: "lmdb.Transaction[memoryview]"
+
+    def meta(self) -> dict[bytes, bytes]:
+        """The rows of meta."""
+        return {key: bytes(value) for key, value in self.rows(META)}
+
+    def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """The rows from a key on, in LMDB's order."""
+        opened = self._open(table)
+        if opened is not None:
+            cursor = self._txn.cursor(opened)
+            if cursor.set_range(start):
+                for key, value in cursor.iternext():
+                    yield bytes(key), value
+
+    def get(self, table: bytes, key: bytes) -> bytes | None:
+        """One value."""
+        opened = self._open(table)
+        value = None if opened is None else self._txn.get(key, db=opened)
+        return None if value is None else bytes(value)
+
+    def entries(self, table: bytes) -> int:
+        """LMDB's own count of a table's rows."""
+        opened = self._open(table)
+        return 0 if opened is None else self._txn.stat(opened)["entries"]
+
+    def _open(self, table: bytes) -> "lmdb._Database | None":
+        try:
+            return self._env.open_db(table, txn=self._txn, create=False)
+        except lmdb.NotFoundError:
+            return None

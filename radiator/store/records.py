@@ -1,0 +1,220 @@
+"""What is on the disk, byte by byte: keys, and the values of every table. docs/FORMAT.md draws it. Pure: no disk here.
+
+Every value is `version u8 | content | CRC-32 u32`; the CRC covers the key, the version and the content, so a value that
+lies under a wrong key is found too. Whole numbers are big-endian, so that keys sort as numbers do.
+
+Changing anything here: give it a new version, keep reading the old one, and add a fixture (docs/FORMAT.md).
+"""
+
+import struct
+from zlib import crc32
+
+from radiator.errors import DamagedRecord
+from radiator.message import ESCAPING_1_2, Message
+from radiator.writes import Ledger
+
+FORMAT = 1
+"""Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
+
+RECORD_VERSION = 1
+"""Version of the values below; all tables count together."""
+
+QUEUE_KEY_BYTES = 4
+MESSAGE_KEY_BYTES = 16
+
+_POSITION_BYTES = 12
+_CRC_BYTES = 4
+_ESCAPING_MASK = 0b11
+_VERSION = bytes([RECORD_VERSION])
+
+_MESSAGE_HEAD = struct.Struct(">BBHIQQ")  # version, flags, length of destination, of header block, accepted, expires
+_COUNT = struct.Struct(">BBI")  # version, flags, redeliveries
+_COUNT_REDELIVERED = 0b1
+_LEDGER = struct.Struct(">B15Q")  # version, the fields of Ledger in their order
+_NUMBER = struct.Struct(">BQ")  # version, the number
+
+
+# ---- keys ---------------------------------------------------------------------------------------------------------
+
+
+def queue_key(queue: int) -> bytes:
+    """Key of a queue's own rows, and what the keys of its messages begin with."""
+    return queue.to_bytes(QUEUE_KEY_BYTES, "big")
+
+
+def message_key(queue: int, position: int) -> bytes:
+    """Key of a message and of its redelivery count: sorts by queue, then boot, then sequence."""
+    return queue.to_bytes(QUEUE_KEY_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+
+
+def queue_of(key: bytes) -> int:
+    """The queue's number in a key."""
+    return int.from_bytes(key[:QUEUE_KEY_BYTES], "big")
+
+
+def position_in(key: bytes) -> int:
+    """The position in a message's key."""
+    return int.from_bytes(key[QUEUE_KEY_BYTES:], "big")
+
+
+def dedup_key(queue: int, dedup_id: bytes) -> bytes:
+    """Key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
+    return queue_key(queue) + dedup_id
+
+
+def dedup_time_key(until_ms: int, dedup: bytes) -> bytes:
+    """Key of the same in the order of time; `dedup` is its dedup_key."""
+    return until_ms.to_bytes(8, "big") + dedup
+
+
+def split_dedup_time_key(key: bytes) -> tuple[int, bytes]:
+    """until_ms and dedup_key."""
+    return int.from_bytes(key[:8], "big"), key[8:]
+
+
+# ---- the seal of every value --------------------------------------------------------------------------------------
+
+
+def _seal(key: bytes, content: bytes) -> bytes:
+    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+
+
+def _check(key: bytes, value: bytes, least_bytes: int, what: str) -> None:
+    """Raises DamagedRecord unless length, checksum and version are what was written.
+
+    The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
+    """
+    if len(value) < least_bytes + _CRC_BYTES:
+        raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has only {len(value)} bytes.")
+    stored = int.from_bytes(value[-_CRC_BYTES:], "big")
+    actual = crc32(memoryview(value)[:-_CRC_BYTES], crc32(key))
+    if stored != actual:
+        raise DamagedRecord(
+            f"The {what} under key {key.hex()} is damaged: its checksum is {stored:08x}, its bytes give {actual:08x}."
+        )
+    if value[0] != RECORD_VERSION:
+        raise DamagedRecord(
+            f"The {what} under key {key.hex()} has version {value[0]}; this program reads version {RECORD_VERSION}."
+        )
+
+
+# ---- messages -----------------------------------------------------------------------------------------------------
+
+
+def encode_message(key: bytes, message: Message) -> bytes:
+    """The record of a message."""
+    destination = message.destination.encode()
+    head = _MESSAGE_HEAD.pack(
+        RECORD_VERSION,
+        message.escaping,
+        len(destination),
+        len(message.headers),
+        message.accepted_ms,
+        message.expires_ms,
+    )
+    content = b"".join((head, destination, message.headers, message.body))
+    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+
+
+def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
+    """Bytes of header block and body, and whether it expires: from the record's head alone, unchecked."""
+    if len(value) < _MESSAGE_HEAD.size + _CRC_BYTES:
+        return 0, False
+    _, _, destination_bytes, _, _, expires_ms = _MESSAGE_HEAD.unpack_from(value)
+    return len(value) - _MESSAGE_HEAD.size - destination_bytes - _CRC_BYTES, expires_ms != 0
+
+
+def decode_message(key: bytes, value: bytes) -> Message:
+    """The message of a record, every byte checked. Raises DamagedRecord."""
+    _check(key, value, _MESSAGE_HEAD.size, "message")
+    if len(key) != MESSAGE_KEY_BYTES:
+        raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
+    _, flags, destination_bytes, headers_bytes, accepted_ms, expires_ms = _MESSAGE_HEAD.unpack_from(value)
+    headers_at = _MESSAGE_HEAD.size + destination_bytes
+    body_at = headers_at + headers_bytes
+    escaping = flags & _ESCAPING_MASK
+    if body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags != escaping:
+        raise DamagedRecord(f"The message under key {key.hex()} is damaged: its lengths or flags are impossible.")
+    return Message(
+        destination=value[_MESSAGE_HEAD.size : headers_at].decode(),
+        headers=value[headers_at:body_at],
+        escaping=escaping,
+        body=value[body_at:-_CRC_BYTES],
+        accepted_ms=accepted_ms,
+        expires_ms=expires_ms,
+    )
+
+
+# ---- redelivery counts --------------------------------------------------------------------------------------------
+
+
+def encode_count(key: bytes, redeliveries: int, redelivered: bool) -> bytes:
+    """The redelivery count of a message, under the message's key in a table of its own."""
+    return _seal(key, _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries))
+
+
+def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
+    """How often the message came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    _check(key, value, _COUNT.size, "redelivery count")
+    _, flags, redeliveries = _COUNT.unpack_from(value)
+    return redeliveries, bool(flags & _COUNT_REDELIVERED)
+
+
+# ---- queues -------------------------------------------------------------------------------------------------------
+
+
+def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
+    """A queue's ledger."""
+    return _seal(
+        key,
+        _LEDGER.pack(
+            RECORD_VERSION,
+            ledger.accepted,
+            ledger.accepted_bytes,
+            ledger.stored,
+            ledger.stored_bytes,
+            ledger.acked,
+            ledger.acked_bytes,
+            ledger.expired,
+            ledger.expired_bytes,
+            ledger.dropped,
+            ledger.dropped_bytes,
+            ledger.purged,
+            ledger.purged_bytes,
+            ledger.dead_lettered,
+            ledger.dead_lettered_bytes,
+            ledger.stored_expiring,
+        ),
+    )
+
+
+def decode_ledger(key: bytes, value: bytes) -> Ledger:
+    """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
+    _check(key, value, _LEDGER.size, "ledger")
+    return Ledger(*_LEDGER.unpack_from(value)[1:])
+
+
+# ---- texts and numbers: names of queues, what is left of retired ones, dedup-ids, meta ----------------------------
+
+
+def encode_text(key: bytes, text: str) -> bytes:
+    """A text: a queue's name, the store's id."""
+    return _seal(key, _VERSION + text.encode())
+
+
+def decode_text(key: bytes, value: bytes) -> str:
+    """A text. Raises DamagedRecord."""
+    _check(key, value, 1, "row")
+    return value[1:-_CRC_BYTES].decode()
+
+
+def encode_number(key: bytes, number: int) -> bytes:
+    """A whole number below 2**64: a count, a time, a meta row."""
+    return _seal(key, _NUMBER.pack(RECORD_VERSION, number))
+
+
+def decode_number(key: bytes, value: bytes) -> int:
+    """A whole number. Raises DamagedRecord."""
+    _check(key, value, _NUMBER.size, "row")
+    number: int = _NUMBER.unpack_from(value)[1]
+    return number

@@ -1,0 +1,412 @@
+"""The server's session: every command of every version to its word, every refusal to one Fail, then silence."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from radiator import __version__
+from radiator.commands import (
+    Abort,
+    Ack,
+    Begin,
+    Commit,
+    Disconnect,
+    Fail,
+    Nack,
+    Open,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from radiator.limits import CONNECT_MAX_BYTES, DEDUP_ID_MAX_BYTES, HEART_BEAT_MIN_MS, PREFETCH_COUNT_MAX, Limits
+from radiator.message import Message
+from radiator.protocols import PROTOCOLS, Session
+from radiator.protocols.stomp.session import StompSession
+from radiator.protocols.stomp.spec import CLIENT_COMMANDS, V1_0, V1_1, V1_2, VERSION_NAMES
+from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
+
+VERSIONS = (V1_0, V1_1, V1_2)
+
+
+def opened(version: int = V1_2, limits: Limits | None = None) -> StompSession:
+    session = StompSession(7, "s-1", limits or Limits())
+    assert session.receive(b"CONNECT\naccept-version:%b\nhost:h\n\n\0" % VERSION_NAMES[version].encode()) == [Open(7)]
+    session.take_outgoing()
+    return session
+
+
+def said(wire: bytes, version: int = V1_2) -> object:
+    (word,) = opened(version).receive(wire)
+    return word
+
+
+def failure(wire: bytes, version: int = V1_2) -> str:
+    session = opened(version)
+    (word,) = session.receive(wire)
+    assert isinstance(word, Fail)
+    assert session.receive(b"DISCONNECT\n\n\0") == []
+    return word.sentence
+
+
+# ---- connecting ---------------------------------------------------------------------------------------------------
+
+
+def test_session_keeps_the_contract_of_protocols() -> None:
+    session: Session = PROTOCOLS["stomp"](7, "s-1", Limits())
+    assert (session.is_open, session.is_closing, session.buffered_bytes) == (False, False, 0)
+    assert session.take_outgoing() == b""
+
+
+@pytest.mark.parametrize("command", [b"CONNECT", b"STOMP"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_connect_opens_and_is_greeted(command: bytes, end: bytes) -> None:
+    session = StompSession(7, "s-1", Limits())
+    assert session.receive(end.join([command, b"accept-version:1.1,1.2", b"host:h", b"", b"\0"])) == [Open(7)]
+    assert session.take_outgoing() == (
+        f"CONNECTED\nversion:1.2\nheart-beat:10000,10000\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+    )
+    assert session.take_outgoing() == b""
+    assert session.is_open and not session.is_closing
+
+
+def test_bare_connect_is_1_0_and_gets_all_headers() -> None:
+    session = StompSession(7, "s-1", Limits())
+    assert session.receive(b"CONNECT\n\n\0") == [Open(7)]
+    assert session.take_outgoing() == (
+        f"CONNECTED\nversion:1.0\nheart-beat:10000,10000\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+    )
+
+
+def test_connect_and_the_frames_behind_it_are_read_by_the_agreed_version() -> None:
+    session = StompSession(7, "s-1", Limits())
+    words = session.receive(b"CONNECT\naccept-version:1.0\n\n\0\nSEND\ndestination:a\nreceipt:a\\tb\n\n\0")
+    assert words == [Open(7), Send(7, "/queue/a", b"", V1_0, b"", b"a\\tb")]
+
+
+@pytest.mark.parametrize(
+    ("wire", "part"),
+    [
+        (b"CONNECT\naccept-version:2.0\n\n\0", "1.0,1.1,1.2"),
+        (b"CONNECT\naccept-version:1.2\nheart-beat:1\n\n\0", "heart-beat '1'"),
+        (b"CONNECT\naccept-version:1.2\nhost:h\n\nbody\0", "has a body"),
+        (b"CONNECT\nnocolon\n\n\0", "NAME:VALUE"),
+        (b"SEND\ndestination:a\n\n\0", "must be CONNECT or STOMP"),
+        (b"GET / HTTP/1.1\r\n", "must be CONNECT or STOMP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "must be CONNECT or STOMP"),
+        (b"CONNECT\nlogin:" + b"x" * CONNECT_MAX_BYTES, f"longer than {CONNECT_MAX_BYTES} bytes"),
+    ],
+)
+def test_refused_connect_is_answered_by_the_session_itself(wire: bytes, part: str) -> None:
+    session = StompSession(7, "s-1", Limits())
+    assert session.receive(wire) == []
+    outgoing = session.take_outgoing()
+    assert outgoing.startswith(b"ERROR\nversion:1.0,1.1,1.2\n")
+    assert b"\ncode:protocol\n" in outgoing
+    assert part in outgoing.decode()
+    assert session.is_closing and not session.is_open
+    assert session.receive(b"CONNECT\n\n\0") == []
+    assert session.take_outgoing() == b""
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "send_s", "expect_s"),
+    [
+        ((10_000, 10_000), b"0,0", 0.0, 0.0),
+        ((10_000, 10_000), b"5000,20000", 20.0, 10.0),
+        ((10_000, 10_000), b"20000,5000", 10.0, 20.0),
+        ((0, 0), b"1000,1000", 0.0, 0.0),
+        ((1, 1), b"1,1", HEART_BEAT_MIN_MS / 1000, HEART_BEAT_MIN_MS / 1000),
+        ((0, 10_000), b"1,1", 0.0, 10.0),
+    ],
+)
+def test_heart_beats_are_agreed(ours: tuple[int, int], theirs: bytes, send_s: float, expect_s: float) -> None:
+    session = StompSession(7, "s-1", Limits(heart_beat_ms=ours))
+    session.receive(b"CONNECT\naccept-version:1.2\nhost:h\nheart-beat:" + theirs + b"\n\n\0")
+    assert (session.heart_beat_send_s, session.heart_beat_expect_s) == (send_s, expect_s)
+    assert session.heart_beat() == b"\n"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_second_connect_is_refused(version: int) -> None:
+    assert "A second CONNECT" in failure(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", version)
+    assert "A second STOMP" in failure(b"STOMP\naccept-version:1.2\nhost:h\n\n\0", version)
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_command_becomes_its_word(version: int) -> None:
+    assert said(b"SEND\ndestination:a\n\nbody\0", version) == Send(7, "/queue/a", b"", version, b"body")
+    assert said(b"BEGIN\ntransaction:t\nreceipt:r\n\n\0", version) == Begin(7, b"t", b"r")
+    assert said(b"COMMIT\ntransaction:t\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r")
+    assert said(b"ABORT\ntransaction:t\nreceipt:r\n\n\0", version) == Abort(7, b"t", b"r")
+    assert said(b"UNSUBSCRIBE\nid:0\nreceipt:r\n\n\0", version) == Unsubscribe(7, b"0", b"r")
+    assert said(b"DISCONNECT\nreceipt:r\n\n\0", version) == Disconnect(7, b"r")
+    assert said(b"SUBSCRIBE\nid:0\ndestination:/topic/a.#\n\n\0", version) == Subscribe(7, b"0", "/topic/a.#")
+
+
+def test_ack_names_its_message_as_each_version_does() -> None:
+    acked = b"ACK\nid:i\nmessage-id:m\nsubscription:0\ntransaction:t\nreceipt:r\n\n\0"
+    assert said(acked, V1_0) == Ack(7, b"m", None, b"t", b"r")
+    assert said(acked, V1_1) == Ack(7, b"m", b"0", b"t", b"r")
+    assert said(acked, V1_2) == Ack(7, b"i", None, b"t", b"r")
+    assert said(acked.replace(b"ACK", b"NACK"), V1_1) == Nack(7, b"m", b"0", b"t", b"r", True)
+    assert said(b"NACK\nid:i\nrequeue:false\n\n\0") == Nack(7, b"i", requeue=False)
+    assert said(b"NACK\nid:i\nrequeue:true\n\n\0") == Nack(7, b"i")
+    assert "requeue 'no'" in failure(b"NACK\nid:i\nrequeue:no\n\n\0")
+    assert "NACK' is no command of STOMP 1.0" in failure(b"NACK\nmessage-id:m\n\n\0", V1_0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_missing_required_header_is_refused(version: int) -> None:
+    for command, spec in CLIENT_COMMANDS[version].items():
+        for missing in spec.required:
+            lines = [name + b":x" for name in spec.required if name != missing]
+            sentence = failure(b"\n".join([command, *lines]) + b"\n\n\0", version)
+            assert f"{command.decode()} without the header {missing.decode()!r}" in sentence
+
+
+@pytest.mark.parametrize("version", [V1_1, V1_2])
+def test_body_is_refused_where_none_is_allowed(version: int) -> None:
+    for command, spec in CLIENT_COMMANDS[version].items():
+        if command in (b"SEND", b"CONNECT", b"STOMP"):
+            continue
+        head = b"\n".join([command, *[name + b":x" for name in spec.required]])
+        assert "has a body" in failure(head + b"\n\nx\0", version)
+        assert "has a body" in failure(head + b"\ncontent-length:2\n\nxy\0", version)
+        assert "has a body" in failure(head + b"\n\nx", version)
+        assert not isinstance(said(head + b"\ncontent-length:0\n\n\0", version), Fail)
+
+
+def test_body_of_a_1_0_subscribe_is_ignored() -> None:
+    assert said(b"SUBSCRIBE\nid:0\ndestination:a\n\nbody\0", V1_0) == Subscribe(7, b"0", "/queue/a")
+
+
+def test_send_with_every_option() -> None:
+    word = said(
+        b"SEND\ndestination:/topic/a\nreceipt:r\\c1\ntransaction:t\nexpiration:50\nexpires:0\npersistent:true\n"
+        b"mandatory:true\ndedup-id:d\ncorrelation-id:c\nreply-to:/temp-queue/answers\nfoo:bar\n\nbody\0"
+    )
+    assert word == Send(
+        7,
+        "/topic/a",
+        b"expiration:50\nexpires:0\npersistent:true\nmandatory:true\ndedup-id:d\ncorrelation-id:c\nfoo:bar\n",
+        V1_2,
+        b"body",
+        b"r:1",
+        b"t",
+        50,
+        0,
+        "answers",
+        True,
+        b"d",
+        b"c",
+    )
+
+
+def test_headers_of_the_hop_and_of_message_are_not_stored() -> None:
+    hop = [
+        b"receipt", b"transaction", b"message-id", b"subscription", b"ack", b"timestamp", b"redelivered",
+        b"redelivery-count", b"dead-letter-reason", b"original-destination", b"original-message-id",
+        b"fanout-message-id",
+    ]  # fmt: skip
+    lines = b"".join(b"%b:x\nkept-%d:%b\n" % (name, number, name) for number, name in enumerate(hop))
+    for repeated in (b"", b"kept:1\nkept:2\nack:y\n"):
+        word = said(b"SEND\ndestination:a\n" + lines + repeated + b"content-length:0\n\n\0")
+        assert isinstance(word, Send)
+        wanted = b"".join(b"kept-%d:%b\n" % (number, name) for number, name in enumerate(hop))
+        assert word.headers == wanted + repeated.replace(b"ack:y\n", b"")
+
+
+def test_reply_to_travels_unless_it_is_a_temp_queue() -> None:
+    for lines, reply_to, stored in (
+        (b"reply-to:/queue/a\n", None, b"reply-to:/queue/a\n"),
+        (b"reply-to:http://x\n", None, b"reply-to:http\\c//x\n"),
+        (b"reply-to:/temp-queue/a\n", "a", b""),
+        (b"reply-to:/temp-queue/a\nreply-to:/queue/b\n", "a", b""),
+        (b"reply-to:/queue/b\nreply-to:/temp-queue/a\n", None, b"reply-to:/queue/b\n"),
+    ):
+        word = said(b"SEND\ndestination:a\n" + lines + b"\n\0")
+        assert isinstance(word, Send)
+        assert (word.reply_to, word.headers) == (reply_to, stored)
+    assert "reply-to names nothing" in failure(b"SEND\ndestination:a\nreply-to:/temp-queue/\n\n\0")
+
+
+@pytest.mark.parametrize("header", [b"expiration", b"expires"])
+def test_time_of_expiry_is_a_number_of_milliseconds(header: bytes) -> None:
+    for value in (b"0", b"1", b"9" * 15):
+        word = said(b"SEND\ndestination:a\n" + header + b":" + value + b"\n\n\0")
+        assert isinstance(word, Send)
+        assert int(value) in (word.expiration_ms, word.expires_ms)
+    for value in (b"", b"-1", b"1.5", b"soon", b"9" * 16, b"9" * 5000):
+        sentence = failure(b"SEND\ndestination:a\n" + header + b":" + value + b"\n\n\0")
+        assert sentence.startswith(header.decode()) and "whole number from 0" in sentence
+
+
+def test_dedup_id_at_the_limit_is_taken_and_one_past_it_refused() -> None:
+    word = said(b"SEND\ndestination:a\ndedup-id:" + b"d" * DEDUP_ID_MAX_BYTES + b"\n\n\0")
+    assert isinstance(word, Send) and word.dedup_id == b"d" * DEDUP_ID_MAX_BYTES
+    assert "has 256 bytes" in failure(b"SEND\ndestination:a\ndedup-id:" + b"d" * 256 + b"\n\n\0")
+    assert "has 0 bytes" in failure(b"SEND\ndestination:a\ndedup-id:\n\n\0")
+
+
+def test_mandatory_is_true_or_false() -> None:
+    word = said(b"SEND\ndestination:a\nmandatory:false\n\n\0")
+    assert isinstance(word, Send) and not word.mandatory
+    assert "mandatory 'yes' is neither true nor false" in failure(b"SEND\ndestination:a\nmandatory:yes\n\n\0")
+
+
+def test_subscribe_with_every_option() -> None:
+    word = said(
+        b"SUBSCRIBE\nid:0\ndestination:a\nack:client-individual\nprefetch-count:5\nactivemq.prefetchSize:9\n"
+        b"exclusive:true\nbuffer-max-bytes:1000\nbuffer-max-messages:10\nreceipt:r\n\n\0"
+    )
+    assert word == Subscribe(7, b"0", "/queue/a", "client-individual", 5, True, 1000, 10, b"r")
+    word = said(b"SUBSCRIBE\nid:0\ndestination:a\nactivemq.prefetchSize:9\nactivemq.exclusive:true\n\n\0")
+    assert word == Subscribe(7, b"0", "/queue/a", "auto", 9, True)
+
+
+@pytest.mark.parametrize("header", [b"prefetch-count", b"activemq.prefetchSize"])
+def test_prefetch_count_at_its_bounds_is_taken_and_one_past_them_refused(header: bytes) -> None:
+    head = b"SUBSCRIBE\nid:0\ndestination:a\n" + header + b":%d\n\n\0"
+    for count in (1, PREFETCH_COUNT_MAX):
+        word = said(head % count)
+        assert isinstance(word, Subscribe) and word.prefetch_count == count
+    for count in (0, PREFETCH_COUNT_MAX + 1):
+        assert f"{header.decode()} '{count}' is not a whole number from 1 to 65535" in failure(head % count)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (b"selector:a = 1", "selector is not offered"),
+        (b"ack:server", "ack 'server' is none of auto, client, client-individual"),
+        (b"ack:AUTO", "ack 'AUTO'"),
+        (b"exclusive:1", "exclusive '1'"),
+        (b"activemq.exclusive:1", "activemq.exclusive '1'"),
+        (b"buffer-max-bytes:0", "buffer-max-bytes '0'"),
+        (b"buffer-max-messages:-1", "buffer-max-messages '-1'"),
+    ],
+)
+def test_wrong_value_on_subscribe_is_refused_by_name(line: bytes, part: str) -> None:
+    assert part in failure(b"SUBSCRIBE\nid:0\ndestination:a\n" + line + b"\n\n\0")
+
+
+def test_1_0_subscription_without_id_is_named_by_its_destination() -> None:
+    session = opened(V1_0)
+    assert session.receive(b"SUBSCRIBE\ndestination: foo\nack: client\n\n\0") == [
+        Subscribe(7, b"/queue/foo", "/queue/foo", "client", named=False)
+    ]
+    assert session.receive(b"UNSUBSCRIBE\ndestination:/queue/foo\n\n\0") == [Unsubscribe(7, b"/queue/foo")]
+    assert session.receive(b"UNSUBSCRIBE\nid:0\ndestination:/queue/foo\n\n\0") == [Unsubscribe(7, b"0")]
+    assert "'id' or 'destination'" in failure(b"UNSUBSCRIBE\n\n\0", V1_0)
+
+
+def test_1_0_values_may_be_padded_and_later_ones_may_not() -> None:
+    wire = b"SEND\ndestination: /queue/a\ncontent-length: 2\nfoo: bar\nreceipt: r\n\na\0\0"
+    assert said(wire, V1_0) == Send(7, "/queue/a", b"foo: bar\n", V1_0, b"a\0", b" r")
+    assert "content-length ' 2'" in failure(wire, V1_1)
+    word = said(b"SEND\ndestination: a\n\n\0", V1_2)
+    assert isinstance(word, Send) and word.destination == "/queue/ a"
+
+
+@pytest.mark.parametrize("destination", [b"", b"/queue/", b"/queue/" + b"n" * 256, b"a\\nb", b"/topic/\x07"])
+def test_bad_name_is_refused(destination: bytes) -> None:
+    assert failure(b"SEND\ndestination:" + destination + b"\n\n\0").startswith("destination ")
+
+
+def test_unknown_prefix_is_left_to_the_broker() -> None:
+    word = said(b"SEND\ndestination:/foo/x\n\n\0")
+    assert isinstance(word, Send) and word.destination == "/foo/x"
+
+
+# ---- ends ---------------------------------------------------------------------------------------------------------
+
+
+def test_words_before_a_broken_frame_are_said_and_none_after_it() -> None:
+    session = opened()
+    words = session.receive(b"BEGIN\ntransaction:1\n\n\0FOO\nreceipt:9\n\n\0BEGIN\ntransaction:2\n\n\0")
+    assert words[0] == Begin(7, b"1")
+    assert words[1:] == [Fail(7, words[1].sentence, b"9")]  # type: ignore[union-attr]
+    assert session.receive(b"BEGIN\ntransaction:3\n\n\0") == []
+    assert session.take_outgoing() == b"" and not session.is_closing
+
+
+def test_nothing_is_read_after_disconnect() -> None:
+    session = opened()
+    assert session.receive(b"DISCONNECT\n\n\0BEGIN\ntransaction:1\n\n\0BROKEN") == [Disconnect(7)]
+    assert session.receive(b"BEGIN\ntransaction:1\n\n\0") == []
+
+
+def test_commands_are_case_sensitive() -> None:
+    assert "'send' is no command" in failure(b"send\ndestination:a\n\n\0")
+    assert "without the header 'destination'" in failure(b"SEND\nDestination:a\n\n\0")
+
+
+def test_buffered_bytes_are_those_of_the_unfinished_frame() -> None:
+    session = opened()
+    session.receive(b"DISCONNECT\n\n\0"[:5])
+    assert session.buffered_bytes == 5
+    session.receive(b"NNECT\nfoo:")
+    assert session.buffered_bytes == 15
+    session.receive(b"bar\n\n\0")
+    assert session.buffered_bytes == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=8), st.sampled_from(VERSIONS))
+def test_no_bytes_make_receive_raise(pieces: list[bytes], version: int) -> None:
+    session = opened(version)
+    words = [word for piece in pieces for word in session.receive(piece)]
+    assert sum(isinstance(word, Fail) for word in words) <= 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_headers_make_receive_raise(data: st.DataObject) -> None:
+    version = data.draw(st.sampled_from(VERSIONS))
+    name = st.sampled_from(
+        [b"destination", b"id", b"ack", b"receipt", b"transaction", b"message-id", b"subscription", b"content-length",
+         b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"prefetch-count", b"requeue", b"selector",
+         b"exclusive", b"buffer-max-bytes"]
+    )  # fmt: skip
+    value = st.one_of(st.binary(max_size=8), st.sampled_from([b"1", b"true", b"/temp-queue/", b"/queue/a", b"\\c"]))
+    lines = [n + b":" + v for n, v in data.draw(st.lists(st.tuples(name, value), max_size=6))]
+    command = data.draw(st.sampled_from(sorted(CLIENT_COMMANDS[version])))
+    opened(version).receive(b"\n".join([command, *lines]) + b"\n\n\0")
+
+
+def test_replies_become_bytes_by_version() -> None:
+    session = opened(V1_1)
+    message = Message("/queue/a", b"foo:a\\rb\n", V1_2, b"body", 5)
+    assert session.encode(Deliver(7, b"0", b"m-1", message, False)) == (
+        b"MESSAGE\ndestination:/queue/a\nmessage-id:m-1\nsubscription:0\ncontent-length:4\ntimestamp:5\n"
+        b"redelivered:false\nfoo:a\rb\n\nbody\0"
+    )
+    assert session.encode(Receipt(7, b"a:b")) == b"RECEIPT\nreceipt-id:a\\cb\n\n\0"
+    error = session.encode(Refuse(7, "queue-full", "The queue is full.", b"r"))
+    assert error.startswith(b"ERROR\n") and b"\ncode:queue-full\n" in error and b"\nreceipt-id:r\n" in error
+    for reply in (Bye(7), Pause(7), Resume(7)):
+        assert session.encode(reply) == b""
+
+
+def test_idle_session_is_small() -> None:
+    """10,000 idle connections are a target: a session is to need under 1.5 KiB."""
+    limits = Limits()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = []
+        for _ in range(200):
+            session = StompSession(7, "s-1", limits)
+            session.receive(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+            session.take_outgoing()
+            session.receive(b"SUBSCRIBE\nid:0\ndestination:/queue/a\nack:client\n\n\0\n")
+            kept.append(session)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (after - before) / len(kept) < 1536

@@ -1,0 +1,111 @@
+"""Values of headers: what is right, and a sentence for each thing that is not."""
+
+import pytest
+
+from radiator.errors import Violation
+from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES
+from radiator.protocols.stomp.values import (
+    address,
+    agreed_s,
+    flag,
+    heart_beats,
+    highest_version,
+    number,
+    offered_heart_beats,
+)
+
+KINDS = ["/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/"]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("foo", "/queue/foo"),
+        ("a.b/c", "/queue/a.b/c"),
+        ("/queue/test/ruby/stomp", "/queue/test/ruby/stomp"),
+        ("/topic/stocks.*.nyse", "/topic/stocks.*.nyse"),
+        ("/admin", "/admin"),
+        ("/foo/x", "/foo/x"),
+        ("/queue", "/queue"),
+        ("/queue/\u00fc \u4e2d", "/queue/\u00fc \u4e2d"),
+        (" foo", "/queue/ foo"),
+    ],
+)
+def test_name_without_slash_is_a_queue(value: str, wanted: str) -> None:
+    assert address(value.encode()) == wanted
+
+
+@pytest.mark.parametrize("kind", ["", *KINDS])
+def test_name_at_the_limit_is_taken_and_one_byte_more_refused(kind: str) -> None:
+    assert address(f"{kind}{'n' * NAME_MAX_BYTES}".encode()).endswith("n" * NAME_MAX_BYTES)
+    assert address((kind + "\u00fc" * 127 + "n").encode()).endswith("n")
+    for name in ("n" * (NAME_MAX_BYTES + 1), "\u00fc" * 128):
+        with pytest.raises(Violation, match="name of 256 bytes: at most 255"):
+            address(f"{kind}{name}".encode())
+
+
+@pytest.mark.parametrize("value", [b"", *(kind.encode() for kind in KINDS)])
+def test_empty_name_is_refused(value: bytes) -> None:
+    with pytest.raises(Violation, match="destination names nothing"):
+        address(value)
+
+
+@pytest.mark.parametrize("character", ["\x00", "\x01", "\n", "\r", "\x1f", "\x7f", "\x80", "\x9f"])
+def test_control_character_in_a_name_is_refused(character: str) -> None:
+    with pytest.raises(Violation, match="control character"):
+        address(f"/queue/a{character}".encode())
+
+
+def test_number_is_read_between_its_bounds_only() -> None:
+    assert number({}, b"n", 1, 10) is None
+    for value in (b"1", b"10", b"007"):
+        assert number({b"n": value}, b"n", 1, 10) == int(value)
+    for value in (b"0", b"11", b"", b"-1", b"+1", b" 1", b"1.0", b"x", "\u0661".encode(), b"9" * 50_000):
+        with pytest.raises(Violation, match="n '.*is not a whole number from 1 to 10"):
+            number({b"n": value}, b"n", 1, 10)
+
+
+def test_flag_is_true_or_false_only() -> None:
+    assert (flag({}, b"f", True), flag({}, b"f", False)) == (True, False)
+    assert (flag({b"f": b"true"}, b"f", False), flag({b"f": b"false"}, b"f", True)) == (True, False)
+    for value in (b"", b"True", b"1", b"yes", b"true "):
+        with pytest.raises(Violation, match="neither true nor false"):
+            flag({b"f": value}, b"f", False)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "wanted"),
+    [
+        (None, 0),
+        (b"1.0", 0),
+        (b"1.1,1.0", 1),
+        (b"1.0,1.1,1.2", 2),
+        (b"1.0,1.1,2.0", 1),
+        (b"2.0", None),
+        (b"", None),
+        (b"1.3,1", None),
+        (b",,1.1,", 1),
+    ],
+)
+def test_highest_common_version_is_chosen(accepted: bytes | None, wanted: int | None) -> None:
+    assert highest_version(accepted) == wanted
+
+
+def test_heart_beat_is_two_numbers() -> None:
+    assert heart_beats(None) == (0, 0)
+    assert heart_beats(b"0,0") == (0, 0)
+    assert heart_beats(b"10000,9999999999") == (10000, 9999999999)
+    for value in (b"", b"1", b"1,", b",1", b"1,2,3", b"-1,0", b"1, 2", b"1.5,2", b"a,b", b"1,2\n", b"1,99999999999"):
+        with pytest.raises(Violation, match="is not two numbers"):
+            heart_beats(value)
+
+
+def test_offer_is_never_more_often_than_the_bound() -> None:
+    assert offered_heart_beats((0, 0)) == (0, 0)
+    assert offered_heart_beats((1, 1)) == (HEART_BEAT_MIN_MS, HEART_BEAT_MIN_MS)
+    assert offered_heart_beats((10_000, 5_000)) == (10_000, 5_000)
+
+
+def test_agreed_interval_is_the_longer_one_or_none() -> None:
+    assert agreed_s(0, 1000) == agreed_s(1000, 0) == 0.0
+    assert agreed_s(1000, 2500) == agreed_s(2500, 1000) == 2.5
