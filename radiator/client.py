@@ -44,6 +44,7 @@ CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room ([limits] block_timeout_s, 60 s)
 WINDOW = 100  # receipts outstanding: enough to share one sync, few enough to remember
 READ_BYTES = 64 * 1024
+SILENCE_SLACK_S = 1.0  # beyond twice the broker's interval: a busy network or machine is no dead broker
 HEART_BEAT_MS = (0, 10_000)  # we promise none, since nothing runs between two calls; the broker shall beat
 _REPLIES = "/temp-queue/replies"
 
@@ -91,9 +92,9 @@ class Address:
 class Client:
     """One connection to a broker, open from construction until `close`.
 
-    heart_beat_ms: how often we promise to send, and how often we want to hear, 0: not at all. Beats are sent and checked
-    only while one of the methods runs: who promises some must call one (`receive(0)`) more often than that. A broker
-    that was silent for twice its interval and a second more is taken for dead by the next method that waits.
+    heart_beat_ms: how often we promise to send, and how often we want to hear, 0: not at all. Beats are sent and
+    checked only while one of the methods runs: who promises some must call one (`receive(0)`) more often than that.
+    A broker that was silent for twice its interval and a second more is taken for dead by the next method that waits.
     MESSAGEs that come while another answer is awaited are kept for `receive`.
     """
 
@@ -107,7 +108,7 @@ class Client:
         versions: Iterable[str] = ("1.0", "1.1", "1.2"),
         heart_beat_ms: tuple[int, int] = HEART_BEAT_MS,
     ) -> None:
-        """Connects. answer_timeout_s: how long a RECEIPT may take. window: see `send`. Raises ConnectionLost, Refusal."""
+        """Connects. answer_timeout_s: how long a RECEIPT may take. Raises ConnectionLost or Refusal."""
         assert window > 0, "a window of no receipts would never send"
         self.address = Address.parse(address) if isinstance(address, str) else address
         self.window = window
@@ -142,9 +143,9 @@ class Client:
     ) -> None:
         """SEND. A `str` is sent as UTF-8.
 
-        confirm True: returns once its RECEIPT is there. False: the RECEIPT is asked for but not awaited; with `window` of
-        them outstanding it waits until there is room. `flush` awaits them all; a refusal is raised by whichever call
-        meets it first.
+        confirm True: returns once its RECEIPT is there. False: the RECEIPT is asked for but not awaited; with `window`
+        of them outstanding it waits until there is room. `flush` awaits them all; a refusal is raised by whichever
+        call meets it first.
         """
         octets = body.encode() if isinstance(body, str) else body
         self._ask(
@@ -277,7 +278,7 @@ class Client:
     # ---- the end
 
     def close(self) -> None:
-        """DISCONNECT; returns once the broker has confirmed all that was asked before, and closes. Twice does no harm."""
+        """DISCONNECT; returns once all that was asked before is confirmed, and closes. Twice does no harm."""
         if self._lost is not None:
             return
         try:
@@ -332,7 +333,7 @@ class Client:
             self._await(lambda: receipt not in self._awaited, "RECEIPT")
 
     def _say(self, data: bytes) -> None:
-        """Returns once the operating system has all of it; reads meanwhile, so two full buffers cannot block each other."""
+        """Returns once the operating system has all of it; reads meanwhile, lest two full buffers block each other."""
         self._check_open()
         self._outgoing += data
         self._write()
@@ -375,12 +376,13 @@ class Client:
         now_s, sends_s, expects_s = time.monotonic(), self._session.heart_beat_send_s, self._session.heart_beat_expect_s
         return (
             max(0.0, self._sent_at_s + sends_s / 2 - now_s) if sends_s else None,
-            max(0.0, self._read_at_s + 2 * expects_s + 1 - now_s) if expects_s else None,
+            max(0.0, self._read_at_s + 2 * expects_s + SILENCE_SLACK_S - now_s) if expects_s else None,
         )
 
     def _beat(self) -> None:
         """A heart-beat at half the interval that was promised, unless something else was sent or waits to be."""
-        if self._session.state == OPEN and not self._outgoing and self._heart_beat_waits_s()[0] == 0.0:
+        is_idle = self._lost is None and self._session.state == OPEN and not self._outgoing
+        if is_idle and self._heart_beat_waits_s()[0] == 0.0:
             self._outgoing += self._session.heart_beat()
             self._write()
 
@@ -440,7 +442,8 @@ class Client:
 
     def _gone(self, why: str) -> ConnectionLost:
         """Lets go of the connection; the error to raise for it."""
-        unconfirmed = f" {len(self._awaited)} receipts are outstanding." if self._awaited else ""
+        count = len(self._awaited)
+        unconfirmed = f" {count} {'receipt is' if count == 1 else 'receipts are'} outstanding." if count else ""
         self._let_go(why)
         return ConnectionLost(f"The connection to {self.address} is lost: {why.rstrip('.')}.{unconfirmed}")
 

@@ -45,6 +45,21 @@ READS_PER_TURN = 64  # wait: events that one turn handles
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
 
+# ---- sockets
+WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
+WRITTEN_AT_ONCE_BYTES = 64 * KIB  # a write so large is told to the broker at once, a smaller one with the next turn
+SEND_BUFFER_BYTES = 256 * KIB  # wait: what the system buffers for a peer that does not read; unset it took 3.8 MiB
+GOODBYE_MAX_S = 10.0  # close: how long an ERROR, and what is due before it, may take to be written
+LINGER_S = 1.0  # close: how long a peer may take to hang up after the last byte; an earlier close could destroy it
+LINGER_BYTES = 4 * MIB  # close: what such a peer may still send us
+ACCEPTS_AT_ONCE = 64  # wait: new connections taken before the others get their turn
+LISTEN_BACKLOG = 1024  # wait: in the system, before they are accepted
+REFUSED_AT_ONCE = 32  # close without ERROR: connections too many that are being told so
+SPARE_FILES = 64 + REFUSED_AT_ONCE  # open files beside those of max_connections
+ACCEPT_AGAIN_S = 0.5  # wait: after the system had no file for a new connection
+LOOK_EVERY_S = 0.02  # how exactly heart-beats and timeouts are kept
+LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked whether a peer still answers
+
 # ---- the disk
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 PAGE_BYTES = 4 * KIB  # LMDB's page on every platform we run on
@@ -60,6 +75,11 @@ LEDGER_PAGES_MAX = 8  # copy-on-write pages that one touched queue or message ca
 TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head is late by at most this
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
 STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop
+STOP_LINGER_S = 0.2  # SIGTERM: how long peers may take to hang up once everything is written
+LOG_LINES_MAX = 1000  # dropped and counted: lines that stderr does not take
+LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
+LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end
+QUESTIONS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together
 PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 

@@ -1,12 +1,19 @@
-"""What an operator has declared: queues with their settings, fanouts, topics, and what first use may create."""
+"""What an operator has decided: queues with their settings, fanouts, topics, what first use may create, and what the
+server does. Plain data; radiator/config reads it from a file and judges it.
+"""
 
+import ipaddress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from radiator.limits import MIB
+from radiator.limits import GIB, MIB, Limits
 from radiator.patterns import matches
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
+
+PORT = 61613  # the port that STOMP is known by
+MAP_SIZE = 64 * GIB  # where none is given
 
 MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
 MEMORY_BYTES_MAX = 64 * MIB
@@ -57,3 +64,38 @@ class Declarations:
     def may_create_queue(self, name: str) -> bool:
         """Whether first use creates the queue: [create] says so, or a pattern declares it."""
         return self.create_queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """Where a listener is, or a broker: `stomp://127.0.0.1:61613`, `stomp://[::1]:61613`. Port 0: any free one."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. A name other than `localhost` is not taken to be on loopback."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+
+@dataclass(slots=True, kw_only=True)
+class Config:
+    """Everything that is in force, defaults included. `data_dir` is absolute."""
+
+    listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
+    allow_anonymous: bool = False
+    data_dir: Path
+    sync_interval_ms: int = 0
+    map_size: int = MAP_SIZE
+    disk_free_min: int = 128 * MIB
+    limits: Limits = field(default_factory=Limits)
+    declarations: Declarations = field(default_factory=Declarations)

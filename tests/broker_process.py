@@ -51,7 +51,7 @@ class BrokerProcess:
     """
 
     def __init__(self, directory: Path, config_text: str = DEFAULT_CONFIG) -> None:
-        self.directory = directory
+        self.directory = directory = directory.resolve()
         self.data_dir = directory / "data"
         self.config_file = directory / "config.toml"
         self.config_file.write_text(config_text if "[server]" in config_text else SERVER + "\n" + config_text)
@@ -130,7 +130,8 @@ class BrokerProcess:
                     if text in line:
                         return line
                 left_s = deadline_s - time.monotonic()
-                assert left_s > 0 and not self._log_ended, f"no line with {text!r} in the broker's log:\n" + "".join(self._lines)
+                log = "".join(self._lines)
+                assert left_s > 0 and not self._log_ended, f"no line with {text!r} in the broker's log:\n{log}"
                 self._changed.wait(left_s)
 
     # ---- with

@@ -21,6 +21,7 @@ from radiator.commands import Loaded, Send
 from radiator.errors import Refusal
 from radiator.limits import ADMIN_BODY_MAX_BYTES, LOAD_BYTES, PEEK_MESSAGES_MAX
 from radiator.message import Message, header_line, message_id, unescape
+from radiator.patterns import name_mistake
 from radiator.reads import Load
 
 if TYPE_CHECKING:
@@ -180,8 +181,8 @@ def _delete(broker: "Broker", asked: Answer, reply: Reply) -> None:
     if not queue.is_idle:
         raise Refusal(
             "in-use",
-            f"/queue/{queue.name} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked messages: "
-            "stop them first.",
+            f"/queue/{queue.name} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked "
+            "messages: stop them first.",
         )
     count = queue.ledger.stored
     broker.delete(queue)
@@ -193,6 +194,9 @@ def _move(broker: "Broker", asked: Answer, reply: Reply) -> None:
     name = asked.get("to")
     if not isinstance(name, str) or not name.removeprefix("/queue/"):
         raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}.")
+    mistake = name_mistake(name.removeprefix("/queue/"))
+    if mistake:
+        raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}, which {mistake}.")
     target = broker.destinations.queue(name.removeprefix("/queue/"))
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")

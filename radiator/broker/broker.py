@@ -53,7 +53,8 @@ from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.settings import Declarations
 from radiator.writes import Count, Forget, StoppedClean
 
-FORGET_EVERY_S = 10.0
+FORGET_IDLE_S = 10.0
+FORGET_BUSY_S = 1.0
 FORGET_MESSAGES = 1000
 MEMORY_TIGHT = 0.8
 
@@ -134,12 +135,13 @@ class Broker:
             if not _HANDLERS[type(event)](self, event):
                 self.backlog.extend(events[index + 1 :])
                 break
-        if self.freed:
-            self.retry_freed()
-        if self.chores and not self.is_stopping:
-            self.step_chores()
+        if not self.is_stopping:
             if self.freed:
                 self.retry_freed()
+            if self.chores:
+                self.step_chores()
+                if self.freed:
+                    self.retry_freed()
         turn.again = bool(self.backlog) or any(chore.can_go_on for chore in self.chores)
         if (
             self.is_stopping
@@ -175,7 +177,7 @@ class Broker:
     @property
     def wants_turn(self) -> bool:
         """Whether somebody parked can go on since `seal`."""
-        return bool(self.freed)
+        return bool(self.freed) and not self.is_stopping
 
     # ---- reports of the shell ---------------------------------------------------------------------------------------
 
@@ -215,8 +217,9 @@ class Broker:
         desk.turn.replies.extend(batch.held)
         for queue, part in batch.parts.items():
             queue.committed(part)
-        for then in batch.then:
-            then()
+        if not self.is_stopping:
+            for then in batch.then:
+                then()
         if self.intake.batch_room.waiters:
             self.freed[self.intake.batch_room] = None
         return True
@@ -243,12 +246,12 @@ class Broker:
         for _ in range(event.delivers - connection.written):
             size, delivery = unwritten.popleft()
             connection.outbox_bytes -= size
-            if delivery is not None:
+            if delivery is not None and delivery.is_out:
                 delivery.leave_window()
                 queue = delivery.subscription.queue
                 queue.ack(delivery, Event.WRITTEN)
                 self.maybe_delete(queue)
-        connection.written = event.delivers
+        connection.written = max(connection.written, event.delivers)
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
             connection.offer()
         return True
@@ -266,13 +269,14 @@ class Broker:
         for topic_subscription in connection.topic_subscriptions.values():
             self.destinations.topics.unsubscribe(topic_subscription)
         self.destinations.drop_temp_queues(connection)
-        queues = [subscription.queue for subscription in connection.queue_subscriptions.values()]
+        queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
         for subscription in connection.queue_subscriptions.values():
             subscription.queue.unsubscribe(subscription)
         lost = [
             *connection.unacked.values(),
-            *(delivery for _, delivery in connection.unwritten if delivery is not None),
+            *(delivery for _, delivery in connection.unwritten if delivery is not None and delivery.is_out),
         ]
+        queues.update((delivery.subscription.queue, None) for delivery in lost)
 
         def given() -> None:
             for queue in queues:
@@ -298,16 +302,17 @@ class Broker:
         if not is_tight and intake.disk_room.waiters:
             self.freed[intake.disk_room] = None
         self.weigh_memory()
-        for queue in [
-            q for q in self.destinations.queues.values() if q.ledger.stored_expiring or q.settings.ack_timeout_s
-        ]:
+        everything = [*self.destinations.queues.values(), *self.destinations.replies.values()]
+        for queue in [q for q in everything if q.ledger.stored_expiring or q.settings.ack_timeout_s]:
             self.watch(queue)
         self.refuse_long_parked()
         if self.desk.now_s >= self.forget_s and any(
             q.settings.dedup_window_s for q in self.destinations.queues.values()
         ):
-            self.forget_s = self.desk.now_s + FORGET_EVERY_S
-            self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES))
+            # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
+            self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
+            self.forget_s = self.desk.now_s + (FORGET_BUSY_S if intake.remembered else FORGET_IDLE_S)
+            intake.remembered = 0
         return True
 
     def stop(self, event: Stop) -> bool:
@@ -315,6 +320,8 @@ class Broker:
         1).
         """
         desk = self.desk
+        if self.is_stopping:
+            return True
         for chore in self.chores:
             if isinstance(chore, Give):
                 chore.finish()
@@ -385,12 +392,7 @@ class Broker:
                 "subscription",
                 f"The subscription id {_shown(command.subscription)} is in use on this connection already.",
             )
-        count = len(connection.queue_subscriptions) + len(connection.topic_subscriptions)
-        if count >= self.limits.max_subscriptions:
-            raise Refusal(
-                "too-many-subscriptions",
-                f"This connection has {count} subscriptions already: max_subscriptions is {self.limits.max_subscriptions}.",
-            )
+        connection.check_subscriptions(self.limits.max_subscriptions)
         kind, name = split(command.destination)
         if kind == TOPIC:
             self.subscribe_topic(connection, command, name)
@@ -414,6 +416,7 @@ class Broker:
             connection, command.subscription, name, command.ack, command.named, min(bounds), command.buffer_max_messages
         )
         connection.topic_subscriptions[command.subscription] = subscription
+        connection.had_topic = True
         self.destinations.topics.subscribe(subscription)
         self.receipt(connection, command)
 
@@ -542,8 +545,15 @@ class Broker:
             self.end(connection, command.transaction)
             self.receipt(connection, command)
             connection.offer()
-            for queue in {d.subscription.queue: None for _, ds in transaction.settlements for d in ds}:
-                self.maybe_delete(queue)
+            queues = {d.subscription.queue: None for _, ds in transaction.settlements for d in ds}
+
+            def settled() -> None:
+                for queue in queues:
+                    self.maybe_delete(queue)
+
+            settled()
+            if self.desk.open.then:
+                self.desk.open.then.append(settled)
         return blocked
 
     def abort(self, connection: Connection, command: Abort) -> Resource | None:
@@ -594,16 +604,13 @@ class Broker:
 
     def go_on(self, connection: Connection, room: Resource) -> bool:
         """Carry out what it has parked. False: it still waits for this very room."""
-        intake = self.intake
-        intake.retrying = connection
         while connection.parked and not connection.is_closing:
             blocked = self.carry_out(connection, connection.parked[0])
-            intake.retrying = None
             if blocked is FLUSH:
                 commands = list(connection.parked)
                 self.unpark(connection)
                 self.desk.post(Resume(connection.number))
-                self.backlog.append(Read(connection.number, commands))
+                self.backlog.appendleft(Read(connection.number, commands, connection.buffered_bytes))
                 return True
             if blocked is room:
                 return False
@@ -613,7 +620,6 @@ class Broker:
                 connection.waits_for = blocked
                 return True
             connection.parked.popleft()
-        intake.retrying = None
         if connection.number in self.parked:
             self.unpark(connection)
             self.desk.post(Resume(connection.number))
@@ -642,14 +648,15 @@ class Broker:
         if queue.ledger.stored_expiring:
             if queue.peek_head() is None:
                 queue.refill()
-            if queue.expire_head(CHORE_MESSAGES):
-                self.desk.turn.again = True
+            queue.expire_head(CHORE_MESSAGES)
         if queue.settings.ack_timeout_s is None:
             return
         for delivery in queue.overdue():
             connection = delivery.subscription.connection
             delivery.leave_window()
             queue.give_back(delivery, Event.OVERDUE)
+            if connection.is_closing:
+                continue
             self.refuse(
                 connection,
                 "ack-timeout",

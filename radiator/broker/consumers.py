@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from radiator.broker.entry import Entry
 from radiator.commands import AUTO, Ack, Command, Nack, Send
+from radiator.errors import Refusal
 from radiator.replies import Deliver, Reply
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Subscription:
     is_over: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it shares its connection's window of one."""
+        return self.prefetch_count is None and self.ack != AUTO
+
     def has_room(self) -> bool:
         """Whether it may be handed one more message now."""
         connection = self.connection
@@ -67,6 +73,11 @@ class Delivery:
     parked_s: float = 0.0
     transaction: bytes | None = None
 
+    @property
+    def is_out(self) -> bool:
+        """Whether nothing has become of it yet (an `auto` one may come back by ack_timeout_s before it is written)."""
+        return self.subscription.queue.entries_out.get(self.entry.position) is self
+
     def leave_window(self) -> None:
         """It is settled, or about to be: it no longer counts against its connection."""
         subscription = self.subscription
@@ -74,7 +85,7 @@ class Delivery:
         connection.unacked.pop(self.message_id, None)
         subscription.unacked.pop(self.message_id, None)
         subscription.in_flight -= 1
-        if subscription.prefetch_count is None and subscription.ack != AUTO:
+        if subscription.is_shared:
             connection.shared_in_flight -= 1
 
 
@@ -97,10 +108,11 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "buffered_bytes", "found", "had_auto", "held_batch", "is_closing", "last_place", "next_place", "number",
-        "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes", "parked_since_s", "parked_total_s",
-        "posted_turn", "queue_subscriptions", "shared_in_flight", "temp_queues", "topic_subscriptions",
-        "transaction_bytes", "transactions", "unacked", "unlisted", "unwritten", "waits_for", "written",
+        "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "is_closing", "last_own_place",
+        "last_place", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes",
+        "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight", "temp_queues",
+        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted", "unwritten", "waits_for",
+        "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -114,8 +126,10 @@ class Connection:
         self.unlisted: deque[Subscription] = deque()
         self.next_place = 0
         self.last_place = -1
+        self.last_own_place = -1
         self.unacked: dict[bytes, Delivery] = {}
         self.had_auto = False
+        self.had_topic = False
         self.temp_queues: dict[str, Queue] = {}
         # the outgoing buffer: what was posted and is not yet with the operating system
         self.outbox_bytes = 0
@@ -133,12 +147,20 @@ class Connection:
         self.waits_for: object = None
         self.parked_since_s = 0.0
         self.parked_total_s = 0.0
-        self.found: dict[tuple[DurableQueue, bytes], bool] = {}
+        self.found: dict[tuple[DurableQueue, bytes], tuple[int, bool]] = {}
 
     @property
     def held_bytes(self) -> int:
         """Memory that goes when this connection goes."""
         return self.buffered_bytes + self.transaction_bytes + self.outbox_bytes + self.parked_bytes
+
+    def check_subscriptions(self, most: int) -> None:
+        """Raises Refusal where one more subscription would be too many."""
+        count = len(self.queue_subscriptions) + len(self.topic_subscriptions)
+        if count >= most:
+            raise Refusal(
+                "too-many-subscriptions", f"This connection has {count} subscriptions: max_subscriptions is {most}."
+            )
 
     def post(self, desk: "Desk", deliver: Deliver, size: int, delivery: Delivery | None) -> None:
         """Put a MESSAGE into its outgoing buffer; `delivery` where being written is its ack."""
@@ -162,6 +184,10 @@ class Connection:
         else:
             desk.turn.replies.append(reply)
 
+    def last_of(self, subscription: Subscription) -> int:
+        """The place last served among those that share the window, or among those that do not."""
+        return self.last_place if subscription.is_shared else self.last_own_place
+
     def offer(self) -> None:
         """There may be room again: give it to the next subscription that has a message, round robin."""
         unlisted = self.unlisted
@@ -174,9 +200,8 @@ class Connection:
             return
         if not unlisted:
             return
-        last = self.last_place
-        # the one after the last served first: places above `last`, then those below
-        order = sorted((s for s in unlisted if not s.is_over), key=lambda s: (s.place <= last, s.place))
+        # the one after the last served first: places above it, then those below
+        order = sorted((s for s in unlisted if not s.is_over), key=lambda s: (s.place <= self.last_of(s), s.place))
         unlisted.clear()
         for subscription in order:
             if subscription.has_room():

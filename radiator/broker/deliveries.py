@@ -41,7 +41,7 @@ def _means_nothing(connection: Connection, command: Ack | Nack, id_prefix: bytes
     if not command.message_id.startswith(store + b"-"):
         return False
     if command.message_id.endswith(b"t"):
-        return bool(connection.topic_subscriptions)
+        return connection.had_topic
     if command.subscription is not None:
         named = connection.queue_subscriptions.get(command.subscription)
         return named is not None and named.ack == AUTO

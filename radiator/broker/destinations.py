@@ -84,8 +84,8 @@ class Destinations:
                 self._open(stored.number, stored.name, settings, stored.ledger)
             elif stored.ledger.stored:
                 raise StoreError(
-                    f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of it are "
-                    "stored: "
+                    f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of "
+                    "it are stored: "
                     "declare it persistent and consume or purge them first."
                 )
             else:
@@ -133,7 +133,7 @@ class Destinations:
 
     def check_count(self) -> None:
         """Raises Refusal where one more destination would be too many."""
-        count = len(self.queues) + len(self.fanouts) + len(self.topics.exact)
+        count = len(self.queues) + len(self.fanouts) + len(self.topics.exact) + len(self.replies)
         if count >= self.max_destinations:
             raise Refusal(
                 "too-many-destinations",
@@ -172,6 +172,9 @@ class Destinations:
         """That connection's temp queue of that name, made if it is not there. Its reply id cannot be guessed."""
         queue = connection.temp_queues.get(name)
         if queue is None:
+            if is_pattern(name):
+                raise Refusal("wildcard", f"/temp-queue/{name} has a wildcard: only a topic's SUBSCRIBE may use them.")
+            self.check_count()
             queue = MemoryQueue(name, TEMP_SETTINGS, self.desk, self.bury, self.on_room)
             queue.reply_id = self.entropy(REPLY_ID_BYTES).hex()
             connection.temp_queues[name] = queue

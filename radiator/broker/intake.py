@@ -49,7 +49,7 @@ class Plan:
 
 
 class Intake:
-    """Where messages come in. `retrying`: the connection whose turn it is at the head of a room's waiters."""
+    """Where messages come in."""
 
     __slots__ = (
         "batch_room",
@@ -61,14 +61,13 @@ class Intake:
         "memory_bytes",
         "memory_room",
         "memory_tight_bytes",
-        "retrying",
+        "remembered",
     )
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
         self.desk = desk
         self.destinations = destinations
         self.limits = limits
-        self.retrying: Connection | None = None
         self.batch_room = Room("batch")
         self.memory_room = Room("memory")
         self.disk_room = Room("disk")
@@ -76,6 +75,8 @@ class Intake:
         self.memory_bytes = 0
         self.memory_tight_bytes = memory_tight_bytes
         self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
+        # dedup-ids written since the last Forget
+        self.remembered = 0
 
     # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class Intake:
         fits = not is_bounded or queue.judge(1, size)
         if not fits:
             return queue
-        blocked = self.blocked(queue, queue.is_persistent, size)
+        blocked = self.blocked(connection, queue, queue.is_persistent, size)
         if blocked is not None:
             return blocked
         if is_bounded and settings.overflow != BLOCK:
@@ -102,18 +103,19 @@ class Intake:
             queue.pump()
         return None
 
-    def blocked(self, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
+    def blocked(self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
         """The room that this must wait for although its queue would take it: others wait there, or it is tight."""
-        retrying = self.retrying is not None
-        if queue is not None and queue.waiters and not retrying:
+        if queue is not None and _is_behind(connection, queue):
             return queue
-        if self.memory_bytes > self.memory_tight_bytes or (self.memory_room.waiters and not retrying):
+        if self.memory_bytes > self.memory_tight_bytes or _is_behind(connection, self.memory_room):
             return self.memory_room
         if is_persistent:
-            if self.disk_room.is_tight or (self.disk_room.waiters and not retrying):
+            if self.disk_room.is_tight or _is_behind(connection, self.disk_room):
                 return self.disk_room
             batch = self.desk.open
-            if (batch.size + size > BATCH_BYTES and batch.size) or (self.batch_room.waiters and not retrying):
+            # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
+            is_full = batch.size + size > BATCH_BYTES and batch.size > BATCH_BYTES // 8
+            if is_full or _is_behind(connection, self.batch_room):
                 return self.batch_room
         return None
 
@@ -189,8 +191,10 @@ class Intake:
                     "subscription",
                     f"The subscription id {address.decode()} is needed for replies, but in use otherwise.",
                 )
+            connection.check_subscriptions(self.limits.max_subscriptions)
             subscription = Subscription(connection, address, queue, AUTO, None, False, True, connection.next_place)
             connection.next_place += 1
+            connection.had_auto = True
             connection.queue_subscriptions[address] = subscription
             queue.subscribe(subscription)
             queue.join(subscription)
@@ -211,7 +215,6 @@ class Intake:
                     return known
                 if known is not None or (queue.number, dedup_id) in seen:
                     duplicates_of = max(duplicates_of, known or 0)
-                    self.desk.count("duplicates")
                     continue
                 seen.add((queue.number, dedup_id))
                 puts.append((queue, message, dedup_id))
@@ -231,11 +234,12 @@ class Intake:
                 f"This comes to {persistent_bytes} bytes with all its copies: "
                 f"max_batch_bytes is {self.limits.max_batch_bytes}.",
             )
-        blocked = self.first_blocked(needs, persistent_bytes, plan)
+        blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
         if blocked is not None:
-            self.forget_found(connection)
             return blocked
         # nothing below can fail
+        if len(puts) < len(plan.puts):
+            self.desk.count("duplicates", len(plan.puts) - len(puts))
         self.forget_found(connection)
         for fanout in plan.fanouts:
             fanout.accepted += 1
@@ -249,7 +253,8 @@ class Intake:
                 if dedup_id is not None:
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
                     desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_BYTES + len(dedup_id))
-                    queue.dedup_pending[dedup_id] = desk.open.number
+                    queue.dedup_pending[dedup_id] = (desk.open.number, until_ms)
+                    self.remembered += 1
         is_persistent = persistent_bytes > 0
         settled: dict[Queue, None] = {}
         for command, deliveries in settlements:
@@ -275,17 +280,19 @@ class Intake:
             connection.held_batch = max(connection.held_batch, duplicates_of)
         return None
 
-    def first_blocked(self, needs: dict[Queue, tuple[int, int]], persistent_bytes: int, plan: Plan) -> Resource | None:
+    def first_blocked(
+        self, connection: Connection, needs: dict[Queue, tuple[int, int]], persistent_bytes: int, plan: Plan
+    ) -> Resource | None:
         """The first room that the whole must wait for. Raises Refusal where any target refuses."""
         full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
         if full:
             return full[0]
         for queue in needs:
-            blocked = self.blocked(queue, queue.is_persistent, persistent_bytes)
+            blocked = self.blocked(connection, queue, queue.is_persistent, persistent_bytes)
             if blocked is not None:
                 return blocked
         if not needs and plan.publishes:
-            blocked = self.blocked(None, False, 0)
+            blocked = self.blocked(connection, None, False, 0)
             if blocked is not None:
                 return blocked
         topics = self.destinations.topics
@@ -294,22 +301,22 @@ class Intake:
                 return FLUSH
         return None
 
-    # ---- dedup-id -----------------------------------------------------------------------------------------------------
+    # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
     def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | Room | None:
         """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or
         the room
         to wait for while the disk is asked."""
-        number = queue.dedup_pending.get(dedup_id)
-        if number is not None:
+        number, until_ms = queue.dedup_pending.get(dedup_id, (0, 0))
+        if until_ms >= self.desk.now_ms:
             return number
         found = connection.found.get((queue, dedup_id))
         if found is not None:
-            return 0 if found else None
+            return 0 if found[1] else None
         room = Room("dedup")
         request = self.desk.next_position()
         self.lookups[request] = (room, queue, dedup_id)
-        queue.asks += 1
+        queue.asks[request] = self.desk.committed
         self.desk.turn.questions.append(LookUp(request, queue.number, dedup_id, self.desk.now_ms))
         return room
 
@@ -317,18 +324,21 @@ class Intake:
         """The disk has answered; the room's one waiter may go on."""
         room, queue, dedup_id = self.lookups.pop(request)
         if room.waiters:
-            room.waiters[0].found[queue, dedup_id] = found
+            room.waiters[0].found[queue, dedup_id] = (request, found)
         else:
-            queue.asks -= 1
+            del queue.asks[request]
         return room
 
     def forget_found(self, connection: Connection) -> None:
-        """Its answers are used up, or would be stale after a wait. Until now `dedup_pending` has kept what came
-        since.
-        """
-        for queue, _ in connection.found:
-            queue.asks -= 1
+        """Its answers are used up. Until now `dedup_pending` has kept what came since they were asked for."""
+        for (queue, _), (request, _) in connection.found.items():
+            del queue.asks[request]
         connection.found.clear()
+
+
+def _is_behind(connection: Connection, room: Resource) -> bool:
+    """Whether others wait there that came first."""
+    return bool(room.waiters) and room.waiters[0] is not connection
 
 
 @dataclass(slots=True)

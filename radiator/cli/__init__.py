@@ -8,6 +8,7 @@ import argparse
 import errno
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -30,6 +31,7 @@ COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, QUEUES, PEEK, PURGE, DELETE, MOVE, SEND, RECEIVE, BENCH,
 )  # fmt: skip
 
+HELP_COLUMNS = 96
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 _DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
@@ -55,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         one = commands.add_parser(
             command.name,
             help=command.summary,
-            description=command.description,
+            description=textwrap.fill(command.description, HELP_COLUMNS),
             epilog="example:\n" + "\n".join("  " + line for line in command.example.splitlines()),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,

@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
+from radiator.cli.check import print_report
 from radiator.cli.command import Command
 
 
 def _backup_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the broker's data directory; it may be running")
-    parser.add_argument("file", metavar="FILE", type=Path, help="the backup; an older one there is replaced when the new one is whole")
+    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="data directory of a broker, running or not")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the backup; replaces an older one once it is whole")
     parser.add_argument("--compact", action="store_true", help="leave free pages out: smaller, slower")
 
 
@@ -21,22 +22,21 @@ def _run_backup(arguments: argparse.Namespace) -> int:
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="a backup made by `radiator backup`")
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the new data directory; it must not exist yet, or be empty")
+    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the new data directory; must not exist yet")
 
 
 def _run_restore(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import restore
 
-    restore(arguments.file, arguments.data_dir)
-    return 0
+    return print_report(restore(arguments.file, arguments.data_dir), arguments.data_dir)
 
 
 BACKUP = Command(
     name="backup",
     summary="copy the data of a broker, running or not, into one file",
     description=(
-        "Writes a consistent copy while the broker runs: synced, then renamed into place, so FILE is whole or not there.\n"
-        "It is used through `radiator restore`, which gives it a new store id."
+        "Writes a consistent copy while the broker runs: synced, then renamed into place, so FILE is whole or "
+        "not there. It is used through `radiator restore`, which gives it a new store id."
     ),
     example="radiator backup --compact /var/lib/radiator /backup/radiator.mdb",
     add_arguments=_backup_arguments,
@@ -47,8 +47,9 @@ RESTORE = Command(
     name="restore",
     summary="make a data directory from a backup",
     description=(
-        "Makes a data directory from a backup, with a new store id so that no message id is ever given twice.\n"
-        "`radiator serve` refuses a bare backup: this is the way to use one."
+        "Makes a data directory from a backup, with a new store id so that no message id is ever given twice. "
+        "`radiator serve` refuses a bare backup: this is the way to use one. What is damaged in "
+        "it is listed as `radiator check` does; then the exit status is 1, and the rest is restored."
     ),
     example="radiator restore /backup/radiator.mdb /var/lib/radiator",
     add_arguments=_restore_arguments,

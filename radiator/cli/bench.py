@@ -33,10 +33,10 @@ def row(shape: Shape, measured: Measured) -> list[str | int]:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     parser.add_argument(
-        "--destination", metavar="QUEUE", default=DESTINATION, help=f"an empty queue for this alone (default {DESTINATION})"
+        "--destination", metavar="QUEUE", default=DESTINATION, help=f"a queue for this alone (default {DESTINATION})"
     )
     parser.add_argument(
-        "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"how long each shape is run (default {SECONDS:g})"
+        "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
     )
 
 
@@ -79,9 +79,10 @@ BENCH = Command(
     name="bench",
     summary="load a running broker and print what it bears",
     description=(
-        "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed messages per\n"
-        "second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has one message unacked).\n"
-        "Any broker with STOMP 1.2 will do; the queue is emptied again. A name and password may stand in the address."
+        "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
+        "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "
+        "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. A name and "
+        "password may stand in the address."
     ),
     example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5",
     add_arguments=_arguments,

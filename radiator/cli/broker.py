@@ -8,6 +8,8 @@ from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
 from radiator.errors import Refusal
 
 ENVIRONMENT = "RADIATOR_BROKER"
+ASK_TIMEOUT_S = 30.0
+CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
 QUEUE_PREFIX = "/queue/"
 
 
@@ -29,15 +31,19 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
+def _queue_name(text: str) -> str:
+    return text.removeprefix(QUEUE_PREFIX)
+
+
 def add_queue(parser: argparse.ArgumentParser, name: str = "queue", metavar: str = "QUEUE") -> None:
     """The name of a queue; `/queue/NAME` is taken as NAME."""
-    parser.add_argument(name, metavar=metavar, type=lambda text: text.removeprefix(QUEUE_PREFIX), help="name of the queue")
+    parser.add_argument(name, metavar=metavar, type=_queue_name, help="name of the queue")
 
 
-def ask(arguments: argparse.Namespace, request: dict[str, Any]) -> dict[str, Any]:
+def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float = ASK_TIMEOUT_S) -> dict[str, Any]:
     """One request on a connection of its own. Raises Refusal where the broker says no."""
     with Client(arguments.broker) as client:
-        return client.admin(request)
+        return client.admin(request, timeout_s)
 
 
 def field(answer: dict[str, Any], name: str) -> Any:
@@ -45,7 +51,7 @@ def field(answer: dict[str, Any], name: str) -> Any:
     try:
         return answer[name]
     except KeyError:
-        raise Refusal("version", f"The broker's answer has no {name!r}: is it of another version than this tool?") from None
+        raise Refusal("version", f"The broker's answer has no {name!r}: is it of another version than this?") from None
 
 
 def whole_number(text: str) -> int:

@@ -3,10 +3,14 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
-from radiator.cli.text import count_text, printable
+from radiator.cli.text import bytes_text, count_text, printable
 from radiator.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:
+    from radiator.store.check import Report
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,14 +20,23 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.check import check
 
-    report = check(arguments.data_dir)
+    return print_report(check(arguments.data_dir), arguments.data_dir)
+
+
+def print_report(report: "Report", data_dir: Path) -> int:
+    """Findings to stdout, one a line; the exit status."""
+    where = printable(str(data_dir))
     for finding in report.findings:
         print(printable(finding))
-    where = printable(str(arguments.data_dir))
-    if report.findings:
-        print(f"radiator: {count_text(len(report.findings), 'thing')} wrong in {where}.", file=sys.stderr)
+    wrong = len(report.findings) + report.findings_left_out
+    if wrong:
+        sys.stdout.flush()
+        print(f"radiator: {count_text(wrong, 'thing')} wrong in {where}.", file=sys.stderr)
         return EXIT_REFUSED
-    print(f"{where}: every record and every ledger is right.")
+    held = f"{count_text(report.queues, 'queue')} with {count_text(report.messages, 'message')}"
+    print(f"{where}: {held}, {bytes_text(report.message_bytes)}: every record and every ledger is right.")
+    if not report.structure_checked:
+        print("LMDB's own structure was not checked, because a broker was writing: stop it to have this checked too.")
     return 0
 
 
@@ -31,8 +44,9 @@ CHECK = Command(
     name="check",
     summary="verify every record and ledger of a data directory",
     description=(
-        "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every queue, and\n"
-        "compares that with the ledgers. Changes nothing. What is wrong is listed, one a line; then the exit status is 1."
+        "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every "
+        "queue, and compares that with the ledgers. Changes nothing. What is wrong is listed, one a line; "
+        "then the exit status is 1."
     ),
     example="radiator check /var/lib/radiator",
     add_arguments=_arguments,

@@ -20,8 +20,8 @@ CONFIG = Command(
     name="config",
     summary="check a configuration file and print what is in force",
     description=(
-        "Checks the file and prints everything that is in force, defaults included, as TOML that can be used as a file.\n"
-        "If something is wrong, every mistake is listed on stderr, and the exit status is 2."
+        "Checks the file and prints everything that is in force, defaults included, as TOML that can be used "
+        "as a file. If something is wrong, every mistake is listed on stderr, and the exit status is 2."
     ),
     example="radiator config /etc/radiator/config.toml",
     add_arguments=_arguments,

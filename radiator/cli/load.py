@@ -1,7 +1,7 @@
 """A load of producers and consumers on a running broker, from one thread over epoll, as cheap as Python can be.
 
-It speaks STOMP 1.2, and beanstalkd's protocol so that both can be measured by the same code. Nothing is parsed that need
-not be: an answer is counted by its last byte. Each body begins with the time it was sent at, so latency needs no table.
+It speaks STOMP 1.2, and beanstalkd's protocol so that both can be measured by the same code. Nothing is parsed that
+need not be: an answer is counted by its last byte. Each body begins with the time it was sent at.
 The generator's own CPU share is measured too: near 1.0 it is the generator that was measured, not the broker.
 """
 
@@ -21,6 +21,7 @@ BODY_BYTES = 1024
 STAMP_BYTES = 20  # perf_counter_ns, zero-padded, at the start of each body
 READ_BYTES = 16 * 1024  # 256 KiB cost 8 us a read more: the allocator maps so large a block anew each time
 GREETING_MAX_S = 10.0
+WARM_UP_MAX_S = 0.3
 QUIET_MAX_S = 30.0  # how long no answer at all may come before the load gives up
 
 
@@ -58,6 +59,9 @@ class Wire(Protocol):
 
     answer_end: bytes
     """The byte that ends every answer to a SEND, and occurs nowhere else in one."""
+    ack_answer: bytes
+    """After this answer to an ack a consumer says `next_please`; b"": messages come by themselves."""
+    next_please: bytes
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
         """What a connection says first, and what ends the broker's last answer to it (b"": there is none)."""
@@ -79,6 +83,7 @@ class StompWire:
     """STOMP 1.2. Any broker's: the window of one is asked for by the headers of RabbitMQ and ActiveMQ."""
 
     answer_end = b"\0"
+    ack_answer = next_please = b""
 
     def __init__(self, destination: str, host: str = "localhost", login: str = "", passcode: str = "") -> None:
         self._destination = destination.encode()
@@ -118,12 +123,18 @@ _BEANSTALK_COMPLAINT = re.compile(rb"OUT_OF|INTERNAL|DRAINING|BAD_FORMAT|JOB_TOO
 
 
 class BeanstalkWire:
-    """beanstalkd's protocol, pipelined where that saves a round trip: a delete and the next reserve go in one write."""
+    """beanstalkd's protocol. is_pipelined: a delete and the next reserve go in one write, which saves a round trip;
+    otherwise the consumer waits for DELETED first, as client libraries do."""
 
     answer_end = b"\n"
+    next_please = b"reserve\r\n"
+
+    def __init__(self, is_pipelined: bool = True) -> None:
+        self.ack_answer = b"" if is_pipelined else b"DELETED\r\n"
+        self._ack = b"delete %b\r\n" + (self.next_please if is_pipelined else b"")
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
-        return (b"reserve\r\n" if consumer else b""), b""
+        return (self.next_please if consumer else b""), b""
 
     def send(self) -> tuple[bytes, bytes]:
         return b"put 0 0 3600 %d\r\n" % BODY_BYTES, b"x" * (BODY_BYTES - STAMP_BYTES) + b"\r\n"
@@ -137,7 +148,7 @@ class BeanstalkWire:
         return data[start + 9 : data.index(b" ", start + 9)], data[body : body + STAMP_BYTES], end
 
     def ack(self, key: bytes, receipt: bool) -> bytes:
-        return b"delete %b\r\nreserve\r\n" % key
+        return self._ack % key
 
     def complaint(self, data: bytes) -> bool:
         return _BEANSTALK_COMPLAINT.search(data) is not None
@@ -237,7 +248,10 @@ class _Consumer(_Connection):
         self.latencies: list[int] = []
 
     def on_readable(self, data: bytes = b"") -> bool:
-        self.rest += data or self.read()
+        data = data or self.read()
+        if self.wire.ack_answer and self.wire.ack_answer in data:
+            return self.write(self.wire.next_please)
+        self.rest += data
         found = self.wire.next_message(self.rest)
         while found is not None:
             key, stamp, end = found
@@ -273,14 +287,14 @@ class Load:
             self._by_fileno[one.fileno] = one
             self._poll.register(one.fileno, select.EPOLLIN)
 
-    def measure(self, seconds: float, warm_up_s: float = 0.3) -> Measured:
-        """Runs the load; what happens within `warm_up_s` is not counted."""
+    def measure(self, seconds: float) -> Measured:
+        """Runs the load; the time before that in which all gets going is not counted."""
         for consumer in self._consumers:
             if consumer.rest:
                 self._watch(consumer, consumer.on_readable(consumer.rest and b"\n"))
         for producer in self._producers:
             self._watch(producer, producer.fill())
-        self._turn_until(time.perf_counter() + warm_up_s)
+        self._turn_until(time.perf_counter() + min(WARM_UP_MAX_S, seconds / 5))
         counted: Sequence[_Producer | _Consumer] = self._consumers or self._producers
         for one in counted:
             one.latencies.clear()

@@ -2,7 +2,6 @@
 
 import argparse
 import base64
-import binascii
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_queue(parser)
     parser.add_argument(
-        "--count", metavar="N", type=whole_number, default=10, help=f"how many at most (default 10, at most {PEEK_MESSAGES_MAX})"
+        "--count", metavar="N", type=whole_number, default=10, help=f"default 10, at most {PEEK_MESSAGES_MAX}"
     )
 
 
@@ -37,23 +36,26 @@ def _shown(message: dict[str, Any]) -> str:
 
 
 def _body_lines(message: dict[str, Any]) -> list[str]:
-    """Text line by line; anything else as a dump of its bytes."""
+    """Text line by line; anything else as a dump of its bytes. A long body comes cut from the broker."""
     text = message.get("body")
     if isinstance(text, str):
-        return [printable(line, keep="\t") for line in text.split("\n")]
-    try:
-        body = base64.b64decode(str(message.get("body_base64", "")), validate=True)
-    except binascii.Error:
-        return ["(the body came damaged)"]
-    return [f"{body[at : at + 32].hex(' ', 4)}" for at in range(0, len(body), 32)]
+        shown_bytes = len(text.encode())
+        lines = [printable(line, keep="\t") for line in text.split("\n")]
+    else:
+        body = base64.b64decode(str(message.get("body_base64", "")))
+        shown_bytes = len(body)
+        lines = [body[at : at + 32].hex(" ", 4) for at in range(0, len(body), 32)]
+    body_bytes = int(message.get("body_bytes", shown_bytes))
+    return lines if shown_bytes == body_bytes else [*lines, f"(the first {shown_bytes} of {body_bytes} bytes)"]
 
 
 PEEK = Command(
     name="peek",
     summary="show messages of a queue without taking them",
     description=(
-        "Shows the oldest messages of a queue with their headers and bodies. Nothing changes: they are not delivered, not\n"
-        "marked, and stay where they are. Control characters are shown as escapes, bodies that are no text in hexadecimal."
+        "Shows the oldest messages of a queue with their headers and bodies. Nothing changes: they are not "
+        "delivered, not marked, and stay where they are. Control characters are shown as escapes, bodies that "
+        "are no text in hexadecimal."
     ),
     example="radiator peek orders.dead --count 3",
     add_arguments=_arguments,

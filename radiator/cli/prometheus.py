@@ -4,10 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-_QUEUE_GAUGES = ("messages", "bytes", "ready", "in_flight", "storing", "consumers", "stored", "stored_bytes", "blocked", "adds_up")
-_QUEUE_TOTALS = tuple(
-    name + ending for name in ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered") for ending in ("", "_bytes")
-) + ("redelivered", "damaged")
+_QUEUE_GAUGES = (
+    "messages", "bytes", "ready", "in_flight", "storing", "consumers", "stored", "stored_bytes", "damaged", "blocked",
+    "adds_up",
+)  # fmt: skip
+_LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
+_QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
 _BROKER_GAUGES = {
     "boot": "boot",
     "uptime_s": "uptime_seconds",
@@ -25,7 +27,7 @@ _STORE_GAUGES = {
     "disk_free_min": "disk_free_min_bytes",
 }
 
-Sample = tuple[dict[str, str], float]
+Sample = tuple[dict[str, str], int | float]
 
 
 def exposition(answer: dict[str, Any]) -> str:
@@ -38,10 +40,10 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
     yield "radiator_info", "gauge", [(info, 1)]
     for names, values in ((_BROKER_GAUGES, answer), (_STORE_GAUGES, answer.get("store", {}))):
         for name, metric in names.items():
-            yield f"radiator_{metric}", "gauge", [({}, float(values[name]))] if name in values else []
-    yield "radiator_batches_total", "counter", [({}, float(answer["batches"]))] if "batches" in answer else []
+            yield f"radiator_{metric}", "gauge", [({}, values[name])] if name in values else []
+    yield "radiator_batches_total", "counter", [({}, answer["batches"])] if "batches" in answer else []
     for name, value in sorted(answer.get("counters", {}).items()):
-        yield f"radiator_{_metric(name)}_total", "counter", [({}, float(value))]
+        yield f"radiator_{_metric(name)}_total", "counter", [({}, value)]
     queues = answer.get("queues", {})
     for name in _QUEUE_GAUGES:
         yield f"radiator_queue_{name}", "gauge", _labelled("queue", queues, name)
@@ -52,14 +54,15 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
 
 
 def _labelled(label: str, things: dict[str, Any], field: str) -> list[Sample]:
-    return [({label: name}, float(thing[field])) for name, thing in sorted(things.items()) if field in thing]
+    return [({label: name}, thing[field]) for name, thing in sorted(things.items()) if field in thing]
 
 
 def _family(name: str, kind: str, samples: list[Sample]) -> str:
     lines = [f"# TYPE {name} {kind}"]
     for labels, value in samples:
         inside = ",".join(f'{label}="{_label_value(text)}"' for label, text in labels.items())
-        lines.append(f"{name}{{{inside}}} {value:.17g}" if inside else f"{name} {value:.17g}")
+        number = repr(value) if isinstance(value, float) else str(int(value))  # a bool is 0 or 1
+        lines.append(f"{name}{{{inside}}} {number}" if inside else f"{name} {number}")
     return "\n".join(lines) + "\n"
 
 

@@ -3,11 +3,12 @@
 import argparse
 from typing import Any
 
-from radiator.cli.broker import add_broker, add_queue, ask, field, whole_number
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field, whole_number
 from radiator.cli.command import Command
 from radiator.cli.text import bytes_text, count_text, printable, table
 
 _HEADS = ("queue", "kind", "messages", "size", "ready", "in flight", "storing", "consumers", "redelivered", "")
+_NUMBERS = ("messages", "ready", "in_flight", "storing", "consumers", "redelivered")
 
 
 def _run_queues(arguments: argparse.Namespace) -> int:
@@ -25,18 +26,19 @@ def _row(queue: dict[str, Any]) -> list[str | int]:
     if queue.get("adds_up") is False:
         remarks.append("DOES NOT ADD UP: THIS IS A BUG")
     kind = "persistent" if queue.get("persistent") else "memory"
-    numbers = [int(queue.get(name, 0)) for name in ("messages", "ready", "in_flight", "storing", "consumers", "redelivered")]
-    return [str(queue["name"]), kind, numbers[0], bytes_text(int(queue.get("bytes", 0))), *numbers[1:], "; ".join(remarks)]
+    messages, *others = (int(queue.get(name, 0)) for name in _NUMBERS)
+    size = bytes_text(int(queue.get("bytes", 0)))
+    return [str(queue["name"]), kind, messages, size, *others, "; ".join(remarks)]
 
 
 def _run_purge(arguments: argparse.Namespace) -> int:
-    purged = field(ask(arguments, {"do": "purge", "queue": arguments.queue}), "purged")
+    purged = field(ask(arguments, {"do": "purge", "queue": arguments.queue}, CHANGE_TIMEOUT_S), "purged")
     print(f"{count_text(purged, 'message')} purged from {printable(arguments.queue)}.")
     return 0
 
 
 def _run_delete(arguments: argparse.Namespace) -> int:
-    deleted = field(ask(arguments, {"do": "delete", "queue": arguments.queue}), "deleted")
+    deleted = field(ask(arguments, {"do": "delete", "queue": arguments.queue}, CHANGE_TIMEOUT_S), "deleted")
     print(f"{printable(arguments.queue)} deleted, and {count_text(deleted, 'message')} in it.")
     return 0
 
@@ -45,14 +47,14 @@ def _move_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_queue(parser, "source", "FROM")
     add_queue(parser, "target", "TO")
-    parser.add_argument("--count", metavar="N", type=whole_number, help="how many at most (default: all that are ready now)")
+    parser.add_argument("--count", metavar="N", type=whole_number, help="how many at most (default: all ready now)")
 
 
 def _run_move(arguments: argparse.Namespace) -> int:
     request: dict[str, Any] = {"do": "move", "from": arguments.source, "to": arguments.target}
     if arguments.count is not None:
         request["count"] = arguments.count
-    moved = field(ask(arguments, request), "moved")
+    moved = field(ask(arguments, request, CHANGE_TIMEOUT_S), "moved")
     print(f"{count_text(moved, 'message')} moved from {printable(arguments.source)} to {printable(arguments.target)}.")
     return 0
 
@@ -66,8 +68,9 @@ QUEUES = Command(
     name="queues",
     summary="list the queues of a running broker",
     description=(
-        "One line for each queue: how many messages it holds, how many of them are ready, in flight (delivered, not yet\n"
-        "acked) or still being stored, its consumers, and how often messages of it were redelivered."
+        "One line for each queue: how many messages it holds, how many of them are ready, in flight "
+        "(delivered, not yet acked) or still being stored, its consumers, and how often messages of it were "
+        "redelivered."
     ),
     example="radiator queues --broker stomp://127.0.0.1:61613",
     add_arguments=add_broker,
@@ -87,8 +90,8 @@ DELETE = Command(
     name="delete",
     summary="delete a queue and what is in it",
     description=(
-        "Deletes a queue and its messages for good. Refused while it has consumers or unacked messages, and for a queue\n"
-        "that is declared in config.toml."
+        "Deletes a queue and its messages for good. Refused while it has consumers or unacked messages, and "
+        "for a queue that is declared in config.toml."
     ),
     example="radiator delete orders.old",
     add_arguments=_queue_arguments,
@@ -99,8 +102,8 @@ MOVE = Command(
     name="move",
     summary="move messages from one queue to another",
     description=(
-        "Moves messages that are ready, oldest first: out of a dead-letter queue back to where they came from, for example.\n"
-        "Each is always in exactly one of the two queues, whatever happens meanwhile."
+        "Moves messages that are ready, oldest first: out of a dead-letter queue back to where they came "
+        "from, for example. Each is always in exactly one of the two queues, whatever happens meanwhile."
     ),
     example="radiator move orders.dead orders --count 10",
     add_arguments=_move_arguments,

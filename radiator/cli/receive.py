@@ -14,7 +14,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders, /topic/news.#, or orders")
     parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
-    parser.add_argument("--timeout", metavar="S", type=seconds, help="end when none came for S seconds (default: never)")
+    parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for so long (default: never)")
     parser.add_argument("--raw", action="store_true", help="bodies only, byte by byte, with nothing between them")
 
 
@@ -32,8 +32,8 @@ def _run(arguments: argparse.Namespace) -> int:
             received += 1
         client.flush()
     if arguments.count is not None and received < arguments.count:
-        came = count_text(received, "message")
-        print(f"radiator: Only {came} of {arguments.count} came before {arguments.timeout:g} s passed.", file=sys.stderr)
+        what = f"Only {count_text(received, 'message')} of {arguments.count} came"
+        print(f"radiator: {what}, and no more within {arguments.timeout:g} s.", file=sys.stderr)
         return EXIT_REFUSED
     return 0
 
@@ -50,9 +50,10 @@ RECEIVE = Command(
     name="receive",
     summary="receive messages and write their bodies to standard output",
     description=(
-        "Subscribes, writes each body to standard output followed by a newline, and acks it once it is written out and\n"
-        "flushed: a message is not lost when this ends in the middle, but may come again. With --count and --timeout the\n"
-        "exit status is 1 if fewer came. On a terminal control characters are shown as escapes."
+        "Subscribes, writes each body to standard output followed by a newline, and acks it once it is "
+        "written out and flushed: a message is not lost when this ends in the middle, but may come again. "
+        "With --count and --timeout the exit status is 1 if fewer came. On a terminal control characters are "
+        "shown as escapes."
     ),
     example="radiator receive /queue/orders --count 1 --timeout 5 > order.json",
     add_arguments=_arguments,

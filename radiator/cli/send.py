@@ -36,8 +36,8 @@ SEND = Command(
     name="send",
     summary="send one message and wait until it is confirmed",
     description=(
-        "Sends the content of a file, or of standard input, as one message. Returns once the broker has confirmed it: for\n"
-        "a persistent queue that means that it is synced to the disk."
+        "Sends the content of a file, or of standard input, as one message. Returns once the broker has "
+        "confirmed it: for a persistent queue that means that it is synced to the disk."
     ),
     example="echo hello | radiator send /queue/orders --header content-type:text/plain --header expiration:60000",
     add_arguments=_arguments,

@@ -48,17 +48,18 @@ def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
 
 
 def _summary(answer: dict[str, Any]) -> str:
+
+    def size(numbers: dict[str, Any], name: str) -> str:
+        return bytes_text(int(numbers.get(name, 0)))
+
     store = answer.get("store", {})
+    held = [count_text(int(answer.get(name + "s", 0)), name) for name in ("connection", "subscription", "transaction")]
     lines = [
         f"radiator {printable(str(answer.get('version', '?')))}, up {duration_text(answer.get('uptime_s', 0))}, "
         f"store {printable(str(answer.get('store_id', '?')))}, boot {answer.get('boot', '?')}",
-        ", ".join(
-            [count_text(int(answer.get(name + "s", 0)), name) for name in ("connection", "subscription", "transaction")]
-            + [f"{answer.get('parked', 0)} waiting for room", f"{bytes_text(int(answer.get('memory_bytes', 0)))} held in memory"]
-        ),
-        f"store: {bytes_text(int(store.get('used_bytes', 0)))} used, SENDs wait above "
-        f"{bytes_text(int(store.get('high_water_bytes', 0)))}; disk: {bytes_text(int(store.get('disk_free_bytes', 0)))} free, "
-        f"SENDs wait below {bytes_text(int(store.get('disk_free_min', 0)))}",
+        f"{', '.join(held)}; {answer.get('parked', 0)} waiting for room; {size(answer, 'memory_bytes')} held in memory",
+        f"store: {size(store, 'used_bytes')} used, SENDs wait above {size(store, 'high_water_bytes')}; "
+        f"disk: {size(store, 'disk_free_bytes')} free, SENDs wait below {size(store, 'disk_free_min')}",
     ]
     return "\n".join(lines)
 
@@ -102,8 +103,9 @@ STATS = Command(
     name="stats",
     summary="show the numbers of a running broker",
     description=(
-        "Shows what the broker holds and each queue's ledger: accepted = stored + acked + expired + dropped + purged +\n"
-        "dead-lettered. A ledger that does not add up is a bug: it is said so, and the exit status is 1."
+        "Shows what the broker holds and each queue's ledger: accepted = stored + acked + expired + dropped + "
+        "purged + dead-lettered. A ledger that does not add up is a bug: it is said so, and the exit status "
+        "is 1."
     ),
     example="radiator stats --watch\nradiator stats --prometheus > /var/lib/node_exporter/radiator.prom",
     add_arguments=_arguments,

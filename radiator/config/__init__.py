@@ -7,7 +7,7 @@ value may be stands in values.py, what must hold between values in rules.py; wha
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,9 @@ from radiator.config.values import (
     CREATE,
     FANOUT,
     LIMITS,
-    PORT,
     QUEUE,
     SERVER,
     TOPIC,
-    Address,
     Check,
     meant,
     parse_address,
@@ -33,27 +31,21 @@ from radiator.config.values import (
     size_text,
 )
 from radiator.errors import ConfigError
-from radiator.limits import GIB, MAP_BATCHES_MIN, MIB, Limits
+from radiator.limits import MAP_BATCHES_MIN, Limits
 from radiator.patterns import is_pattern, name_mistake, rank
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
+from radiator.settings import (
+    MAP_SIZE,
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    Address,
+    Config,
+    Declarations,
+    QueueSettings,
+)
 
-__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render"]
+__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "size_text"]
 
 ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")  # what stands before a NAME
-
-
-@dataclass(slots=True, kw_only=True)
-class Config:
-    """Everything that is in force, defaults included. `data_dir` is absolute."""
-
-    listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
-    allow_anonymous: bool = False
-    data_dir: Path
-    sync_interval_ms: int = 0
-    map_size: int = 64 * GIB
-    disk_free_min: int = 128 * MIB
-    limits: Limits = field(default_factory=Limits)
-    declarations: Declarations = field(default_factory=Declarations)
 
 
 def load(path: Path | None) -> Config:
@@ -155,12 +147,15 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
 
 
 def _limits(file: File) -> Limits:
-    """The limits in force: sizes of frames and batches that are not given make way for a small map_size that is."""
+    """The limits in force. A default makes way for what the file gives: for a small map_size, a small frame."""
     limits = Limits(**file.limits)
-    if "map_size" in file.server:
-        most = file.server["map_size"] // MAP_BATCHES_MIN
-        for name in {"max_frame_bytes", "max_batch_bytes"} - file.limits.keys():
-            setattr(limits, name, min(getattr(limits, name), most))
+    most = file.server.get("map_size", MAP_SIZE) // MAP_BATCHES_MIN
+    if "max_frame_bytes" not in file.limits:
+        limits.max_frame_bytes = min(limits.max_frame_bytes, most)
+    if "max_batch_bytes" not in file.limits:
+        limits.max_batch_bytes = min(limits.max_batch_bytes, most)
+    if "max_header_bytes" not in file.limits:
+        limits.max_header_bytes = min(limits.max_header_bytes, limits.max_frame_bytes)
     return limits
 
 

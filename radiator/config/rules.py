@@ -66,11 +66,10 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
-    """Only what the file itself gives can contradict itself; a default gives way."""
-    for smaller, larger in (("max_header_bytes", "max_frame_bytes"), ("max_frame_bytes", "max_batch_bytes")):
-        if smaller in file.limits and larger in file.limits and file.limits[smaller] > file.limits[larger]:
-            wrong = f"is {size_text(file.limits[smaller])}, more than {larger} ({size_text(file.limits[larger])})"
-            mistakes.add(("limits", smaller), f"{wrong}; it must not be more")
+    """A header block is a part of its frame; the map holds the batch at sea, the one that fills, and as much again."""
+    if limits.max_header_bytes > limits.max_frame_bytes:
+        header, frame = size_text(limits.max_header_bytes), size_text(limits.max_frame_bytes)
+        mistakes.add(("limits", "max_header_bytes"), f"is {header}; it must not be more than max_frame_bytes ({frame})")
     largest = largest_batch_bytes(limits)
     if "map_size" in file.server and file.server["map_size"] < MAP_BATCHES_MIN * largest:
         wrong = f"is {size_text(file.server['map_size'])}, less than {MAP_BATCHES_MIN} times the largest batch"

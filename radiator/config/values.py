@@ -9,41 +9,18 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB
 from radiator.patterns import is_pattern, name_mistake
-from radiator.settings import OVERFLOWS
+from radiator.settings import OVERFLOWS, PORT, Address
 
-PORT = 61613  # the port that STOMP is known by
 SCHEMES = ("stomp",)
 TIB = 1024 * GIB
 SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 DAY_S = 86_400
 
 Check = Callable[[object], Any]
-
-
-@dataclass(slots=True, frozen=True)
-class Address:
-    """Where a listener is, or a broker: `stomp://127.0.0.1:61613`, `stomp://[::1]:61613`. Port 0: any free one."""
-
-    scheme: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than `localhost` is not taken to be on loopback."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host.lower() == "localhost"
 
 
 def parse_address(text: str) -> Address:

@@ -16,7 +16,8 @@ class Session(Protocol):
     """One connection's side of a protocol: a pure state machine, driven by the shell from one greenlet at a time.
 
     The shell **must** call `take_outgoing` after each `receive`, and close the connection once that is written if
-    `is_closing` is then true. `receive` never raises for what a peer sent: it says `Fail`, and ignores all that follows.
+    `is_closing` is then true. `receive` never raises for what a peer sent: it says `Fail`, and ignores all that
+    follows.
     """
 
     is_open: bool

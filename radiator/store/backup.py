@@ -17,10 +17,11 @@ from radiator.store.lmdb import (
     CLEAN,
     STORE_ID,
     Reader,
+    backup_meta,
     checked_head,
     install,
-    is_backup_file,
     new_store_id,
+    refuse_bare_backups,
     refuse_other_formats,
     structure_mistakes,
     write_meta,
@@ -36,7 +37,7 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
     where `file` is there and is something else.
     """
     target = Path(file)
-    if os.path.lexists(target) and not is_backup_file(target):
+    if os.path.lexists(target) and backup_meta(target) is None:
         raise StoreError(f"{target} exists and is no backup: give the backup a name of its own.")
     if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
@@ -44,7 +45,9 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
     try:
         with Reader(Path(data_dir)) as reader:
             with reader.snapshot() as snapshot:
-                refuse_other_formats(reader.file, snapshot.meta())
+                meta = snapshot.meta()
+            refuse_other_formats(reader.file, meta)
+            refuse_bare_backups(reader.file, meta)
             _copy(reader, new, compact)
         _rewrite_meta(new, {BACKUP: records.encode_number(BACKUP, 1)})
         install(new, target)
@@ -70,8 +73,10 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
     Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
     """
     source, target = Path(file), Path(data_dir)
-    if not is_backup_file(source):
+    meta = backup_meta(source)
+    if meta is None:
         raise StoreError(f"{source} is not a backup made by `radiator backup`, or it is cut off.")
+    refuse_other_formats(source, meta)
     mistakes = structure_mistakes(source)
     if mistakes:
         raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")

@@ -29,6 +29,7 @@ from radiator.store.lmdb import (
     Reader,
     Snapshot,
     checked_head,
+    refuse_bare_backups,
     refuse_other_formats,
     structure_mistakes,
 )
@@ -96,6 +97,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
     with reader.snapshot() as snapshot:
         meta = snapshot.meta()
         refuse_other_formats(reader.file, meta)
+        refuse_bare_backups(reader.file, meta)
         numbers = _check_meta(meta, report)
         _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
     _recount(reader, report)

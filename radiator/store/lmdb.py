@@ -9,7 +9,7 @@ Values go through records.py, where every one gets its checksum: LMDB has none. 
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,7 @@ NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)
 _LIB_VERSION = 0  # LMDB 0.9's file format, which every other tool reads
 _MAX_READERS = 16  # the loader, backups and checks
 _STORE_ID_BYTES = 8
-_DRAIN_BYTES = 64 * MIB  # map beyond the file's pages, so that a store over a lowered map_size can still be emptied
+_DRAIN_BYTES = 64 * MIB  # map beyond the file's pages, at least
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB
 
@@ -76,7 +76,7 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
     """
     data_dir = Path(path)
     try:
-        if is_backup_file(data_dir):
+        if backup_meta(data_dir) is not None:
             raise StoreError(_bare_backup(data_dir))
         directory.prepare(data_dir)
         lock = directory.BrokerLock(data_dir)
@@ -187,16 +187,16 @@ def structure_mistakes(file: Path) -> list[str]:
         return [str(error)]
 
 
-def is_backup_file(file: Path) -> bool:
-    """Whether it is a file that `radiator backup` has made."""
+def backup_meta(file: Path) -> dict[bytes, bytes] | None:
+    """The rows of meta of a file that `radiator backup` has made, in whatever format; None if it is anything else."""
     if not file.is_file():
-        return False
+        return None
     try:
-        checked_head(file)
         with Reader(file) as reader, reader.snapshot() as snapshot:
-            return snapshot.get(META, BACKUP) is not None
+            meta = snapshot.meta()
     except StoreError:
-        return False
+        return None
+    return meta if BACKUP in meta else None
 
 
 def _bare_backup(file: Path) -> str:
@@ -213,6 +213,10 @@ def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
             f"{file} has format {number}, this Radiator reads format {records.FORMAT}:"
             " run the Radiator that wrote it, or a newer one."
         )
+
+
+def refuse_bare_backups(file: Path, meta: dict[bytes, bytes]) -> None:
+    """Raises StoreError where the rows of meta say that it is a backup: its ids are given out by another broker."""
     if BACKUP in meta:
         raise StoreError(_bare_backup(file))
 
@@ -221,13 +225,9 @@ def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
 
 
 class LmdbStore:
-    """The Store contract. `commit` belongs to one thread; `load`, `look_up`, `used_bytes` to one other thread.
-
-    map_size: bytes of the map in force: what was asked for, or more where the file is already larger.
-    """
+    """The Store contract. `commit` belongs to one thread; `load`, `look_up`, `used_bytes` to one other thread."""
 
     recovery: Recovery
-    map_size: int
 
     def __init__(self, data_dir: Path, map_size: int, lock: directory.BrokerLock) -> None:
         """Through `open_store` only: the directory is prepared and locked."""
@@ -236,9 +236,9 @@ class LmdbStore:
         self._ended = False
         head = checked_head(self._file)
         self._page_bytes = head.page_bytes
-        self.map_size = max(map_size, head.end_bytes + _DRAIN_BYTES)
         try:
-            self._env = _environment(data_dir, self.map_size)
+            # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
+            self._env = _environment(data_dir, max(map_size, head.end_bytes + _DRAIN_BYTES))
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -254,6 +254,7 @@ class LmdbStore:
         with self._env.begin() as txn:
             meta = _meta_rows(self._env, txn)
         refuse_other_formats(self._file, meta)
+        refuse_bare_backups(self._file, meta)
         self._tables = {name: self._env.open_db(name, create=False) for name in TABLES}
         missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
         if missing:
@@ -416,6 +417,12 @@ class LmdbStore:
 
     def _remember(self, txn: "lmdb.Transaction[bytes]", write: Remember) -> None:
         key = records.dedup_key(write.queue, write.dedup_id)
+        earlier = txn.get(key, db=self._tables[DEDUP])
+        if earlier is not None:
+            # past its time, not forgotten yet; where it is damaged its time is unknown, and is forgotten when it comes
+            with suppress(DamagedRecord):
+                until_ms = records.decode_number(key, earlier)
+                txn.delete(records.dedup_time_key(until_ms, key), db=self._tables[DEDUP_BY_TIME])
         txn.put(key, records.encode_number(key, write.until_ms), db=self._tables[DEDUP])
         by_time = records.dedup_time_key(write.until_ms, key)
         txn.put(by_time, records.encode_number(by_time, write.until_ms), db=self._tables[DEDUP_BY_TIME])
@@ -429,9 +436,7 @@ class LmdbStore:
             if until_ms >= write.before_ms:
                 return
             by_time.delete()
-            # remembered again since: then the id has a later time, and another row here
-            if txn.get(key, db=self._tables[DEDUP]) == records.encode_number(key, until_ms):
-                txn.delete(key, db=self._tables[DEDUP])
+            txn.delete(key, db=self._tables[DEDUP])
 
     def _retire(self, txn: "lmdb.Transaction[bytes]", write: Retire) -> None:
         key = records.queue_key(write.queue)

@@ -4,12 +4,15 @@ By default each `say` runs until nothing more happens (commits and loads include
 itself, so that it sees what is held.
 """
 
+import json
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from radiator.broker.broker import Broker
+from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
-from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Stop, Tick, Written
+from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
 from radiator.reads import Load, Question
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume
@@ -180,9 +183,20 @@ class Node:
         told, self.inbox[connection] = self.inbox[connection], []
         return told
 
+    def messages(self, connection: int) -> list[Deliver]:
+        """The new MESSAGEs; everything else new stays."""
+        told = self.inbox[connection]
+        self.inbox[connection] = [r for r in told if not isinstance(r, Deliver)]
+        return [r for r in told if isinstance(r, Deliver)]
+
+    def message(self, connection: int) -> Deliver:
+        """The one new MESSAGE."""
+        (message,) = self.messages(connection)
+        return message
+
     def bodies(self, connection: int) -> list[bytes]:
-        """Bodies of the new MESSAGEs; everything else new is forgotten."""
-        return [r.message.body for r in self.take(connection) if isinstance(r, Deliver)]
+        """Bodies of the new MESSAGEs."""
+        return [deliver.message.body for deliver in self.messages(connection)]
 
     def receipts(self, connection: int) -> list[bytes]:
         return [r.receipt for r in self.inbox[connection] if isinstance(r, Receipt)]
@@ -195,3 +209,30 @@ class Node:
 
     def is_told_bye(self, connection: int) -> bool:
         return any(isinstance(r, Bye) for r in self.inbox[connection])
+
+    def is_refused(self, connection: int) -> bool:
+        return any(isinstance(r, Refuse) for r in self.inbox[connection])
+
+    def numbers(self, queue: str) -> dict[str, Any]:
+        """What `stats` says of a queue; its ledger adds up, and each message of it stands somewhere."""
+        numbers: dict[str, Any] = of_queue(self.broker.destinations.queues[queue])
+        assert numbers["adds_up"], numbers
+        standing = numbers["ready"] + numbers["in_flight"] + numbers["storing"] + numbers["damaged"]
+        assert standing == numbers["messages"], numbers
+        return numbers
+
+    def has(self, queue: str) -> bool:
+        return queue in self.broker.destinations.queues
+
+    def stored(self, queue: str) -> list[bytes]:
+        """Bodies that are on the disk for a queue, in order."""
+        numbers = [number for number, (name, _) in self.disk.platter.queues.items() if name == queue]
+        return [m.body for (number, _), m in sorted(self.disk.platter.messages.items()) if number in numbers]
+
+    def admin(self, connection: int, **request: object) -> dict[str, Any]:
+        """Ask `/admin` and take the answer."""
+        body = json.dumps(request).encode()
+        self.say(Send(connection, "/admin", b"", 2, body, reply_to="admin", correlation_id=b"1"))
+        (answer,) = (d for d in self.messages(connection) if d.subscription == b"/temp-queue/admin")
+        found: dict[str, Any] = json.loads(answer.message.body)
+        return found

@@ -1,7 +1,8 @@
 """A simulated disk: keeps the Store's promises in memory, and can be cut at any moment.
 
-What `commit` has returned from is durable; a `crash` before that leaves the last durable state. Each commit is atomic. The
-same checks as LmdbStore's: a Remove needs its message, a Put needs a free place, ledgers add up and agree with the entries.
+What `commit` has returned from is durable; a `crash` before that leaves the last durable state. Each commit is atomic.
+The same checks as LmdbStore's: a Remove needs its message, a Put needs a free place, ledgers add up and agree with the
+entries.
 """
 
 from dataclasses import dataclass, field, replace

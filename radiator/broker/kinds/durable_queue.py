@@ -13,7 +13,7 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
 from radiator.broker.turn import WRITE_BYTES, Desk, Part
 from radiator.commands import Loaded
-from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES, WINDOWS_BYTES
+from radiator.limits import BATCH_BYTES, LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES, WINDOWS_BYTES
 from radiator.message import Message
 from radiator.reads import Load
 from radiator.settings import QueueSettings
@@ -40,7 +40,7 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged",
+        "asked_at", "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged",
         "storing", "wait_for_commit", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
@@ -67,10 +67,12 @@ class DurableQueue(Queue):
         self.window_bytes = 0
         self.storing: dict[int, Entry] = {}
         self.is_loading = False
+        self.asked_at = 0
         self.wait_for_commit = False
-        # dedup-ids whose Remember is not on the disk yet -> number of its batch; `asks`: look-ups that are out
-        self.dedup_pending: dict[bytes, int] = {}
-        self.asks = 0
+        # dedup-ids that a look-up under way cannot see -> batch and end of their Remember;
+        # asks: look-ups whose answers are not used up, in order -> the last batch on the disk when they were asked
+        self.dedup_pending: dict[bytes, tuple[int, int]] = {}
+        self.asks: dict[int, int] = {}
         # a purge goes on for messages that are read back and were accepted up to here
         self.purge_through = 0
         self.purged = 0
@@ -117,9 +119,9 @@ class DurableQueue(Queue):
         for entry in part.removing:
             move(entry, Event.COMMITTED, PERSISTENT_MOVES)
         self.wait_for_commit = False
-        if self.asks == 0 and self.dedup_pending:
-            committed = self.desk.committed
-            self.dedup_pending = {i: number for i, number in self.dedup_pending.items() if number > committed}
+        if self.dedup_pending:
+            seen = next(iter(self.asks.values()), self.desk.committed)
+            self.dedup_pending = {i: (number, end) for i, (number, end) in self.dedup_pending.items() if number > seen}
         if self.waiters and self.beyond:
             self.refill()
         if self.purge_through:
@@ -166,7 +168,7 @@ class DurableQueue(Queue):
         ):
             self.refill()
 
-    def refill(self) -> None:
+    def refill(self, is_needed: bool = False) -> None:
         """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
 
         Not while an entry of the window is STORING: what follows it must not become READY before it.
@@ -174,9 +176,10 @@ class DurableQueue(Queue):
         if self.beyond == 0 or self.is_loading or self.wait_for_commit or self.is_gone or self.storing:
             return
         crowded = self.windows.size + LOAD_BYTES > WINDOWS_BYTES
-        if crowded and self.ready:
+        if crowded and self.ready and not is_needed:
             return
         self.is_loading = True
+        self.asked_at = self.desk.committed
         request = self.desk.next_position()
         load = Load(request, self.number, self.window_end, LOAD_MESSAGES, 1 if crowded else LOAD_BYTES)
         self.windows.ask(self.desk, load, self.loaded)
@@ -186,7 +189,8 @@ class DurableQueue(Queue):
         self.is_loading = False
         if self.is_gone:
             return
-        self.wait_for_commit = not answer.messages
+        # found nothing: what is beyond is still on its way to the disk, unless it has got there since the question
+        self.wait_for_commit = not answer.messages and self.asked_at == self.desk.committed
         for stored in answer.messages:
             self.window_end = stored.position
             self.beyond -= 1
@@ -233,7 +237,7 @@ class DurableQueue(Queue):
         number.
         """
         through = self.desk.next_position()
-        self.purged = 0
+        self.purged = 0 if self.purge_done is None else self.purged
         for entry in self.droppable():
             if entry.state is State.READY:
                 self.left_ready(entry)
@@ -242,13 +246,21 @@ class DurableQueue(Queue):
         self.ready.clear()
         self.returned.clear()
         self.purge_through = through
-        self.purge_done = done
+        earlier = self.purge_done
+
+        def both(count: int) -> None:
+            done(count)
+            if earlier is not None:
+                earlier(count)
+
+        self.purge_done = both
         self.go_on_purging()
 
     def go_on_purging(self) -> None:
         """Another stretch, or the end."""
         if self.beyond and self.window_end < self.purge_through:
-            self.refill()
+            if self.desk.open.size < BATCH_BYTES:  # else `committed` goes on
+                self.refill()
             return
         self.purge_through = 0
         done, self.purge_done = self.purge_done, None

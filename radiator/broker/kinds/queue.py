@@ -77,8 +77,11 @@ class Queue:
         """Its redelivery count has changed."""
         raise NotImplementedError
 
-    def refill(self) -> None:
-        """Fewer entries may be in memory than there are: ask for more where there are."""
+    def refill(self, is_needed: bool = False) -> None:
+        """Fewer entries may be in memory than there are: ask for more where there are.
+
+        is_needed: even where all windows together are over their bound.
+        """
 
     @property
     def ready_count(self) -> int:
@@ -159,9 +162,11 @@ class Queue:
             connection.unacked[message_id] = delivery
             if subscription.ack == CLIENT:
                 subscription.unacked[message_id] = delivery
-            if subscription.prefetch_count is None:
-                connection.shared_in_flight += 1
-                connection.last_place = subscription.place
+        if subscription.is_shared:
+            connection.shared_in_flight += 1
+            connection.last_place = subscription.place
+        else:
+            connection.last_own_place = subscription.place
         self.entries_out[entry.position] = delivery
         if self.settings.ack_timeout_s is not None:
             delivery.due_s = desk.now_s + self.settings.ack_timeout_s
@@ -287,6 +292,8 @@ class Queue:
             if delivery.due_s > self.desk.now_s:
                 break
             connection = delivery.subscription.connection
+            if delivery.subscription.ack != AUTO and delivery.message_id not in connection.unacked:
+                continue  # its COMMIT is on its way to the disk
             stood_s = connection.parked_total_s - delivery.parked_s
             if connection.waits_for is not None:
                 stood_s += self.desk.now_s - connection.parked_since_s
@@ -351,7 +358,7 @@ class Queue:
             or ledger.stored_bytes - sum(e.size for e in droppable) + self.reserved_bytes + size <= settings.max_bytes
         ):
             return True
-        self.refill()
+        self.refill(is_needed=True)
         return False
 
     def droppable(self) -> list[Entry]:

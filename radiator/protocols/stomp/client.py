@@ -305,8 +305,6 @@ class ClientSession:
             raise Violation(
                 f"The server speaks version {version!r}, which was not offered: {', '.join(self._versions)}."
             )
-        if frame.body:
-            raise Violation("The server's CONNECTED has a body, which STOMP forbids.")
         server_can_ms, server_wants_ms = heart_beats(frame.headers.get(b"heart-beat"))
         can_ms, want_ms = self._heart_beat_ms
         self.heart_beat_send_s = agreed_s(can_ms, server_wants_ms)

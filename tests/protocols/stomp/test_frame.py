@@ -81,6 +81,7 @@ def test_block_that_reads_the_same_in_both_versions_is_not_touched() -> None:
 @pytest.mark.parametrize(
     ("sender", "receiver", "block", "wanted"),
     [
+        (V1_0, V1_1, b"foo:a:b\n", b"foo:a\\cb\n"),
         (V1_0, V1_1, b"foo:a:b\\n\r\n", b"foo:a\\cb\\\\n\r\n"),
         (V1_0, V1_2, b"foo:a:b\\n\r\n", b"foo:a\\cb\\\\n\\r\n"),
         (V1_1, V1_0, b"foo:a\\cb\\\\\nx\\cy:1\nz:1\\n2\n", b"foo:a:b\\\n"),

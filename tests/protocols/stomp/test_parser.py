@@ -86,7 +86,20 @@ def test_any_chunking_gives_the_same_frames(version: int, data: st.DataObject) -
 @given(data=st.data())
 def test_any_bytes_end_the_same_way_however_they_are_cut(version: int, data: st.DataObject) -> None:
     token = st.sampled_from(
-        [b"SEND", b"ACK", b"\n", b"\n\n", b"\r\n", b"\r", b"\0", b":", b"destination:a", b"content-length:", b"3", b"\\c"]
+        [
+            b"SEND",
+            b"ACK",
+            b"\n",
+            b"\n\n",
+            b"\r\n",
+            b"\r",
+            b"\0",
+            b":",
+            b"destination:a",
+            b"content-length:",
+            b"3",
+            b"\\c",
+        ]
     )
     wire = b"".join(data.draw(st.lists(st.one_of(token, st.binary(max_size=4)), max_size=25)))
     limits = Limits(max_frame_bytes=80, max_header_bytes=60, max_headers=4)
@@ -132,9 +145,7 @@ def test_1_2_reads_crlf_lf_and_both_in_one_frame() -> None:
         b"SEND\r\ndestination:a\nfoo:bar\n\nbody\0",
     ):
         (frame,) = frames(wire)
-        assert frame == Frame(
-            b"SEND", {b"destination": b"a", b"foo": b"bar"}, [b"destination:a", b"foo:bar"], b"body"
-        )
+        assert frame == Frame(b"SEND", {b"destination": b"a", b"foo": b"bar"}, [b"destination:a", b"foo:bar"], b"body")
 
 
 def test_first_blank_line_ends_the_headers_whatever_the_body_holds() -> None:

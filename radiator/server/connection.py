@@ -1,0 +1,424 @@
+"""One connection: a socket that never waits, the session that knows its protocol, and the bytes that are on their way.
+
+    OPENING --Open--> OPEN --ERROR or Bye posted--> ENDING --all written--> LINGERING --hung up--> CLOSED
+       `--no CONNECT, or a wrong one--> ENDING        `------ from every state: lost, or out of time ------'
+
+Open and Closed reach the broker once each, in this order, and between them what the client said, in order. Nothing here
+waits: what a socket does not take at once is written when the system says that it is writable, and a reader that must
+wait is simply not told that there is something to read.
+"""
+
+import socket
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from radiator.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
+from radiator.limits import (
+    GOODBYE_MAX_S,
+    LINGER_BYTES,
+    LINGER_S,
+    LOOKS_PER_TCP_TIMEOUT,
+    READ_BYTES,
+    WRITTEN_AT_ONCE_BYTES,
+    Limits,
+)
+from radiator.protocols import Session
+from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume
+from radiator.server import tcp
+from radiator.server.inbox import Inbox
+from radiator.server.log import Log
+from radiator.server.outbox import Outbox
+from radiator.server.timetable import Timetable
+
+_OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
+
+# why nothing is read from a connection; a bit each
+_PAUSED = 1  # the broker: a command of it waits for room
+_OUTBOX_FULL = 2  # it does not read what we say
+_INBOX_FULL = 4  # the broker has not caught up
+_OVER = 8  # nothing that it says counts any more
+
+_READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
+_FOREVER_S = float("inf")
+
+
+@dataclass(slots=True)
+class Commons:
+    """What all connections share. everyone: every socket that is not closed, by its number; open: those of which the
+    broker was told Open and not yet Closed.
+    """
+
+    loop: Any
+    limits: Limits
+    inbox: Inbox
+    timetable: Timetable
+    log: Log
+    everyone: "dict[int, Connection]" = field(default_factory=dict)
+    open: "dict[int, Connection]" = field(default_factory=dict)
+
+
+class Connection:
+    """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`."""
+
+    __slots__ = (
+        "_ask_at_s",
+        "_beat_at_s",
+        "_cause",
+        "_commons",
+        "_deadline_s",
+        "_holds",
+        "_is_report_due",
+        "_lingered_bytes",
+        "_outbox",
+        "_owing_since_s",
+        "_peer",
+        "_reader",
+        "_session",
+        "_settled_bytes",
+        "_socket",
+        "_state",
+        "_told_bytes",
+        "_was_read_s",
+        "_writer",
+        "is_touched",
+        "look_at_s",
+        "number",
+    )
+
+    def __init__(self, commons: Commons, number: int, connected: socket.socket, peer: str, session: Session) -> None:
+        now_s = time.monotonic()
+        self.number = number
+        self.is_touched = False  # something was posted in this turn
+        self.look_at_s = 0.0
+        self._commons = commons
+        self._socket = connected
+        self._peer = peer
+        self._session = session
+        self._state = _OPENING
+        self._deadline_s = now_s + commons.limits.connect_timeout_s
+        self._holds = 0
+        self._was_read_s = now_s
+        self._told_bytes = 0  # of an unfinished frame, as the broker knows it
+        self._outbox = Outbox()
+        self._settled_bytes = 0  # sent, and known to have arrived
+        self._is_report_due = False  # somebody waits for a Deliver to be written
+        self._cause = "closed"  # what the log says of its end
+        self._beat_at_s = 0.0
+        self._ask_at_s = 0.0
+        self._owing_since_s = 0.0
+        self._lingered_bytes = 0
+        self._writer: Any = None
+        self._reader: Any = commons.loop.io(connected.fileno(), _READABLE)
+        self._reader.start(self._readable)
+        commons.timetable.enter(self, self._deadline_s)
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(f"read: {error.strerror}")
+            return
+        if not data:
+            self.close("hung up")
+            return
+        self._was_read_s = time.monotonic()
+        if self._state >= _LINGERING:
+            self._drop(data)
+            return
+        try:
+            said = self._session.receive(data)
+        except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
+            self._commons.log.trace("".join(traceback.format_exception(bug)))
+            self.close("a bug in the session")
+            return
+        outgoing = self._session.take_outgoing()
+        if outgoing:
+            self._outbox.append(outgoing)
+            self._write()
+        if said:
+            self._say(said, len(data))
+        elif self._session.buffered_bytes != self._told_bytes and self._state == _OPEN:
+            self._say([], len(data))
+        elif self._session.is_closing:
+            self.end("broke the protocol before it was connected")
+
+    def _say(self, said: list[Open | Command], size: int) -> None:
+        inbox = self._commons.inbox
+        first = said[0] if said else None
+        if isinstance(first, Open):
+            if self._state != _OPENING:
+                return  # it was lost as we greeted it
+            self._opened(first)
+            said = said[1:]
+        elif self._state != _OPEN:
+            return
+        self._told_bytes = self._session.buffered_bytes
+        inbox.say(Read(self.number, said, self._told_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
+        if said and isinstance(said[-1], Disconnect | Fail):
+            self._hold(_OVER)
+        elif inbox.is_full:
+            self._hold(_INBOX_FULL)
+            inbox.when_room(self._inbox_has_room)
+
+    def _opened(self, word: Open) -> None:
+        self._state = _OPEN
+        self._commons.open[self.number] = self
+        self._commons.inbox.say(word)
+        self._commons.log.info("connected", connection=self.number, peer=self._peer)
+        now_s = self._was_read_s
+        self._beat_at_s = now_s + self._session.heart_beat_send_s
+        self._commons.timetable.enter(self, self._look_open(now_s))
+
+    def _inbox_has_room(self) -> None:
+        self._release(_INBOX_FULL)
+
+    def _hold(self, reason: int) -> None:
+        if not self._holds and self._state < _LINGERING:
+            self._reader.stop()
+        self._holds |= reason
+
+    def _release(self, reason: int) -> None:
+        if self._holds & reason:
+            self._holds &= ~reason
+            if not self._holds and self._state < _LINGERING:
+                # its clocks stood still while we did not listen
+                self._was_read_s = time.monotonic()
+                self._reader.start(self._readable)
+
+    # ---- writing ----------------------------------------------------------------------------------------------------
+
+    def post(self, reply: Reply) -> None:
+        """Say this, or do it, after everything posted before; `flush` must follow. After the end it is dropped."""
+        if self._state != _OPEN:
+            return
+        if isinstance(reply, Deliver):
+            self._outbox.append(self._session.encode(reply), is_deliver=True)
+            if reply.written_due:
+                self._is_report_due = True
+        elif isinstance(reply, Pause):
+            self._hold(_PAUSED)
+        elif isinstance(reply, Resume):
+            self._release(_PAUSED)
+        else:
+            self._outbox.append(self._session.encode(reply))
+            if isinstance(reply, Refuse):
+                self._start_ending(f"refused: {reply.code}")
+            elif isinstance(reply, Bye):
+                self._start_ending("closed")
+
+    def flush(self) -> None:
+        """One write for all that was posted, unless an earlier one is still going on."""
+        self.is_touched = False
+        if self._state >= _LINGERING:
+            return
+        if self._writer is None:
+            self._write()
+        else:
+            self._hold_if_full()
+
+    def end(self, cause: str) -> None:
+        """Hang up once everything posted so far is written, in GOODBYE_MAX_S at most."""
+        if self._state < _ENDING:
+            if self._state == _OPENING:
+                self._log_not_connected(cause)
+            self._start_ending(cause)
+            self.flush()
+
+    def _start_ending(self, cause: str) -> None:
+        self._hold(_OVER)
+        self._state = _ENDING
+        self._cause = cause
+        self._deadline_s = time.monotonic() + GOODBYE_MAX_S
+        self._commons.timetable.enter(self, self._deadline_s)
+
+    def _write(self) -> None:
+        """One send, as much as the system takes."""
+        outbox = self._outbox
+        if outbox.pending_bytes:
+            data = outbox.next()
+            try:
+                sent_bytes = self._socket.send(data)
+            except BlockingIOError:
+                sent_bytes = 0
+            except OSError as error:
+                self.close(f"write: {error.strerror}")
+                return
+            if outbox.took(sent_bytes):
+                at_once = self._is_report_due or self._writer is not None or sent_bytes > WRITTEN_AT_ONCE_BYTES
+                self._commons.inbox.report(Written(self.number, outbox.delivered), at_once)
+        if outbox.pending_bytes:
+            self._write_on()
+        else:
+            self._all_is_written()
+
+    def _write_on(self) -> None:
+        """The rest goes on when the system has room."""
+        if self._writer is None:
+            self._writer = self._commons.loop.io(self._socket.fileno(), _WRITABLE)
+            self._writer.start(self._write)
+        self._hold_if_full()
+
+    def _hold_if_full(self) -> None:
+        """Who does not read what we say is not heard: its answers would only pile up."""
+        if self._outbox.pending_bytes > self._commons.limits.outbox_max_bytes:
+            self._hold(_OUTBOX_FULL)
+        else:
+            self._release(_OUTBOX_FULL)
+
+    def _all_is_written(self) -> None:
+        self._is_report_due = False
+        if self._writer is not None:
+            self._stop_writer()
+            self._release(_OUTBOX_FULL)
+        if self._state == _ENDING:
+            self._linger()
+
+    def _stop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.stop()
+            self._writer.close()
+            self._writer = None
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def _linger(self) -> None:
+        """Our last byte is out. To close with something unread would make the system reset the connection, and that
+        can destroy our last bytes before the client reads them; so what it still says is read and dropped.
+        """
+        self._state = _LINGERING
+        self._tell_closed(self._cause)
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close("")
+            return
+        self._reader.start(self._readable)
+        self._deadline_s = time.monotonic() + LINGER_S
+        self._commons.timetable.enter(self, self._deadline_s)
+
+    def _drop(self, data: bytes) -> None:
+        self._lingered_bytes += len(data)
+        if self._lingered_bytes > LINGER_BYTES:
+            self.close("")
+
+    def close(self, cause: str) -> None:
+        """Gone, at once, with what was not written. May be called again."""
+        if self._state == _CLOSED:
+            return
+        was_opening = self._state == _OPENING
+        self._state = _CLOSED
+        self.look_at_s = 0.0
+        self._stop_writer()
+        self._reader.stop()
+        self._reader.close()
+        self._socket.close()
+        self._outbox.clear()
+        del self._commons.everyone[self.number]
+        if was_opening:
+            self._log_not_connected(cause)
+        self._tell_closed(cause)
+
+    def _tell_closed(self, cause: str) -> None:
+        """To the broker, once, and only if it was told Open."""
+        if self._commons.open.pop(self.number, None) is not None:
+            self._commons.log.info("disconnected", connection=self.number, peer=self._peer, cause=cause)
+            self._commons.inbox.say(Closed(self.number))
+
+    def _log_not_connected(self, cause: str) -> None:
+        self._commons.log.info("not_connected", connection=self.number, peer=self._peer, cause=cause)
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def look(self, now_s: float) -> float:
+        """Does what is due: heart-beats, timeouts, a dead peer. Returns when to look again; 0: never."""
+        if self._state != _OPEN:
+            if now_s < self._deadline_s:
+                return self._deadline_s
+            self.close("sent no whole CONNECT in time" if self._state == _OPENING else "did not read in time")
+            return 0.0
+        if self._is_silent(now_s):
+            self._readable()  # what came while we were busy counts
+            if self._state == _OPEN and self._is_silent(now_s):
+                self.close("stalled within a frame" if self._session.buffered_bytes else "heart-beats missing")
+        if self._state == _OPEN and now_s >= self._ask_at_s:
+            self._ask_tcp(now_s)
+        if self._state == _OPEN and self._session.heart_beat_send_s and now_s >= self._beat_at_s:
+            self._beat(now_s)
+        if self._state != _OPEN:
+            return self._deadline_s if self._state != _CLOSED else 0.0
+        return self._look_open(now_s)
+
+    def _look_open(self, now_s: float) -> float:
+        """When the next thing may be due."""
+        due_s = now_s + min(
+            self._commons.limits.connect_timeout_s, self._commons.limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
+        )
+        if self._session.heart_beat_send_s:
+            due_s = min(due_s, self._beat_at_s)
+        if not self._holds:
+            due_s = min(due_s, self._was_read_s + self._silence_max_s())
+        return due_s
+
+    def _silence_max_s(self) -> float:
+        expect_s = self._session.heart_beat_expect_s
+        silence_max_s = 2 * expect_s + 1 if expect_s else _FOREVER_S
+        if self._session.buffered_bytes:
+            return min(silence_max_s, self._commons.limits.connect_timeout_s)
+        return silence_max_s
+
+    def _is_silent(self, now_s: float) -> bool:
+        """Whether it owes us a byte. While we do not listen, it does not."""
+        return not self._holds and now_s - self._was_read_s >= self._silence_max_s()
+
+    def _beat(self, now_s: float) -> None:
+        """Any byte is a heart-beat: none is added where others are on their way already."""
+        self._beat_at_s = max(self._beat_at_s, now_s) + self._session.heart_beat_send_s
+        if not self._outbox.pending_bytes:
+            self._outbox.append(self._session.heart_beat())
+            self._write()
+
+    def _ask_tcp(self, now_s: float) -> None:
+        """Whether the peer's TCP still answers: asked only where something sent may not have arrived."""
+        tcp_timeout_s = self._commons.limits.tcp_timeout_s
+        self._ask_at_s = now_s + tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
+        if self._settled_bytes == self._outbox.sent_bytes:
+            return
+        try:
+            answer = tcp.ask(self._socket)
+        except OSError as error:
+            self.close(f"TCP: {error.strerror}")
+            return
+        if not answer.is_owing:
+            self._settled_bytes = self._outbox.sent_bytes
+            self._owing_since_s = 0.0
+            return
+        self._owing_since_s = self._owing_since_s or now_s
+        # two looks short of it, so that it is found within tcp_timeout_s
+        patience_s = tcp_timeout_s * (LOOKS_PER_TCP_TIMEOUT - 2) / LOOKS_PER_TCP_TIMEOUT
+        if answer.is_dead(now_s - self._owing_since_s, patience_s):
+            self.close("its TCP does not answer")
+
+    # ---- the stop ---------------------------------------------------------------------------------------------------
+
+    def stop_reading(self) -> None:
+        """Nothing that it says from now on counts."""
+        if self._state == _OPENING:
+            self.close("the broker stops")
+        elif self._state == _OPEN:
+            self._hold(_OVER)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether nothing is left to be sent."""
+        return not self._outbox.pending_bytes
+
+    def refuse(self, code: str, sentence: str) -> None:
+        """ERROR as the first and last word."""
+        self._outbox.append(self._session.encode(Refuse(self.number, code, sentence)))
+        self.end(code)

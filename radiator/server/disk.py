@@ -1,0 +1,90 @@
+"""The two threads that may touch the disk: the committer, which makes batches durable, one at a time and in order, and
+the loader, which reads back and measures.
+
+A batch belongs to the committer's thread from `submit` until it is answered: nobody else touches its writes. An error
+of the disk ends the process (halt.py): nothing that waited for it is ever answered.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from radiator.broker.turn import Batch
+from radiator.commands import Event, Found, Loaded
+from radiator.limits import READER_CHECK_S
+from radiator.reads import Load, Question
+from radiator.server.worker import Worker
+from radiator.store import Store
+
+BEAT_S = 1.0  # how often a thread shows that it is not stuck
+
+
+class CheckedStore(Store, Protocol):
+    """A store whose dead readers can be swept away."""
+
+    def reader_check(self) -> None:
+        """Gives free the slots of processes that died while they read."""
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """A job for the loader. measure: also how much room there is."""
+
+    questions: list[Question]
+    measure: bool
+
+
+@dataclass(slots=True)
+class Findings:
+    """What came of an Inquiry. room: free bytes of the file system and used bytes of the store, if it was measured."""
+
+    events: list[Event] = field(default_factory=list)
+    room: tuple[int, int] | None = None
+
+
+def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) -> Worker[Batch, int]:
+    """Its answer is the number of the batch, which is on the disk then."""
+    beats_to_check = int(READER_CHECK_S / BEAT_S)
+
+    def commit(batch: Batch) -> int:
+        store.commit(batch.writes)
+        return batch.number
+
+    rests = 0
+
+    def rest() -> None:
+        nonlocal rests
+        rests += 1
+        if rests % beats_to_check == 0:
+            store.reader_check()
+
+    return Worker(loop, "committer", commit, committed, rest, BEAT_S)
+
+
+def loader(
+    loop: Any, store: Store, data_dir: Path, found: Callable[[Findings], None]
+) -> Worker[Inquiry, Findings]:
+    """Its answer holds one event for each question."""
+
+    def read(inquiry: Inquiry) -> Findings:
+        findings = Findings([answer(store, question) for question in inquiry.questions])
+        if inquiry.measure:
+            findings.room = (free_bytes(data_dir), store.used_bytes())
+        return findings
+
+    return Worker(loop, "loader", read, found, lambda: None, BEAT_S)
+
+
+def answer(store: Store, question: Question) -> Event:
+    """One question, answered from the last committed state."""
+    if isinstance(question, Load):
+        return Loaded(question.request, store.load(question))
+    return Found(question.request, store.look_up(question))
+
+
+def free_bytes(data_dir: Path) -> int:
+    """What the file system still gives to an ordinary user."""
+    told = os.statvfs(data_dir)
+    return told.f_bavail * told.f_frsize

@@ -1,0 +1,159 @@
+"""Where everything meets: takes what has happened, asks the broker for a turn, and sees to all that the turn wants.
+
+It runs as a callback of the hub, never waits, and never runs twice at once; so the broker needs no lock. Between two
+turns the hub always looks at sockets and timers, so however much is to be done, heart-beats are not late. One batch is
+at sea while the next one fills; what is held in a batch is not known here.
+"""
+
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from radiator.broker.broker import Broker
+from radiator.commands import Committed, Tick
+from radiator.limits import QUESTIONS_AT_ONCE, TICK_S
+from radiator.reads import Question
+from radiator.replies import Reply
+from radiator.server.connection import Connection
+from radiator.server.connections import Connections
+from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, free_bytes, loader
+from radiator.server.inbox import Inbox
+from radiator.server.log import Log
+
+
+class Dispatcher:
+    """Used on the hub only. turns: how many there were. is_stopped: the broker has nothing more to say."""
+
+    def __init__(
+        self,
+        loop: Any,
+        broker: Broker,
+        store: CheckedStore,
+        data_dir: Path,
+        inbox: Inbox,
+        connections: Connections,
+        log: Log,
+        sync_interval_s: float,
+    ) -> None:
+        self.turns = 0
+        self.is_stopped = False
+        self._loop = loop
+        self._broker = broker
+        self._inbox = inbox
+        self._connections = connections
+        self._log = log
+        self._sync_interval_s = sync_interval_s
+        self._sync_at_s = 0.0
+        self._questions: deque[Question] = deque()
+        self._measure_due = False
+        self._room = (free_bytes(data_dir), store.used_bytes())
+        self._again = loop.timer(0)
+        self._tick = loop.timer(TICK_S, TICK_S)
+        self._sync: Any = None
+        self.committer = committer(loop, store, self._committed)
+        self._loader = loader(loop, store, data_dir, self._found)
+
+    def start(self) -> None:
+        """The threads run, and the clock ticks from now on."""
+        self.committer.start()
+        self._loader.start()
+        self._tick.start(self._ticked)
+        self._ticked()
+
+    def finish(self) -> None:
+        """After is_stopped: ends the threads and the clock. A job of the loader is waited for."""
+        assert self.is_stopped and not self.committer.is_busy
+        self._tick.stop()
+        self.committer.stop()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the loader still reads in the store."""
+        return self._loader.is_busy
+
+    # ---- a turn -----------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """One turn, and all that it wants done."""
+        events = self._inbox.take()
+        now_s = time.monotonic()
+        turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
+        self.turns += 1
+        self.is_stopped = turn.stopped
+        self._seal(now_s)
+        if turn.replies:
+            self._post(turn.replies)
+        if turn.questions:
+            self._questions.extend(turn.questions)
+            self._ask()
+        for note in turn.notes:
+            self._log.write(note.level, note.event, note.fields)
+        if turn.again or self._inbox.has_more or self._broker.wants_turn:
+            # a timer, not a callback: the hub runs many callbacks before it looks at the sockets again
+            self._again.start(self._inbox.wake)
+
+    def _post(self, replies: list[Reply]) -> None:
+        """Each to its connection; then one write for each connection."""
+        connections = self._connections.open
+        touched: list[Connection] = []
+        for reply in replies:
+            connection = connections.get(reply.connection)
+            if connection is not None:
+                connection.post(reply)
+                if not connection.is_touched:
+                    connection.is_touched = True
+                    touched.append(connection)
+        for connection in touched:
+            connection.flush()
+
+    # ---- the disk ---------------------------------------------------------------------------------------------------
+
+    def _seal(self, now_s: float) -> None:
+        """The open batch puts to sea, if the last one is home and sync_interval_ms has passed."""
+        if self.committer.is_busy:
+            return
+        if now_s < self._sync_at_s:
+            if self._sync is None:
+                self._sync = self._loop.timer(self._sync_at_s - now_s)
+                self._sync.start(self._sync_is_due)
+            return
+        batch = self._broker.seal()
+        if batch is not None:
+            self._sync_at_s = now_s + self._sync_interval_s
+            self.committer.submit(batch)
+
+    def _sync_is_due(self) -> None:
+        self._sync.close()
+        self._sync = None
+        self._inbox.wake()
+
+    def _committed(self, number: int) -> None:
+        self._inbox.report(Committed(number))
+
+    def sync_at_once(self) -> None:
+        """From now on no batch waits for sync_interval_ms: the stop."""
+        self._sync_interval_s = self._sync_at_s = 0.0
+
+    # ---- what is read back ------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        if self._loader.is_busy or not (self._questions or self._measure_due):
+            return
+        count = min(len(self._questions), QUESTIONS_AT_ONCE)
+        inquiry = Inquiry([self._questions.popleft() for _ in range(count)], self._measure_due)
+        self._measure_due = False
+        self._loader.submit(inquiry)
+
+    def _found(self, findings: Findings) -> None:
+        if findings.room is not None:
+            self._room = findings.room
+        for event in findings.events:
+            self._inbox.report(event)
+        self._ask()
+
+    def _ticked(self) -> None:
+        """The clock goes on whatever the disk does: the numbers are the last known."""
+        self._inbox.report(Tick(*self._room))
+        self._measure_due = True
+        self._ask()

@@ -1,0 +1,45 @@
+"""The end without a goodbye: what must not go on, stops here, with one clear line and an exit status that says why.
+
+Nothing is rolled back or tidied up: what was promised is on the disk, and the next start takes it from there. Whatever
+exception nobody catches, in the hub or in a thread, ends here too.
+"""
+
+import os
+import threading
+import traceback
+from typing import Any, NoReturn
+
+from gevent.hub import Hub
+
+from radiator.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed
+from radiator.server.log import Log
+
+
+def halt(log: Log, status: int, sentence: str) -> NoReturn:
+    """Ends the process at once. May be called from every thread, also while another is in the middle of a commit."""
+    log.error("halted", status=status, sentence=sentence)
+    log.close()
+    os._exit(status)
+
+
+def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
+    """The disk failed (74), or this is a bug (70), which is shown with its traceback."""
+    if isinstance(error, DiskFailed):
+        halt(log, EXIT_DISK_FAILED, str(error))
+    log.trace("".join(traceback.format_exception(error)))
+    halt(log, EXIT_BUG, f"A bug in {where}: {type(error).__name__}: {error}")
+
+
+def halt_on_uncaught(log: Log, hub: Hub) -> None:
+    """From now on an exception that nobody catches ends the process, whichever callback, greenlet or thread it is in."""
+
+    def in_hub(context: object, kind: Any, value: Any, trace: Any) -> None:
+        error = value if isinstance(value, BaseException) else kind()
+        halt_for(log, error if trace is None else error.with_traceback(trace), "the hub")
+
+    def in_thread(told: threading.ExceptHookArgs) -> None:
+        error = told.exc_value if told.exc_value is not None else told.exc_type()
+        halt_for(log, error, f"the thread {told.thread.name if told.thread else '?'}")
+
+    hub.handle_error = in_hub
+    threading.excepthook = in_thread

@@ -1,0 +1,66 @@
+"""When each connection must be looked at: one heap and one timer for all of them.
+
+A connection has one entry, for the earliest thing that may be due; what is due, it knows itself. So data that comes in
+costs no timer, and 10,000 idle connections cost a heap entry each.
+"""
+
+import heapq
+import time
+from typing import Any, Protocol
+
+from radiator.limits import LOOK_EVERY_S
+
+IDLE_S = 3600.0  # how long the timer sleeps where nothing is entered
+
+
+class Looked(Protocol):
+    """Something with things to do at certain times."""
+
+    look_at_s: float
+    """When it is to be looked at (monotonic); 0: not entered, or gone."""
+
+    def look(self, now_s: float) -> float:
+        """Does what is due by now. Returns when to look again; 0: never."""
+
+
+class Timetable:
+    """Used on the hub only."""
+
+    def __init__(self, loop: Any) -> None:
+        self._loop = loop
+        self._heap: list[tuple[float, int, Looked]] = []
+        self._entered = 0
+        self._timer: Any = None
+        self._timer_at_s = float("inf")
+
+    def enter(self, looked: Looked, due_s: float) -> None:
+        """Look at it then, or within LOOK_EVERY_S after. An earlier entry stays."""
+        if looked.look_at_s and looked.look_at_s <= due_s:
+            return
+        looked.look_at_s = due_s
+        self._entered += 1
+        heapq.heappush(self._heap, (due_s, self._entered, looked))
+        if due_s < self._timer_at_s:
+            self._set_timer(time.monotonic())
+
+    def _set_timer(self, now_s: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
+        wait_s = max(LOOK_EVERY_S, self._heap[0][0] - now_s) if self._heap else IDLE_S
+        self._timer_at_s = now_s + wait_s
+        self._timer = self._loop.timer(wait_s)
+        self._timer.start(self._run)
+
+    def _run(self) -> None:
+        now_s = time.monotonic()
+        self._timer_at_s = 0.0  # it is set once all are looked at
+        while self._heap and self._heap[0][0] <= now_s:
+            due_s, _, looked = heapq.heappop(self._heap)
+            if looked.look_at_s != due_s:
+                continue  # an earlier entry took the place of this one, or it is gone
+            looked.look_at_s = 0.0
+            again_s = looked.look(now_s)
+            if again_s:
+                self.enter(looked, max(again_s, now_s + LOOK_EVERY_S / 2))
+        self._set_timer(now_s)

@@ -1,0 +1,82 @@
+"""A native thread that carries out one job at a time for the hub: handed over by one lock, answered by one wake-up.
+
+Both threads that touch the disk are of this kind: the committer and the loader (disk.py). gevent's own thread pool costs
+about 0.1 ms and as much CPU each way; this 0.02 ms. What a job raises is caught by nobody, and so ends the process.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+
+
+class Worker(Generic[Job, Answer]):
+    """`start`, `submit`, `stop` and `answered` run on the hub; `work` and `rest` in the thread.
+
+    work: does a job. answered: is told what came of it. rest: called by the idle or busy thread every rest_s.
+    beats: grows at least every rest_s as long as the thread is not stuck.
+    """
+
+    def __init__(
+        self,
+        loop: Any,
+        name: str,
+        work: Callable[[Job], Answer],
+        answered: Callable[[Answer], None],
+        rest: Callable[[], None],
+        rest_s: float,
+    ) -> None:
+        self.is_busy = False
+        self.beats = 0
+        self._work = work
+        self._answered = answered
+        self._rest = rest
+        self._rest_s = rest_s
+        self._job: Job | None = None
+        self._answer: Answer | None = None
+        self._go = threading.Lock()
+        self._go.acquire()
+        self._done = loop.async_()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._done.start(self._on_done)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Only while it is not busy."""
+        assert not self.is_busy, "one job at a time"
+        self.is_busy = True
+        self._job = job
+        self._go.release()
+
+    def stop(self) -> None:
+        """Ends the thread; only while it is not busy. Returns when it has ended."""
+        assert not self.is_busy, "a job is never left alone"
+        self._job = None
+        self._go.release()
+        self._thread.join()
+        self._done.stop()
+        self._done.close()
+
+    def _on_done(self) -> None:
+        answer, self._answer = self._answer, None
+        self.is_busy = False
+        self._answered(answer)  # type: ignore[arg-type]  # None may be an Answer
+
+    def _run(self) -> None:
+        rest_at_s = time.monotonic() + self._rest_s
+        while True:
+            if self._go.acquire(timeout=max(0.0, rest_at_s - time.monotonic())):
+                job, self._job = self._job, None
+                if job is None:
+                    return
+                self._answer = self._work(job)
+                self._done.send()
+            if time.monotonic() >= rest_at_s:
+                self._rest()
+                rest_at_s = time.monotonic() + self._rest_s
+            self.beats += 1

@@ -1,0 +1,29 @@
+"""Small bounds, so that the edges of windows, loads, batches and slices are met with a handful of messages."""
+
+import pytest
+
+import radiator.broker.broker
+import radiator.broker.chores
+import radiator.broker.intake
+import radiator.broker.kinds.durable_queue
+
+SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "CHORE_MESSAGES": 3}
+_USERS = (
+    radiator.broker.broker,
+    radiator.broker.chores,
+    radiator.broker.intake,
+    radiator.broker.kinds.durable_queue,
+)
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch, bounds: dict[str, int]) -> None:
+    """Set bounds of radiator/limits.py in every module of the core that uses them."""
+    for module in _USERS:
+        for name, value in bounds.items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, SMALL)

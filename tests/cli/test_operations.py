@@ -1,0 +1,332 @@
+"""The commands that speak to a broker, each on a real one."""
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from radiator.cli import main
+from radiator.cli.bench import SHAPES
+from radiator.client import Client
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
+
+CONFIG = EVERYTHING_MAY_BE_CREATED + (
+    '[queue."memory"]\npersistent = false\n[fanout."events"]\nchildren = ["audit", "mail"]\n'
+)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
+        yield running
+
+
+@pytest.fixture
+def run(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*arguments: str) -> tuple[int, str, str]:
+        """Runs `radiator` in this process: exit status, stdout, stderr."""
+        status = main([*arguments, "--broker", broker.address])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return command
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[Client]:
+    with Client(broker.address, answer_timeout_s=10) as one:
+        yield one
+
+
+def row_of(text: str, name: str) -> list[str]:
+    return next(line.split() for line in text.splitlines() if line.split()[:1] == [name])
+
+
+# ---- send and receive
+
+
+def test_send_then_receive_carries_a_file(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(b"\x00\xffbinary")
+    assert run("send", "/queue/carried", str(body), "--header", "colour:a:b") == (0, "", "")
+    received = tmp_path / "received"
+    status = subprocess.run(
+        [sys.executable, "-m", "radiator", "receive", "carried", "--count", "1", "--timeout", "5", "--raw"],
+        env=environment() | {"RADIATOR_BROKER": broker.address},
+        stdout=received.open("wb"),
+        check=False,
+    )
+    assert status.returncode == 0
+    assert received.read_bytes() == body.read_bytes()
+
+
+def test_send_reads_standard_input(run: Run, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for argument in (["-"], []):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
+        assert run("send", "/queue/piped", *argument, "--header", "kind:x")[0] == 0
+    client.subscribe("/queue/piped")
+    for _ in range(2):
+        message = client.receive(5)
+        assert message is not None
+        assert (message.body, message.headers["kind"]) == (b"from a pipe", "x")
+
+
+def test_send_says_what_the_broker_refused(run: Run, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(b"x")
+    status, out, err = run("send", "/nowhere/at-all", str(body))
+    assert (status, out) == (1, "")
+    assert err.startswith("radiator: ")
+    assert err.count("\n") == 1
+
+
+def test_receive_separates_bodies_by_newlines_and_acks_them(run: Run, client: Client) -> None:
+    client.send_many("/queue/three", ["one", "two", "three"])
+    assert run("receive", "/queue/three", "--count", "2") == (0, "one\ntwo\n", "")
+    assert client.admin({"do": "stats"})["queues"]["three"]["acked"] == 2
+    assert run("receive", "/queue/three", "--timeout", "0.2", "--raw") == (0, "three", "")
+
+
+def test_receive_says_that_too_few_came(run: Run, client: Client) -> None:
+    client.send("/queue/few", "one")
+    status, out, err = run("receive", "/queue/few", "--count", "2", "--timeout", "0.1")
+    assert (status, out) == (1, "one\n")
+    assert err == "radiator: Only 1 message of 2 came, and no more within 0.1 s.\n"
+
+
+def test_receive_from_a_topic(broker: BrokerProcess, run: Run, client: Client) -> None:
+    results = []
+    thread = threading.Thread(target=lambda: results.append(run("receive", "/topic/news.*", "--count", "1")))
+    thread.start()
+    while not results:
+        client.send("/topic/news.today", "rain")
+        thread.join(0.05)
+    assert results[0][0] == 0
+    assert results[0][1] == "rain\n"
+
+
+def test_receive_does_not_ack_what_it_could_not_write(broker: BrokerProcess, client: Client) -> None:
+    client.send("/queue/unwritten", "precious")
+    arguments = ["receive", "/queue/unwritten", "--broker", broker.address, "--timeout", "5"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "radiator", *arguments], env=environment(), stdout=full, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (74, "radiator: No space left on device.\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        gone = subprocess.run(
+            [sys.executable, "-m", "radiator", *arguments], env=environment(), stdout=writer, stderr=subprocess.PIPE,
+            text=True, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+    assert (gone.returncode, gone.stderr) == (1, "")
+    client.subscribe("/queue/unwritten")
+    message = client.receive(5)
+    assert message is not None
+    assert (message.body, message.headers["redelivered"]) == (b"precious", "true")
+
+
+def test_receive_shows_escapes_on_a_terminal(broker: BrokerProcess, client: Client) -> None:
+    client.send("/queue/hostile", "a\x1b[2Jb")
+    master, slave = os.openpty()
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "radiator", "receive", "hostile", "--count", "1", "--broker", broker.address],
+            env=environment(), stdout=slave, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0
+        assert os.read(master, 1000) == b"a\\x1b[2Jb\r\n"
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+# ---- looking
+
+
+def test_queues_lists_each_queue(run: Run, client: Client) -> None:
+    client.send_many("/queue/listed", ["12345", "67890"])
+    client.send("/queue/memory", "x")
+    client.subscribe("/queue/listed", ack="client-individual")
+    assert client.receive(5) is not None
+    status, out, _ = run("queues")
+    assert status == 0
+    assert out.splitlines()[0].split()[:3] == ["queue", "kind", "messages"]
+    listed = row_of(out, "listed")
+    assert listed[:3] == ["listed", "persistent", "2"]
+    assert listed[5:] == ["1", "1", "0", "1", "0"]
+    assert row_of(out, "memory")[1] == "memory"
+
+
+def test_stats_tells_ledgers_and_sums(run: Run, client: Client) -> None:
+    client.send_many("/queue/counted", ["1", "2", "3"])
+    client.send("/fanout/events", "x")
+    status, out, _ = run("stats")
+    assert status == 0
+    assert row_of(out, "counted") == ["counted", "3", "3", "0", "0", "0", "0", "0"]
+    assert "does not add up" not in out
+    fanout = row_of(out, "events")
+    assert fanout[2:] == ["audit", "mail"]
+
+
+def test_stats_tells_json_and_prometheus(run: Run, client: Client) -> None:
+    client.send("/queue/told", "1")
+    status, out, _ = run("stats", "--json")
+    answer = json.loads(out)
+    assert (status, answer["ok"], answer["queues"]["told"]["accepted"]) == (0, True, 1)
+    status, out, _ = run("stats", "--prometheus")
+    assert status == 0
+    assert 'radiator_queue_accepted_total{queue="told"} 1' in out.splitlines()
+
+
+def test_stats_says_loudly_that_a_ledger_does_not_add_up(
+    run: Run, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.send("/queue/wrong", "1")
+    right = client.admin({"do": "stats"})
+    right["queues"]["wrong"]["adds_up"] = False
+    monkeypatch.setattr("radiator.cli.stats.ask", lambda arguments, request: right)
+    status, out, _ = run("stats")
+    assert status == 1
+    assert "!!! The ledger of queue wrong does not add up: this is a bug." in out
+
+
+def test_stats_watches_until_interrupted(broker: BrokerProcess) -> None:
+    command = [sys.executable, "-u", "-m", "radiator", "stats", "--watch", "--json", "--broker", broker.address]
+    watching = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watching.stdout is not None
+    assert json.loads(watching.stdout.readline())["ok"] is True
+    watching.send_signal(2)
+    assert watching.communicate(timeout=10)[1] == ""
+    assert watching.returncode == 0
+
+
+def test_peek_shows_messages_and_changes_nothing(run: Run, client: Client) -> None:
+    client.send("/queue/peeked", "line\nsecond \x1b[2J", {"colour": "re\nd", "content-type": "text/plain"})
+    client.send("/queue/peeked", b"\xff\x00")
+    before = client.admin({"do": "stats"})["queues"]["peeked"]
+    status, out, _ = run("peek", "/queue/peeked")
+    assert status == 0
+    assert re.search(r"  destination:/queue/peeked\n  colour:re\\nd\n  content-type:text/plain\n\n  line\n", out)
+    assert "  second \\x1b[2J\n" in out
+    assert "  ff00\n" in out
+    assert client.admin({"do": "stats"})["queues"]["peeked"] == before
+    assert run("peek", "peeked", "--count", "1")[1].count("destination:") == 1
+    assert run("purge", "peeked")[0] == 0
+    assert run("peek", "peeked") == (0, "peeked holds no message.\n", "")
+
+
+def test_peek_of_nothing_is_refused(run: Run) -> None:
+    status, out, err = run("peek", "unheard-of")
+    assert (status, out) == (1, "")
+    assert "unheard-of" in err
+    status, _, err = run("peek", "unheard-of", "--count", "1001")
+    assert status == 1
+
+
+# ---- changing
+
+
+def test_purge_spares_what_is_in_flight(run: Run, client: Client) -> None:
+    client.send_many("/queue/purged", ["1", "2", "3"])
+    client.subscribe("/queue/purged", ack="client-individual")
+    message = client.receive(5)
+    assert message is not None
+    assert run("purge", "purged") == (0, "2 messages purged from purged.\n", "")
+    client.ack(message)
+
+
+def test_delete_deletes_an_idle_queue_only(broker: BrokerProcess, run: Run, client: Client) -> None:
+    client.send_many("/queue/deleted", ["1"])
+    with Client(broker.address) as consumer:
+        consumer.subscribe("/queue/deleted", ack="client-individual")
+        status, out, err = run("delete", "deleted")
+        assert (status, out) == (1, "")
+        assert "consumers" in err
+    assert run("delete", "deleted") == (0, "deleted deleted, and 1 message in it.\n", "")
+    assert "deleted" not in client.admin({"do": "stats"})["queues"]
+
+
+def test_move_moves_the_oldest(run: Run, client: Client) -> None:
+    client.send_many("/queue/from", ["1", "2", "3"])
+    assert run("move", "from", "to", "--count", "1") == (0, "1 message moved from from to to.\n", "")
+    client.subscribe("/queue/to")
+    moved = client.receive(5)
+    assert moved is not None
+    assert moved.body == b"1"
+    assert run("move", "/queue/from", "/queue/to")[1] == "2 messages moved from from to to.\n"
+
+
+# ---- data
+
+
+def test_check_backup_and_restore_go_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    with BrokerProcess(tmp_path / "one") as broker:
+        with Client(broker.address) as client:
+            client.send_many("/queue/kept", [f"{number}" for number in range(100)])
+        assert main(["check", str(broker.data_dir)]) == 0
+        assert "every record and every ledger is right" in capsys.readouterr().out
+        for options in ([], ["--compact"]):
+            assert main(["backup", str(broker.data_dir), str(tmp_path / "backup"), *options]) == 0
+        assert broker.stop() == 0
+    assert main(["restore", str(tmp_path / "backup"), str(tmp_path / "two" / "data")]) == 0
+    assert main(["restore", str(tmp_path / "backup"), str(tmp_path / "two" / "data")]) == 1
+    with BrokerProcess(tmp_path / "two") as restored, Client(restored.address) as client:
+        assert client.admin({"do": "stats"})["queues"]["kept"]["stored"] == 100
+        client.subscribe("/queue/kept")
+        message = client.receive(5)
+        assert message is not None
+        assert message.body == b"0"
+
+
+def test_check_lists_what_is_wrong(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        with Client(broker.address) as client:
+            client.send("/queue/kept", b"needle" * 100)
+        broker.stop()
+    data = next(path for path in broker.data_dir.iterdir() if path.suffix == ".mdb" and path.stat().st_size > 8192)
+    octets = bytearray(data.read_bytes())
+    octets[octets.index(b"needleneedle") + 3] ^= 1
+    data.write_bytes(octets)
+    ended = subprocess.run(
+        [sys.executable, "-m", "radiator", "check", str(broker.data_dir)],
+        env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert len(ended.stdout.splitlines()) == 1
+    assert "1 thing wrong" in ended.stderr
+
+
+# ---- bench
+
+
+def test_bench_prints_its_table_and_leaves_the_queue_empty(run: Run, client: Client) -> None:
+    status, out, err = run("bench", "--seconds", "0.1")
+    assert (status, err) == (0, "")
+    for shape in SHAPES:
+        line = next(line for line in out.splitlines() if line.startswith(shape.name))
+        assert int(line.removeprefix(shape.name).split()[0]) > 0
+    queue = client.admin({"do": "stats"})["queues"]["radiator-bench"]
+    assert queue["stored"] == 0
+    assert queue["accepted"] == queue["acked"] > 0
+
+
+def test_bench_refuses_a_queue_that_is_not_empty(run: Run, client: Client) -> None:
+    client.send("/queue/somebody", "theirs")
+    status, _, err = run("bench", "--destination", "/queue/somebody")
+    assert status == 1
+    assert "is not empty" in err

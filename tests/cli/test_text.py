@@ -1,0 +1,66 @@
+"""What a terminal gets to see: nothing that it could obey, and columns that stand straight."""
+
+import pytest
+
+from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("plain", "plain"),
+        ("größe 漢字", "größe 漢字"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\nb\rc\td", "a\\nb\\rc\\td"),
+        ("\x00\x7f\x85\x9b", "\\x00\\x7f\\x85\\x9b"),
+        ("\u202eabc", "\\u202eabc"),
+        ("\U000e0001", "\\U000e0001"),
+        ("\udc80", "\\udc80"),
+    ],
+)
+def test_printable_escapes_what_a_terminal_obeys(text: str, wanted: str) -> None:
+    assert printable(text) == wanted
+
+
+def test_printable_keeps_what_it_is_told_to() -> None:
+    assert printable("a\n\tb\x1b", keep="\n\t") == "a\n\tb\\x1b"
+
+
+def test_table_aligns_text_left_and_numbers_right() -> None:
+    assert table(["queue", "n"], [["a", 5], ["long-name", 12345]]) == (
+        "queue          n\n"
+        "a              5\n"
+        "long-name  12345"
+    )  # fmt: skip
+
+
+def test_table_escapes_before_it_aligns() -> None:
+    assert table(["queue", "n"], [["\x1b[2J", 1], ["b", 22]]) == (
+        "queue     n\n"
+        "\\x1b[2J   1\n"
+        "b        22"
+    )  # fmt: skip
+
+
+def test_table_without_rows_has_its_heads() -> None:
+    assert table(["queue", "messages"], []) == "queue  messages"
+
+
+@pytest.mark.parametrize(
+    ("count", "wanted"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1536 * 1024, "1.5 MiB"), (64 * 2**30, "64.0 GiB")],
+)
+def test_bytes_text_chooses_its_unit(count: int, wanted: str) -> None:
+    assert bytes_text(count) == wanted
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [(0.4, "0 s"), (59, "59 s"), (62, "1 min 2 s"), (3600, "1 h"), (86400 * 3 + 7201, "3 d 2 h"), (86401, "1 d 1 s")],
+)
+def test_duration_text_tells_two_units(seconds: float, wanted: str) -> None:
+    assert duration_text(seconds) == wanted
+
+
+def test_count_text_knows_one_from_many() -> None:
+    assert [count_text(count, "message") for count in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]

@@ -1,0 +1,339 @@
+"""load and render: what is in force, with and without a file."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from radiator.config import Address, Config, _read, load, render
+from radiator.config.mistakes import Mistakes
+from radiator.errors import ConfigError
+from radiator.limits import GIB, KIB, MIB, Limits
+from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+
+
+def loaded(tmp_path: Path, text: str) -> Config:
+    file = tmp_path / "config.toml"
+    file.write_text(text, encoding="utf-8", newline="")
+    return load(file)
+
+
+def mistakes(tmp_path: Path, text: str) -> list[str]:
+    """Those that the file has, without the path and the comma behind it."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text)
+    return [mistake.removeprefix(f"{tmp_path / 'config.toml'}").lstrip(", ") for mistake in caught.value.mistakes]
+
+
+# ---- what is in force
+
+
+def test_no_file_means_loopback_data_and_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = load(None)
+    assert [str(address) for address in config.listen] == ["stomp://127.0.0.1:61613"]
+    assert config.data_dir == tmp_path / "data"
+    assert config.declarations == Declarations(create_queues=True, create_topics=True)
+    assert config.limits == Limits()
+
+
+def test_an_empty_file_creates_nothing(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "")
+    assert config == Config(data_dir=tmp_path / "data")
+    assert not config.declarations.create_queues
+    assert not config.declarations.create_topics
+
+
+def test_the_default_file_loads() -> None:
+    config = load(CHECKOUT / "config.toml")
+    assert config.declarations == Declarations(create_queues=True, create_topics=True)
+    assert config.data_dir == CHECKOUT / "data"
+
+
+def test_every_commented_line_of_the_default_file_is_right(tmp_path: Path) -> None:
+    lines = (CHECKOUT / "config.toml").read_text().splitlines()
+    settings = [
+        line.removeprefix("# ") for line in lines if re.match(r"# (\[|\w+ = )", line) or not line.startswith("#")
+    ]
+    config = loaded(tmp_path, "\n".join(settings))
+    assert config.declarations.queues["orders"].dead_letter == "orders.dead"
+    assert config.declarations.fanouts == {"events": ("audit", "mail")}
+
+
+def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        [server]
+        listen = ["stomp://127.0.0.1:61613", "stomp://[::1]:0"]
+        allow_anonymous = false
+        data_dir = "data"
+        sync_interval_ms = 0
+        map_size = "64GiB"
+        disk_free_min = "128MiB"
+        [limits]
+        max_frame_bytes = "16MiB"
+        max_header_bytes = 65536
+        block_timeout_s = 60.5
+        heart_beat_ms = [0, 100]
+        [create]
+        queues = true
+        topics = true
+        [queue."orders"]
+        max_redeliveries = 5
+        dead_letter = "orders.dead"
+        [queue."cache.*"]
+        persistent = false
+        [fanout."events"]
+        children = ["audit", "mail"]
+        [topic."chat.#"]
+        """,
+    )
+    assert config.listen == [Address("stomp", "127.0.0.1", 61613), Address("stomp", "::1", 0)]
+    assert (config.map_size, config.disk_free_min) == (64 * GIB, 128 * MIB)
+    assert config.limits == Limits(block_timeout_s=60.5, heart_beat_ms=(0, 100))
+    declared = config.declarations
+    assert declared.queues == {
+        "orders": QueueSettings(max_redeliveries=5, dead_letter="orders.dead"),
+        "orders.dead": QueueSettings(),
+        "audit": QueueSettings(),
+        "mail": QueueSettings(),
+    }
+    assert [pattern for pattern, _ in declared.queue_patterns] == ["cache.*"]
+    assert declared.fanouts == {"events": ("audit", "mail")}
+    assert declared.topics == ["chat.#"]
+
+
+def test_data_dir_is_relative_to_the_file(tmp_path: Path) -> None:
+    assert loaded(tmp_path, 'server.data_dir = "../store"').data_dir == tmp_path.parent / "store"
+    assert loaded(tmp_path, 'server.data_dir = "/var/lib/radiator"').data_dir == Path("/var/lib/radiator")
+
+
+def test_a_memory_queue_has_bounds_where_none_are_given(tmp_path: Path) -> None:
+    declared = loaded(
+        tmp_path, "[queue.a]\npersistent = false\nmax_bytes = 5\n[queue.b]\npersistent = false"
+    ).declarations
+    assert (declared.queues["a"].max_messages, declared.queues["a"].max_bytes) == (MEMORY_MESSAGES_MAX, 5)
+    assert (declared.queues["b"].max_messages, declared.queues["b"].max_bytes) == (
+        MEMORY_MESSAGES_MAX,
+        MEMORY_BYTES_MAX,
+    )
+
+
+def test_queues_named_elsewhere_get_the_settings_in_force(tmp_path: Path) -> None:
+    declared = loaded(
+        tmp_path,
+        """
+        [queue."dead.*"]
+        max_messages = 7
+        [queue.a]
+        dead_letter = "dead.a"
+        [fanout.f]
+        children = ["a", "dead.f"]
+        """,
+    ).declarations
+    assert declared.queues["dead.a"] == declared.queues["dead.f"] == QueueSettings(max_messages=7)
+
+
+def test_the_best_pattern_comes_first(tmp_path: Path) -> None:
+    declared = loaded(tmp_path, "".join(f'[queue."{name}"]\n' for name in ("#", "a.#", "a.*.c", "a.*"))).declarations
+    assert [pattern for pattern, _ in declared.queue_patterns] == ["a.*.c", "a.*", "a.#", "#"]
+
+
+def test_default_sizes_make_way_for_a_small_map_and_a_small_frame(tmp_path: Path) -> None:
+    limits = loaded(tmp_path, 'server.map_size = "16MiB"').limits
+    assert (limits.max_frame_bytes, limits.max_batch_bytes) == (4 * MIB, 4 * MIB)
+    assert loaded(tmp_path, 'limits.max_frame_bytes = "4KiB"').limits.max_header_bytes == 4 * KIB
+
+
+# ---- what is wrong
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_lines(tmp_path: Path) -> None:
+    found = mistakes(
+        tmp_path,
+        """
+[server]
+listen = ["stomp://0.0.0.0:61613"]
+map_size = "64GB"
+
+[limits]
+max_header = 3
+max_headers = true
+
+[queue."orders"]
+overflow = "drop"
+dead_letter = "nowhere"
+
+[queu."x"]
+""",
+    )
+    places = [mistake.split(" ")[:3] for mistake in found]
+    assert places == [
+        ["line", "3:", "server.listen"],
+        ["line", "4:", "server.map_size"],
+        ["line", "7:", "limits.max_header"],
+        ["line", "8:", "limits.max_headers"],
+        ["line", "11:", "queue.orders.overflow"],
+        ["line", "12:", "queue.orders.dead_letter"],
+        ["line", "14:", "queu"],
+    ]
+    assert all(mistake.endswith((".", "?")) for mistake in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[server]\nlisten = [", "is not TOML"),
+        ("[queue.a]\n[queue.a]\n", "is not TOML"),  # two things with one name
+        ("queue = 3", "queue is 3; it must be tables, such as [queue.NAME]"),
+        ("queue.a = 3", 'queue.a is 3; it must be a table: [queue."a"]'),
+        ("server = []", "server is []; it must be a table"),
+        ("[sever]", 'sever is no table of this file; did you mean "server"?'),
+        ("[zzz]", "zzz is no table of this file; it has server, limits, create, queue, fanout, topic."),
+        ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
+        ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
+        ("[topic.a]\npersistent = true", "is no setting of this table; it has none"),
+        ('[queue."/queue/a"]', 'has a name that begins with /queue/; write the name alone: "a"'),
+        ('[topic."/topic/a"]', 'has a name that begins with /topic/; write the name alone: "a"'),
+        ('[queue.""]', "has a name that is empty"),
+        (f'[queue."{"x" * 256}"]', "has a name that has 256 bytes of UTF-8; a name has at most 255"),
+        (f'[topic."{"ä" * 128}"]', "has a name that has 256 bytes of UTF-8; a name has at most 255"),
+        ('[queue."a\\u0007"]', "has a name that has the control character U+0007"),
+        ('[fanout."a.*"]\nchildren = ["q"]\n[queue.q]', "has a name with a wildcard"),
+        ("[fanout.f]", "has no children"),
+    ],
+)
+def test_a_mistake_is_said_once(tmp_path: Path, text: str, said: str) -> None:
+    found = mistakes(tmp_path, text)
+    assert len(found) == 1
+    assert said in found[0]
+
+
+def test_names_at_the_limit_are_accepted(tmp_path: Path) -> None:
+    longest = "ä" * 127 + "x"
+    assert longest in loaded(tmp_path, f'[queue."{longest}"]').declarations.queues
+
+
+def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing.toml cannot be read: No such file or directory"):
+        load(tmp_path / "nothing.toml")
+
+
+def test_a_file_that_is_not_utf8_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b'# caf\xe9\n[queue."a"]')
+    with pytest.raises(ConfigError, match="is not UTF-8 at byte 5"):
+        load(tmp_path / "config.toml")
+
+
+@given(some.binary(max_size=200) | some.text(max_size=200).map(str.encode))
+def test_no_file_does_worse_than_a_config_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    file = tmp_path_factory.getbasetemp() / "noise.toml"
+    file.write_bytes(data)
+    try:
+        load(file)
+    except ConfigError as error:
+        assert error.mistakes
+
+
+JUNK = some.recursive(
+    some.booleans() | some.integers() | some.floats() | some.text(max_size=5) | some.dates(),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = {
+    "server": ["listen", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
+    "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
+    "create": ["queues", "topics"],
+    "queue": ["a", "b.*"],
+    "fanout": ["f"],
+    "topic": ["t.#"],
+}
+
+
+@given(
+    some.fixed_dictionaries({}, optional=dict.fromkeys(["children", "dead_letter", "overflow", "persistent"], JUNK)),
+    JUNK,
+)
+def test_no_value_does_worse_than_a_config_error(
+    tmp_path_factory: pytest.TempPathFactory, settings: dict[str, object], junk: object
+) -> None:
+    for table, keys in KEYS.items():
+        _read({table: junk}, Path("/"), Mistakes())
+        for key in keys:
+            _read({table: {key: junk}}, Path("/"), Mistakes())
+            _read({table: {key: settings}}, Path("/"), Mistakes())
+
+
+# ---- writing it again
+
+NAMES = some.text(some.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12).filter(
+    lambda name: not name.startswith("/") and not any(word in ("*", "#") for word in name.split("."))
+)
+QUEUES = some.builds(
+    QueueSettings,
+    max_messages=some.none() | some.integers(1, 1000),
+    max_bytes=some.none() | some.sampled_from([1, KIB, 3 * MIB + 1]),
+    overflow=some.sampled_from(["block", "reject", "drop-oldest"]),
+    message_ttl_ms=some.none() | some.integers(1, 10**12),
+    ack_timeout_s=some.none() | some.floats(0.1, 1e6),
+    dedup_window_s=some.integers(0, 60),
+    exclusive=some.booleans(),
+)
+
+
+@given(
+    some.dictionaries(NAMES, QUEUES, max_size=3),
+    some.dictionaries(NAMES, some.just(()), max_size=2),
+    some.lists(NAMES, unique=True, max_size=2),
+    some.booleans(),
+)
+def test_what_is_rendered_loads_as_the_same(
+    tmp_path_factory: pytest.TempPathFactory,
+    queues: dict[str, QueueSettings],
+    fanouts: dict[str, tuple[str, ...]],
+    topics: list[str],
+    create: bool,
+) -> None:
+    patterns = [("a.*", QueueSettings(persistent=False, max_messages=1, max_bytes=2)), ("#", QueueSettings())]
+    config = Config(
+        listen=[Address("stomp", "::1", 0)],
+        data_dir=Path('/var/lib/"r\\x'),
+        limits=Limits(block_timeout_s=0.5, max_headers=7),
+        declarations=Declarations(
+            queues=queues,
+            queue_patterns=patterns,
+            fanouts={name: tuple(queues) for name in fanouts if queues},
+            topics=topics,
+            create_queues=create,
+        ),
+    )
+    file = tmp_path_factory.getbasetemp() / "rendered.toml"
+    file.write_text(render(config), encoding="utf-8", newline="")
+    assert load(file) == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[create]\nqueues = true\n[queue.a]\ndead_letter = 'b'\n[fanout.f]\nchildren = ['c']\n[topic.'x.#']",
+        "limits.max_frame_bytes = '2KiB'\nserver.map_size = '16MiB'",
+        "[queue.'m.#']\npersistent = false\n[fanout.f]\nchildren = ['m.1']",
+    ],
+)
+def test_what_is_in_force_can_be_used_as_a_file(tmp_path: Path, text: str) -> None:
+    config = loaded(tmp_path, text)
+    assert loaded(tmp_path, render(config)) == config
+
+
+def test_render_says_every_setting(tmp_path: Path) -> None:
+    tables = tomllib.loads(render(load(None)))
+    assert set(tables["server"]) == set(KEYS["server"])
+    assert set(tables["limits"]) == set(Limits.__slots__)
+    assert tables["create"] == {"queues": True, "topics": True}

@@ -1,0 +1,190 @@
+"""What one value may be: right, wrong, at its limits and one past them."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from radiator.config.values import CREATE, FANOUT, LIMITS, QUEUE, SERVER, parse_address, parse_size, size_text
+from radiator.limits import GIB, KIB, MIB, Limits
+from radiator.settings import Address, QueueSettings
+
+TABLES = {"server": SERVER, "limits": LIMITS, "create": CREATE, "queue": QUEUE, "fanout": FANOUT}
+
+
+def checked(name: str, value: object) -> Any:
+    table, key = name.split(".")
+    return TABLES[table][key](value)
+
+
+def test_every_limit_and_queue_setting_has_a_check() -> None:
+    assert set(LIMITS) == {field.name for field in fields(Limits)}
+    assert set(QUEUE) == {field.name for field in fields(QueueSettings)}
+
+
+def test_every_default_limit_is_within_its_range() -> None:
+    for field in fields(Limits):
+        value = field.default
+        assert LIMITS[field.name](list(value) if isinstance(value, tuple) else value) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("stomp://127.0.0.1:61613", Address("stomp", "127.0.0.1", 61613)),
+        ("stomp://[::1]:0", Address("stomp", "::1", 0)),
+        ("stomp://localhost:65535", Address("stomp", "localhost", 65535)),
+        ("stomp://broker.example:1/", Address("stomp", "broker.example", 1)),
+    ],
+)
+def test_an_address_is_parsed(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+    assert str(address) == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "write an address as"),
+        ("127.0.0.1:61613", "write an address as"),
+        ("stomp://127.0.0.1", "write an address as"),
+        ("stomp://:61613", "write an address as"),
+        ("stomp://::1:61613", "write an address as"),
+        ("stomp://user@host:1", "write an address as"),
+        ("stomp://host:1/path", "write an address as"),
+        ("stomp://host:-1", "write an address as"),
+        ("stomp://host:65536", "has the port 65536"),
+        ("stomp://[nonsense]:1", "no IPv6 address"),
+        ("stomps://host:1", 'has the scheme "stomps"; it must be one of "stomp"; did you mean "stomp"?'),
+    ],
+)
+def test_what_is_no_address_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=".") as caught:
+        parse_address(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+    ],
+)
+def test_loopback_is_known(host: str, loopback: bool) -> None:
+    assert Address("stomp", host, 1).is_loopback is loopback
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [(0, 0), (5, 5), ("1KiB", KIB), ("64MiB", 64 * MIB), ("2 GiB", 2 * GIB), ("1TiB", 1024 * GIB)]
+)
+def test_a_size_is_parsed(value: object, size: int) -> None:
+    assert parse_size(value) == size
+    assert parse_size(size_text(size)) == size
+
+
+@pytest.mark.parametrize(
+    "value", ["64", "64MB", "1.5GiB", "-1KiB", "", "KiB", "٣KiB", True, 1.5, None, [1], f"{'9' * 19}KiB"]
+)
+def test_what_is_no_size_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="it must be a size such as"):
+        parse_size(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("server.listen", ["stomp://127.0.0.1:0", "stomp://127.0.0.1:0"]),
+        ("server.sync_interval_ms", 0),
+        ("server.sync_interval_ms", 60_000),
+        ("server.map_size", "16MiB"),
+        ("limits.max_connections", 1),
+        ("limits.connect_timeout_s", 0.1),
+        ("limits.block_timeout_s", 0),
+        ("queue.max_messages", 1),
+        ("queue.max_redeliveries", 0),
+        ("queue.overflow", "dead-letter"),
+        ("queue.dead_letter", "a/b c"),
+        ("queue.message_ttl_ms", 1),
+        ("queue.ack_timeout_s", 2.5),
+        ("queue.dedup_window_s", 0),
+        ("create.queues", False),
+    ],
+)
+def test_a_right_value_is_taken(name: str, value: object) -> None:
+    checked(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("server.listen", []),
+        ("server.listen", "stomp://127.0.0.1:0"),
+        ("server.listen", [1]),
+        ("server.listen", ["stomp://127.0.0.1:1", "stomp://127.0.0.1:1"]),
+        ("server.allow_anonymous", "yes"),
+        ("server.allow_anonymous", 1),
+        ("server.data_dir", ""),
+        ("server.data_dir", 3),
+        ("server.data_dir", "a\0b"),
+        ("server.sync_interval_ms", -1),
+        ("server.sync_interval_ms", 60_001),
+        ("server.sync_interval_ms", 1.0),
+        ("server.map_size", 16 * MIB - 1),
+        ("limits.max_connections", 0),
+        ("limits.max_connections", True),
+        ("limits.max_connections", "20000"),
+        ("limits.connect_timeout_s", 0),
+        ("limits.connect_timeout_s", float("inf")),
+        ("limits.connect_timeout_s", float("nan")),
+        ("limits.connect_timeout_s", True),
+        ("limits.block_timeout_s", -1),
+        ("limits.heart_beat_ms", 10_000),
+        ("limits.heart_beat_ms", [10_000]),
+        ("limits.heart_beat_ms", [10_000, 99]),
+        ("limits.heart_beat_ms", [True, 0]),
+        ("limits.heart_beat_ms", [0.5, 0]),
+        ("queue.persistent", 0),
+        ("queue.max_messages", 0),
+        ("queue.max_bytes", 0),
+        ("queue.overflow", "drop"),
+        ("queue.overflow", ["block"]),
+        ("queue.overflow", {}),
+        ("queue.dead_letter", ""),
+        ("queue.dead_letter", 1),
+        ("queue.dead_letter", "a.*"),
+        ("queue.dead_letter", "x" * 256),
+        ("queue.dead_letter", "a\x85"),
+        ("queue.max_redeliveries", -1),
+        ("queue.max_redeliveries", 65_536),
+        ("queue.message_ttl_ms", 0),
+        ("queue.ack_timeout_s", 0),
+        ("queue.dedup_window_s", -1),
+        ("fanout.children", []),
+        ("fanout.children", "audit"),
+        ("fanout.children", ["a", "a"]),
+        ("fanout.children", ["a", 1]),
+        ("fanout.children", ["a.#"]),
+    ],
+)
+def test_a_wrong_value_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match="^(is|has|names) .+; "):
+        checked(name, value)
+
+
+def test_a_long_value_is_shown_short() -> None:
+    with pytest.raises(ValueError, match=".") as caught:
+        checked("queue.overflow", "x" * 10_000)
+    assert len(str(caught.value)) < 250
+
+
+def test_a_value_is_shown_on_one_line() -> None:
+    with pytest.raises(ValueError, match=".") as caught:
+        checked("queue.overflow", "a\nb\x1b[31m")
+    assert str(caught.value).isprintable()

@@ -1,0 +1,29 @@
+"""docs/PROTOCOL.md lists every stable code that an ERROR or an answer of /admin can carry."""
+
+import ast
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parents[2]
+
+
+def codes_in_the_code() -> set[str]:
+    """The code given to each Refusal(...), Refuse(...) and .refuse(...) of the broker and the server."""
+    codes = set()
+    for folder in ("broker", "server", "protocols"):
+        for path in (HERE / "radiator" / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.Call):
+                    continue
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                place = {"Refusal": 0, "Refuse": 1, "refuse": 1}.get(name)
+                if place is not None and len(node.args) > place and isinstance(node.args[place], ast.Constant):
+                    codes.add(str(ast.literal_eval(node.args[place])))
+    return codes
+
+
+def test_every_code_is_listed() -> None:
+    listed = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", (HERE / "docs" / "PROTOCOL.md").read_text()))
+    codes = codes_in_the_code()
+    assert "queue-full" in codes
+    assert codes - listed == set()

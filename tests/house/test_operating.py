@@ -1,0 +1,126 @@
+"""docs/OPERATING.md tells of every setting with its default, every line of the log, and every exit status."""
+
+import ast
+import json
+import re
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+
+from radiator import errors
+from radiator.config import load, size_text
+from radiator.config.values import CREATE, LIMITS, QUEUE, SERVER
+from radiator.limits import Limits
+from radiator.settings import QueueSettings
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+DOCUMENT = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> dict[str, str]:
+    """First and second cell of each row of the tables under a heading, up to the next of the same level."""
+    level = heading.split()[0]
+    section = DOCUMENT.split(f"\n{heading}\n")[1].split(f"\n{level} ")[0]
+    found = re.findall(r"^\| `([^`]+)` \| ([^|]*) \|", section, re.MULTILINE)
+    assert len(dict(found)) == len(found), f"{heading} has a row twice"
+    return dict(found)
+
+
+def as_written(key: str, value: object) -> str:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and (key.endswith("_bytes") or key in ("map_size", "disk_free_min"))
+    ):
+        value = size_text(value)
+    return f"`{json.dumps(value, default=str)}`"
+
+
+def test_every_setting_of_the_server_stands_there_with_its_default() -> None:
+    config = load(None)
+    defaults = {key: getattr(config, key) for key in SERVER}
+    defaults |= {"listen": [str(address) for address in config.listen], "data_dir": "data"}
+    assert rows("### [server]") == {key: as_written(key, value) for key, value in defaults.items()}
+
+
+def test_every_setting_of_create_stands_there_with_its_default() -> None:
+    assert rows("### [create]") == dict.fromkeys(CREATE, "`false`")
+
+
+def test_every_limit_stands_there_with_its_default() -> None:
+    assert set(LIMITS) == {field.name for field in fields(Limits)}
+    assert rows("## Limits") == {key: as_written(key, value) for key, value in asdict(Limits()).items()}
+
+
+def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
+    said = rows("## Queue settings")
+    assert set(said) == set(QUEUE)
+    for key, value in asdict(QueueSettings()).items():
+        assert said[key].startswith("none" if value is None else as_written(key, value))
+
+
+def events_of(source: str) -> set[tuple[str, str]]:
+    """Level and event of each line that the code can write to the log."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        words = [texts_of(argument) for argument in node.args[:2]]
+        if node.func.attr == "note" and len(words) == 2:
+            found |= (
+                set(zip(*words, strict=True))
+                if len(words[0]) == len(words[1])
+                else {(words[0][0], word) for word in words[1]}
+            )
+        elif node.func.attr in ("info", "warning", "error") and ast.unparse(node.func.value).endswith("log"):
+            found |= {(node.func.attr, word) for word in words[0]}
+    return found
+
+
+def texts_of(node: ast.expr) -> list[str]:
+    """The texts that an expression can be: one, or both ends of a conditional."""
+    if isinstance(node, ast.IfExp):
+        return texts_of(node.body) + texts_of(node.orelse)
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+def test_every_line_of_the_log_stands_there_with_its_level() -> None:
+    found = {
+        (event, level)
+        for path in sorted((CHECKOUT / "radiator").rglob("*.py"))
+        for level, event in events_of(path.read_text(encoding="utf-8"))
+    }
+    assert set(rows("## The log").items()) == found | {("log_lines_dropped", "warning")}
+
+
+def test_events_are_found_in_code() -> None:
+    source = """
+desk.note("warning" if bad else "info", "tight" if bad else "room", bytes=1)
+self.desk.note("info", "one" if bad else "two")
+self._all.log.error("three", cause=cause)
+log.warning("four")
+logarithm.info("five")
+"""
+    assert events_of(source) == {
+        ("warning", "tight"),
+        ("info", "room"),
+        ("info", "one"),
+        ("info", "two"),
+        ("error", "three"),
+        ("warning", "four"),
+    }
+
+
+def test_every_exit_status_stands_there() -> None:
+    statuses = {str(getattr(errors, name)) for name in dir(errors) if name.startswith("EXIT_")}
+    assert {"0", *statuses} <= set(rows("## Exit statuses"))
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(#([^)]+)\)", DOCUMENT))
+def test_a_link_within_the_document_leads_somewhere(link: str) -> None:
+    headings = [
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", DOCUMENT, re.M)
+    ]
+    assert link in headings

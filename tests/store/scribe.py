@@ -1,0 +1,98 @@
+"""Writes to a store as the broker does: every batch with the books of the queues that it touches."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from radiator.message import ESCAPING_1_2, Message, position_of
+from radiator.reads import Load
+from radiator.store.lmdb import LmdbStore, open_store
+from radiator.writes import Books, Count, Declare, Ledger, Put, Remember, Remove, Retire, Write
+
+MAP_BYTES = 64 * 1024 * 1024
+
+
+def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\n") -> Message:
+    return Message("/queue/orders", headers, ESCAPING_1_2, body, 1_800_000_000_000, expires_ms)
+
+
+class Scribe:
+    """A store, what it should hold, and the ledgers that say so."""
+
+    def __init__(self, path: Path, map_size: int = MAP_BYTES) -> None:
+        self.path = path
+        self.store: LmdbStore = open_store(path, map_size)
+        recovery = self.store.recovery
+        self.boot = recovery.boot
+        self.ledgers = {queue.number: queue.ledger for queue in recovery.queues}
+        self.messages: dict[tuple[int, int], Message] = {}
+        self._next_queue = recovery.next_queue
+        self._sequence = 0
+
+    def declare(self, name: str) -> int:
+        number = self._next_queue
+        self._next_queue += 1
+        self.ledgers[number] = Ledger()
+        self.store.commit([Declare(number, name)])
+        return number
+
+    def put(self, queue: int, body: bytes = b"", expires_ms: int = 0) -> Put:
+        """The write; its position is new."""
+        put = Put(queue, position_of(self.boot, self._sequence), message_of(body, expires_ms))
+        self._sequence += 1
+        ledger = self.ledgers[queue]
+        ledger.accepted += 1
+        ledger.accepted_bytes += put.message.size
+        ledger.stored += 1
+        ledger.stored_bytes += put.message.size
+        ledger.stored_expiring += expires_ms != 0
+        self.messages[queue, put.position] = put.message
+        return put
+
+    def remove(self, queue: int, position: int) -> Remove:
+        message = self.messages.pop((queue, position))
+        ledger = self.ledgers[queue]
+        ledger.stored -= 1
+        ledger.stored_bytes -= message.size
+        ledger.stored_expiring -= message.expires_ms != 0
+        ledger.acked += 1
+        ledger.acked_bytes += message.size
+        return Remove(queue, position)
+
+    def retire(self, queue: int, name: str) -> None:
+        del self.ledgers[queue]
+        self.store.commit([Retire(queue, name)])
+
+    def commit(self, *writes: Write) -> None:
+        """The writes, with the books of every queue that they touch."""
+        touched = {write.queue for write in writes if isinstance(write, Put | Remove)}
+        books = [Books(queue, replace(self.ledgers[queue])) for queue in sorted(touched, reverse=True)]
+        self.store.commit([*writes, *books])
+
+    def fill(self, queue: int, messages: int, body: bytes = b"x" * 100) -> list[Put]:
+        """So many messages in one commit."""
+        puts = [self.put(queue, body) for _ in range(messages)]
+        self.commit(*puts)
+        return puts
+
+    def bodies(self, queue: int) -> list[bytes | None]:
+        """All that the store gives for the queue; None for a damaged message."""
+        found = self.store.load(Load(1, queue, 0, 1_000_000, 1 << 40))
+        return [stored.message.body if stored.message else None for stored in found]
+
+
+def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
+    """A closed store with something in every table: what it holds, and the names of its queues."""
+    scribe = Scribe(path)
+    names = ["orders", "mail", "gone"]
+    orders, mail, gone = (scribe.declare(name) for name in names)
+    for size in (0, 10, 900, 5_000):
+        scribe.fill(orders, 20, b"o" * size)
+        scribe.fill(mail, 10, bytes([size % 256]) * size)
+    scribe.commit(*[scribe.put(mail, b"soon", expires_ms=1) for _ in range(3)])
+    counted = sorted(scribe.messages)[::7]
+    scribe.store.commit([Count(queue, position, 2) for queue, position in counted])
+    scribe.fill(gone, 5)
+    scribe.retire(gone, "gone")
+    scribe.store.commit([Remember(orders, b"order-%d" % i, 1_800_000_000_000 + i) for i in range(20)])
+    scribe.store.close()
+    return scribe.messages, names

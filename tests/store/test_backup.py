@@ -1,0 +1,290 @@
+"""A backup is one state of the store, taken while it is written to; a restore is another store with its messages."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from radiator.errors import StoreError
+from radiator.reads import Load
+from radiator.store import records
+from radiator.store.backup import backup, restore
+from radiator.store.check import check
+from radiator.store.lmdb import FORMAT, META, open_store
+from radiator.writes import StoppedClean
+from tests.store.scribe import MAP_BYTES, Scribe, filled
+from tests.store.test_check import running_writer, until
+from tests.store.test_lmdb import rewrite, run_forked
+
+COMPACT = pytest.mark.parametrize("compact", [False, True])
+
+
+@COMPACT
+def test_restored_store_has_every_message_under_a_new_id(tmp_path: Path, compact: bool) -> None:
+    expected, names = filled(tmp_path / "data")
+    source = open_store(tmp_path / "data", MAP_BYTES)
+    source.commit([StoppedClean()])
+    source.close()
+    backup(tmp_path / "data", tmp_path / "copy", compact)
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert (report.findings, report.messages) == ([], len(expected))
+    scribe = Scribe(tmp_path / "new")
+    recovery = scribe.store.recovery
+    assert recovery.store_id != source.recovery.store_id
+    assert recovery.boot > source.recovery.boot
+    assert [queue.name for queue in recovery.queues] == names[:2]
+    for queue in (1, 2, 3):
+        bodies = [message.body for (number, _), message in sorted(expected.items()) if number == queue]
+        assert scribe.bodies(queue) == bodies
+
+
+def test_restored_messages_count_as_from_before_an_unclean_stop(tmp_path: Path) -> None:
+    """Nobody knows what was delivered since the backup was made, however cleanly its broker stopped."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    scribe.fill(queue, 3)
+    scribe.store.commit([StoppedClean()])
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    restored = Scribe(tmp_path / "new").store
+    assert not restored.recovery.was_clean
+    assert [found.redelivered for found in restored.load(Load(1, queue, 0, 10, 1 << 20))] == [True] * 3
+
+
+def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    ids = set()
+    for name in ("one", "two"):
+        restore(tmp_path / "copy", tmp_path / name)
+        ids.add(Scribe(tmp_path / name).store.recovery.store_id)
+    assert len(ids) == 2
+
+
+@COMPACT
+def test_backup_beside_a_running_broker_is_one_state_of_it(tmp_path: Path, compact: bool) -> None:
+    writer = running_writer(tmp_path / "data")
+    try:
+        until(lambda: check(tmp_path / "data").messages > 500)
+        for number in range(3):
+            backup(tmp_path / "data", tmp_path / f"copy{number}", compact)
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.communicate()
+    for number in range(3):
+        report = restore(tmp_path / f"copy{number}", tmp_path / f"new{number}")
+        assert report.findings == []
+        assert report.messages > 400
+        Scribe(tmp_path / f"new{number}").store.close()
+
+
+def test_compact_backup_leaves_free_pages_out(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    for put in scribe.fill(queue, 200, b"x" * 10_000):
+        scribe.commit(scribe.remove(queue, put.position))
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "whole")
+    backup(tmp_path / "data", tmp_path / "compact", compact=True)
+    assert (tmp_path / "whole").stat().st_size > 2_000_000
+    assert (tmp_path / "compact").stat().st_size < 200_000
+
+
+def test_backup_and_restored_store_are_for_their_owner_alone(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = os.umask(0)
+    try:
+        backup(tmp_path / "data", tmp_path / "copy")
+        restore(tmp_path / "copy", tmp_path / "new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "new").iterdir()} == {0o600}
+
+
+def test_backup_leaves_the_source_and_nothing_beside_it(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = (tmp_path / "data" / "data.mdb").read_bytes()
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert (tmp_path / "data" / "data.mdb").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["copy", "data"]
+
+
+def test_newer_backup_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    scribe = Scribe(tmp_path / "data")
+    scribe.fill(1, 1)
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 129
+
+
+@pytest.mark.parametrize("there", ["letter", "store", "directory", "link"])
+def test_backup_over_anything_else_is_refused(tmp_path: Path, there: str) -> None:
+    filled(tmp_path / "data")
+    target = tmp_path / "target"
+    if there == "letter":
+        target.write_text("dear sir")
+    elif there == "store":
+        filled(tmp_path / "other")
+        target = tmp_path / "other" / "data.mdb"
+    elif there == "directory":
+        target.mkdir()
+    else:
+        target.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=f"{target} exists and is no backup: give the backup a name of its own"):
+        backup(tmp_path / "data", target)
+
+
+def test_backup_of_nothing_and_to_nowhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no data directory"):
+        backup(tmp_path / "data", tmp_path / "copy")
+    filled(tmp_path / "data")
+    with pytest.raises(StoreError, match="cannot be written"):
+        backup(tmp_path / "data", tmp_path / "missing" / "copy")
+
+
+# ---- a bare backup is never served --------------------------------------------------------------------------------
+
+
+def test_backup_put_into_a_data_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "copy").rename(tmp_path / "new" / "data.mdb")
+    with pytest.raises(StoreError, match="make a data directory from it with `radiator restore FILE DATA_DIR`"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    assert any("is a backup" in finding for finding in check(tmp_path / "new").findings)
+    with pytest.raises(StoreError, match="is a backup"):
+        backup(tmp_path / "new", tmp_path / "second")
+
+
+def test_backup_given_as_a_data_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    with pytest.raises(StoreError, match="make a data directory from it with `radiator restore FILE DATA_DIR`"):
+        open_store(tmp_path / "copy", MAP_BYTES)
+
+
+# ---- what a restore refuses ---------------------------------------------------------------------------------------
+
+
+def test_restore_into_a_used_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    before = (tmp_path / "data" / "data.mdb").read_bytes()
+    with pytest.raises(StoreError, match="holds a store already"):
+        restore(tmp_path / "copy", tmp_path / "data")
+    assert (tmp_path / "data" / "data.mdb").read_bytes() == before
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").touch()
+    with pytest.raises(StoreError, match="holds no store, but it holds 'letter'"):
+        restore(tmp_path / "copy", tmp_path / "home")
+
+
+def test_restore_beside_a_running_broker_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    scribe = Scribe(tmp_path / "running")
+    with pytest.raises(StoreError, match="in use by another broker"):
+        restore(tmp_path / "copy", tmp_path / "running")
+    scribe.store.close()
+
+
+@pytest.mark.parametrize("content", ["nothing", "letter", "store", "cut"])
+def test_restore_of_what_is_no_whole_backup_is_refused(tmp_path: Path, content: str) -> None:
+    filled(tmp_path / "data")
+    source = tmp_path / "copy"
+    if content == "letter":
+        source.write_bytes(b"dear sir" * 1_000)
+    elif content == "store":
+        source = tmp_path / "data" / "data.mdb"
+    elif content == "cut":
+        backup(tmp_path / "data", source)
+        os.truncate(source, source.stat().st_size // 2)
+    with pytest.raises(StoreError, match="is not a backup made by `radiator backup`, or it is cut off"):
+        restore(source, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 2))
+    with pytest.raises(StoreError, match="has format 2, this Radiator reads format 1"):
+        restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_restore_of_a_backup_with_a_damaged_message_says_which(tmp_path: Path) -> None:
+    """One bad message is no reason to keep the others back."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    scribe.commit(scribe.put(queue, b"sound"), scribe.put(queue, b"needle"))
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy", compact=True)
+    data = (tmp_path / "copy").read_bytes()
+    assert data.count(b"needle") == 1
+    (tmp_path / "copy").write_bytes(data.replace(b"needle", b"noodle"))
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert len(report.findings) == 1 and "its checksum is" in report.findings[0]
+    assert Scribe(tmp_path / "new").bodies(queue) == [b"sound", None]
+
+
+def test_restore_of_a_backup_with_a_damaged_structure_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy", compact=True)
+    data = bytearray((tmp_path / "copy").read_bytes())
+    at = data.rindex(b"o" * 900) // 4096 * 4096
+    data[at + 12] ^= 0xFF  # where the free space of that page begins
+    (tmp_path / "copy").write_bytes(data)
+    with pytest.raises(StoreError, match="is damaged"):
+        restore(tmp_path / "copy", tmp_path / "new")
+
+
+@pytest.mark.parametrize("step", ["backup", "restore"])
+def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Path, step: str) -> None:
+    filled(tmp_path / "data")
+    if step == "restore":
+        backup(tmp_path / "data", tmp_path / "copy")
+    steps = 0
+    status = 42
+    while status == 42:
+        copy = tmp_path / f"copy{steps}"
+        new = tmp_path / f"new{steps}"
+
+        def killed(copy: Path = copy, new: Path = new, last: int = steps) -> None:
+            seen = 0
+
+            def die_at_last(event: str, arguments: tuple[object, ...]) -> None:
+                nonlocal seen
+                if event.startswith(("os.", "open", "fcntl.", "shutil.")):
+                    if seen == last:
+                        os._exit(42)
+                    seen += 1
+
+            sys.addaudithook(die_at_last)
+            if step == "backup":
+                backup(tmp_path / "data", copy)
+            else:
+                restore(tmp_path / "copy", new)
+
+        status = run_forked(killed)
+        assert status in (0, 42)
+        if step == "backup":
+            if copy.exists():
+                assert restore(copy, new).messages == 128
+        else:
+            if not (new / "data.mdb").exists():
+                restore(tmp_path / "copy", new)
+            assert check(new).messages == 128
+        steps += 1
+    assert steps >= 8, "too few steps were seen for this to say anything"

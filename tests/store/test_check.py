@@ -1,0 +1,294 @@
+"""`radiator check` finds every kind of damage, and finds nothing where there is none, beside a running broker too."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from radiator.errors import StoreError
+from radiator.message import position_of
+from radiator.store import check as checking
+from radiator.store import records
+from radiator.store.check import FINDINGS_MAX, Report, check
+from radiator.store.lmdb import FORMAT, META
+from radiator.writes import Ledger
+from tests.store.scribe import Scribe, filled, message_of
+from tests.store.test_lmdb import flipped_copy, rewrite, run_forked, some_bits
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store with something in every table."""
+    filled(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def only_finding(path: Path) -> str:
+    report = check(path)
+    assert len(report.findings) == 1, report.findings
+    return report.findings[0]
+
+
+def test_sound_store_has_no_findings_and_is_counted(path: Path) -> None:
+    report = check(path)
+    assert (report.findings, report.structure_checked) == ([], True)
+    assert (report.messages, report.queues, report.counts, report.dedup_ids) == (128, 2, 18, 20)
+    assert report.message_bytes == 20 * (0 + 10 + 900 + 5_000) * 3 // 2 + 3 * 4 + 5 * 100 + 128 * len(b"colour:blue\n")
+
+
+def test_new_store_has_no_findings(tmp_path: Path) -> None:
+    Scribe(tmp_path / "data").store.close()
+    assert check(tmp_path / "data").findings == []
+
+
+def test_check_changes_nothing_and_takes_no_broker_lock(path: Path) -> None:
+    (path / "lock.mdb").unlink()
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    check(path)
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+
+
+def test_check_of_slices_smaller_than_the_tables_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = check(path)
+    for records_each in (1, 7):
+        monkeypatch.setattr(checking, "SLICE_RECORDS", records_each)
+        assert check(path) == whole
+
+
+@pytest.mark.parametrize("content", [None, "directory"])
+def test_what_is_no_data_directory_is_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "data").mkdir()
+    with pytest.raises(StoreError, match=r"is no data directory: it has no data\.mdb"):
+        check(tmp_path / "data")
+
+
+# ---- damage -------------------------------------------------------------------------------------------------------
+
+
+def test_any_flipped_bit_that_matters_is_found(path: Path) -> None:
+    """Without a finding, all that is stored must be as it was. And a check must live to tell."""
+    expected, _ = filled(path.parent / "same")
+
+    def check_or_compare() -> None:
+        if check(path.parent / "flipped").findings:
+            os._exit(3)
+        scribe = Scribe(path.parent / "flipped")
+        for queue in (1, 2, 3):
+            bodies = [message.body for (number, _), message in sorted(expected.items()) if number == queue]
+            assert scribe.bodies(queue) == bodies
+
+    found = 0
+    for bit in some_bits(path, 300):
+        flipped_copy(path, path.parent / "flipped", bit)
+        status = run_forked(check_or_compare)
+        assert status in (0, 3), f"bit {bit}: {status}"
+        found += status == 3
+    assert found > 100
+
+
+def test_flipped_bit_in_a_body_is_found(path: Path) -> None:
+    scribe = Scribe(path)
+    scribe.fill(1, 1, b"needle")
+    scribe.store.close()
+    data = (path / "data.mdb").read_bytes()
+    assert data.count(b"needle") == 1
+    flipped_copy(path, path.parent / "flipped", data.index(b"needle") * 8)
+    assert "The message under key 00000001" in only_finding(path.parent / "flipped")
+    assert "is damaged: its checksum is" in only_finding(path.parent / "flipped")
+
+
+@pytest.mark.parametrize("length", [0, 5_000, 40_000])
+def test_truncated_file_is_found(path: Path, length: int) -> None:
+    os.truncate(path / "data.mdb", length)
+    assert "cut off" in only_finding(path)
+
+
+def test_foreign_file_is_found(path: Path) -> None:
+    (path / "data.mdb").write_bytes(b"GIF89a" * 5_000)
+    assert "is no LMDB 0.9 file" in only_finding(path)
+
+
+def test_newer_format_is_found(path: Path) -> None:
+    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 2))
+    assert "has format 2, this Radiator reads format 1" in only_finding(path)
+
+
+def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
+    orders = records.queue_key(1)
+    message = records.message_key(1, position_of(1, 0))
+    dedup = records.dedup_key(1, b"order-0")
+    by_time = records.dedup_time_key(1_800_000_000_000, dedup)
+    for table, key in [
+        (b"messages", message),
+        (b"counts", message),
+        (b"queues", orders),
+        (b"ledgers", orders),
+        (b"retired", records.queue_key(3)),
+        (b"dedup", dedup),
+        (b"dedup_by_time", by_time),
+        (b"meta", b"store_id"),
+        (b"meta", b"boot"),
+    ]:
+        broken = path.parent / f"{table.decode()}-{key.hex()[:8]}"
+        filled(broken)
+        rewrite(broken, table, key, b"\x01rubbish and more of it")
+        findings = check(broken).findings
+        assert any("is damaged" in finding and key.hex() in finding for finding in findings), (table, findings)
+
+
+# ---- books --------------------------------------------------------------------------------------------------------
+
+
+def test_ledger_that_does_not_add_up_is_found(path: Path) -> None:
+    key = records.queue_key(1)
+    rewrite(path, b"ledgers", key, records.encode_ledger(key, Ledger(accepted=81, stored=80)))
+    assert any("The ledger of queue 1 does not add up" in finding for finding in check(path).findings)
+
+
+def test_ledger_with_wrong_bytes_is_found_by_the_recount(path: Path) -> None:
+    """It adds up, and its count of messages is right: a start cannot see it."""
+    key = records.queue_key(2)
+    rewrite(path, b"ledgers", key, records.encode_ledger(key, Ledger(accepted=43, stored=43, stored_expiring=3)))
+    assert "Queue 2 stores 43 messages of" in only_finding(path)
+
+
+def test_ledger_with_a_wrong_number_of_expiring_messages_is_found(path: Path) -> None:
+    scribe = Scribe(path.parent / "other")
+    queue = scribe.declare("orders")
+    scribe.commit(scribe.put(queue, b"1", expires_ms=5))
+    scribe.ledgers[queue].stored_expiring = 0
+    scribe.commit(scribe.put(queue, b"2"))
+    scribe.store.close()
+    assert "1 expiring; its ledger says 2 of" in only_finding(path.parent / "other")
+
+
+def test_missing_message_is_found(path: Path) -> None:
+    rewrite(path, b"messages", records.message_key(1, position_of(1, 1)), None)
+    findings = check(path).findings
+    assert any("say 128 stored messages, LMDB counts 127" in finding for finding in findings)
+    assert any("Queue 1 stores 79 messages" in finding for finding in findings)
+
+
+def test_message_of_an_unknown_queue_is_found(path: Path) -> None:
+    key = records.message_key(9, position_of(1, 1))
+    rewrite(path, b"messages", key, records.encode_message(key, message_of(b"whose?")))
+    assert any("There are 1 messages of queue 9, but no such queue" in finding for finding in check(path).findings)
+
+
+def test_message_of_a_boot_to_come_is_found(path: Path) -> None:
+    scribe = Scribe(path)
+    scribe.boot = 77
+    scribe.fill(1, 1)
+    scribe.store.close()
+    assert "is of boot 77, which has not been yet" in only_finding(path)
+
+
+def test_wrong_rest_of_a_deleted_queue_is_found(path: Path) -> None:
+    key = records.queue_key(3)
+    rewrite(path, b"retired", key, records.encode_number(key, 4))
+    assert any("The deleted queue 3 has 5 messages left, its row says 4" in found for found in check(path).findings)
+
+
+def test_count_without_a_message_is_found(path: Path) -> None:
+    key = records.message_key(1, position_of(1, 999))
+    rewrite(path, b"counts", key, records.encode_count(key, 1, True))
+    assert "There is a redelivery count under key" in only_finding(path)
+
+
+@pytest.mark.parametrize(("table", "sentence"), [(b"queues", "but no such queue"), (b"ledgers", "has no ledger")])
+def test_queue_without_its_other_half_is_found(path: Path, table: bytes, sentence: str) -> None:
+    rewrite(path, table, records.queue_key(1), None)
+    assert any(sentence in finding for finding in check(path).findings)
+
+
+def test_two_queues_of_one_name_are_found(path: Path) -> None:
+    key = records.queue_key(2)
+    rewrite(path, b"queues", key, records.encode_text(key, "orders"))
+    assert only_finding(path) == "Queues 1 and 2 have one name, 'orders'."
+
+
+def test_queue_beyond_the_next_number_is_found(path: Path) -> None:
+    rewrite(path, META, b"next_queue", records.encode_number(b"next_queue", 2))
+    assert "Queue 2 has a number that was not given out yet: the next one is 2" in only_finding(path)
+
+
+def test_dedup_tables_that_disagree_are_found(path: Path) -> None:
+    dedup = records.dedup_key(1, b"order-5")
+    rewrite(path, b"dedup_by_time", records.dedup_time_key(1_800_000_000_005, dedup), None)
+    assert "is missing from the table in the order of time" in only_finding(path)
+    rewrite(path, b"dedup", dedup, None)
+    rewrite(path, b"dedup", records.dedup_key(1, b"order-6"), None)
+    assert "is not what the id's row says" in only_finding(path)
+
+
+def test_report_of_endless_damage_is_bounded() -> None:
+    report = Report()
+    for number in range(FINDINGS_MAX + 5):
+        report.find(str(number))
+    assert (len(report.findings), report.findings_left_out) == (FINDINGS_MAX, 5)
+
+
+# ---- beside a running broker --------------------------------------------------------------------------------------
+
+WRITE_ON = """
+import random, sys
+from pathlib import Path
+from radiator.writes import Count, Forget, Remember
+from tests.store.scribe import Scribe
+scribe = Scribe(Path(sys.argv[1]))
+chance = random.Random(5)
+queues = [scribe.declare("q%d-%d" % (scribe.boot, number)) for number in range(4)]
+print("writing", flush=True)
+commits = 0
+while True:
+    puts = [scribe.put(chance.choice(queues), b"x" * chance.choice([10, 1000, 3000])) for _ in range(40)]
+    gone = chance.sample(sorted(scribe.messages), min(len(scribe.messages), 40 if commits > 30 else 10))
+    scribe.commit(*puts, *[scribe.remove(*place) for place in gone])
+    counted = chance.sample(sorted(scribe.messages), 5)
+    times = [Remember(1, b"%d" % chance.randrange(1000), commits) for _ in range(5)]
+    scribe.store.commit([*[Count(*place, 1) for place in counted], *times, Forget(commits - 20, 100)])
+    commits += 1
+"""
+
+
+def running_writer(path: Path) -> "subprocess.Popen[bytes]":
+    writer = subprocess.Popen([sys.executable, "-c", WRITE_ON, str(path)], stdout=subprocess.PIPE)
+    assert writer.stdout is not None and writer.stdout.readline() == b"writing\n"
+    return writer
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(10_000):
+        if condition():
+            return
+    raise AssertionError("it never became so")
+
+
+def test_check_beside_a_running_broker_finds_nothing_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "SLICE_RECORDS", 50)
+    writer = running_writer(tmp_path / "data")
+    try:
+        until(lambda: check(tmp_path / "data").messages > 500)
+        for _ in range(5):
+            assert check(tmp_path / "data").findings == []
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.communicate()
+    report = check(tmp_path / "data")
+    assert (report.findings, report.structure_checked) == ([], True)
+
+
+def test_store_is_sound_after_kill_at_any_moment(tmp_path: Path) -> None:
+    for moment in range(4):
+        writer = running_writer(tmp_path / "data")
+        try:
+            until(lambda least=moment * 100: check(tmp_path / "data").messages >= least)  # type: ignore[misc]
+        finally:
+            writer.kill()
+            writer.communicate()
+        assert check(tmp_path / "data").findings == []

@@ -1,0 +1,152 @@
+"""Keys sort as they should; every record survives the round trip; no changed byte passes."""
+
+from dataclasses import astuple, fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radiator.errors import DamagedRecord
+from radiator.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
+from radiator.store import records
+from radiator.writes import Ledger
+
+KEY = records.message_key(7, position_of(3, 5))
+U64 = st.integers(0, 2**64 - 1)
+MESSAGES = st.builds(
+    Message,
+    destination=st.text(max_size=50).map(lambda name: f"/queue/{name}"),
+    headers=st.binary(max_size=100),
+    escaping=st.integers(ESCAPING_1_0, ESCAPING_1_2),
+    body=st.binary(max_size=300),
+    accepted_ms=U64,
+    expires_ms=U64,
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), U64), min_size=2, max_size=20))
+def test_message_keys_sort_by_queue_boot_and_sequence(places: list[tuple[int, int, int]]) -> None:
+    keys = {place: records.message_key(place[0], position_of(place[1], place[2])) for place in places}
+    assert sorted(keys, key=keys.__getitem__) == sorted(keys)
+    assert all(len(key) == records.MESSAGE_KEY_BYTES for key in keys.values())
+
+
+def test_message_key_gives_back_queue_and_position() -> None:
+    assert records.queue_of(KEY) == 7
+    assert records.position_in(KEY) == position_of(3, 5)
+    assert KEY.hex() == "00000007000000030000000000000005"
+
+
+def test_dedup_time_keys_sort_by_time() -> None:
+    dedup = records.dedup_key(1, b"zzz")
+    early, late = records.dedup_time_key(255, dedup), records.dedup_time_key(256, records.dedup_key(0, b"a"))
+    assert early < late
+    assert records.split_dedup_time_key(early) == (255, dedup)
+
+
+@given(MESSAGES)
+def test_message_survives_the_round_trip(message: Message) -> None:
+    value = records.encode_message(KEY, message)
+    assert records.decode_message(KEY, value) == message
+    assert records.message_bytes(value) == (message.size, message.expires_ms != 0)
+
+
+def test_message_is_written_as_the_format_says() -> None:
+    """The bytes of docs/FORMAT.md, fixed: if this fails, the format has changed, and needs a new version."""
+    value = records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000))
+    assert value.hex(" ") == (
+        "01 02 00 08 00 00 00 04 00 00 00 00 00 00 03 e8 00 00 00 00 00 00 07 d0 "
+        "2f 71 75 65 75 65 2f 61 6b 3a 76 0a 68 65 6c 6c 6f 8d 87 c0 95"
+    )
+
+
+def test_other_rows_are_written_as_the_format_says() -> None:
+    assert records.encode_count(KEY, 3, True).hex() == "010100000003" + "ce67d4da"
+    assert records.encode_number(b"boot", 9).hex() == "010000000000000009" + "69343115"
+    assert records.encode_text(b"\0\0\0\1", "orders").hex() == "016f7264657273" + "55b7e68b"
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_count_survives_the_round_trip(redeliveries: int, redelivered: bool) -> None:
+    value = records.encode_count(KEY, redeliveries, redelivered)
+    assert records.decode_count(KEY, value) == (redeliveries, redelivered)
+
+
+def test_ledger_survives_the_round_trip_field_by_field() -> None:
+    ledger = Ledger(*range(1, len(fields(Ledger)) + 1))
+    decoded = records.decode_ledger(b"\0\0\0\1", records.encode_ledger(b"\0\0\0\1", ledger))
+    assert decoded == ledger
+    assert astuple(decoded) == tuple(range(1, 16))
+
+
+@given(U64, st.text(max_size=300))
+def test_numbers_and_texts_survive_the_round_trip(number: int, text: str) -> None:
+    assert records.decode_number(b"boot", records.encode_number(b"boot", number)) == number
+    assert records.decode_text(b"name", records.encode_text(b"name", text)) == text
+
+
+ROWS = [
+    (records.decode_message, records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2))),
+    (records.decode_message, records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))),
+    (records.decode_count, records.encode_count(KEY, 3, True)),
+    (records.decode_ledger, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
+    (records.decode_number, records.encode_number(KEY, 5)),
+    (records.decode_text, records.encode_text(KEY, "orders")),
+]
+
+
+@pytest.mark.parametrize(("decode", "value"), ROWS)
+def test_every_flipped_bit_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    decode(KEY, value)
+    for bit in range(len(value) * 8):
+        flipped = bytearray(value)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedRecord, match="damaged"):
+            decode(KEY, bytes(flipped))
+
+
+@pytest.mark.parametrize(("decode", "value"), ROWS)
+def test_every_shortened_value_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    for length in range(len(value)):
+        with pytest.raises(DamagedRecord):
+            decode(KEY, value[:length])
+
+
+@pytest.mark.parametrize(("decode", "value"), ROWS)
+def test_value_under_another_key_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    for bit in range(len(KEY) * 8):
+        other = bytearray(KEY)
+        other[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedRecord):
+            decode(bytes(other), value)
+
+
+def sealed(content: bytes) -> bytes:
+    """A value with a right checksum, whatever is in it."""
+    from zlib import crc32
+
+    return content + crc32(content, crc32(KEY)).to_bytes(4, "big")
+
+
+def test_record_of_another_version_is_refused_by_number() -> None:
+    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))[:-4])
+    content[0] = 2
+    with pytest.raises(DamagedRecord, match="version 2; this program reads version 1"):
+        records.decode_message(KEY, sealed(bytes(content)))
+
+
+@pytest.mark.parametrize("flags", [3, 4, 0x80])
+def test_message_with_unknown_flags_is_refused(flags: int) -> None:
+    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))[:-4])
+    content[1] = flags
+    with pytest.raises(DamagedRecord, match="impossible"):
+        records.decode_message(KEY, sealed(bytes(content)))
+
+
+def test_message_with_impossible_lengths_is_refused() -> None:
+    content = bytearray(records.encode_message(KEY, Message("/queue/a", b"", ESCAPING_1_0, b"12", 0))[:-4])
+    content[7] = 2
+    assert records.decode_message(KEY, sealed(bytes(content))).body == b""
+    content[7] = 3
+    with pytest.raises(DamagedRecord, match="impossible"):
+        records.decode_message(KEY, sealed(bytes(content)))
