@@ -16,7 +16,9 @@ from radiator.server.timetable import Timetable
 class Connections:
     """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number."""
 
-    def __init__(self, loop: Any, limits: Limits, inbox: Inbox, timetable: Timetable, log: Log, session_prefix: str) -> None:
+    def __init__(
+        self, loop: Any, limits: Limits, inbox: Inbox, timetable: Timetable, log: Log, session_prefix: str
+    ) -> None:
         self._commons = Commons(loop, limits, inbox, timetable, log)
         self.open = self._commons.open
         self._session_prefix = session_prefix

@@ -63,9 +63,7 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
     return Worker(loop, "committer", commit, committed, rest, BEAT_S)
 
 
-def loader(
-    loop: Any, store: Store, data_dir: Path, found: Callable[[Findings], None]
-) -> Worker[Inquiry, Findings]:
+def loader(loop: Any, store: Store, data_dir: Path, found: Callable[[Findings], None]) -> Worker[Inquiry, Findings]:
     """Its answer holds one event for each question."""
 
     def read(inquiry: Inquiry) -> Findings:

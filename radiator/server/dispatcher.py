@@ -41,6 +41,8 @@ class Dispatcher:
         self._loop = loop
         self._broker = broker
         self._inbox = inbox
+        inbox.summon = self._summon
+        self._is_in_turn = False
         self._connections = connections
         self._log = log
         self._sync_interval_s = sync_interval_s
@@ -61,21 +63,31 @@ class Dispatcher:
         self._tick.start(self._ticked)
         self._ticked()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether both threads are idle."""
+        return not (self.committer.is_busy or self._loader.is_busy)
+
     def finish(self) -> None:
-        """After is_stopped: ends the threads and the clock. A job of the loader is waited for."""
-        assert self.is_stopped and not self.committer.is_busy
+        """The end of the clock and of both threads; only at rest. After it the store may be closed."""
         self._tick.stop()
         self.committer.stop()
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether the loader still reads in the store."""
-        return self._loader.is_busy
+        self._loader.stop()
 
     # ---- a turn -----------------------------------------------------------------------------------------------------
 
-    def turn(self) -> None:
+    def _summon(self) -> None:
+        """The next turn comes after everything that can be read now has been read; a turn's own reports, and what it
+        left over, wait for one more look at the sockets (the hub runs many callbacks before it looks at them again).
+        """
+        if self._is_in_turn:
+            self._again.start(self._turn)
+        else:
+            self._loop.run_callback(self._turn)
+
+    def _turn(self) -> None:
         """One turn, and all that it wants done."""
+        self._is_in_turn = True
         events = self._inbox.take()
         now_s = time.monotonic()
         turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
@@ -90,8 +102,8 @@ class Dispatcher:
         for note in turn.notes:
             self._log.write(note.level, note.event, note.fields)
         if turn.again or self._inbox.has_more or self._broker.wants_turn:
-            # a timer, not a callback: the hub runs many callbacks before it looks at the sockets again
-            self._again.start(self._inbox.wake)
+            self._inbox.wake()
+        self._is_in_turn = False
 
     def _post(self, replies: list[Reply]) -> None:
         """Each to its connection; then one write for each connection."""

@@ -31,7 +31,7 @@ def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
 
 
 def halt_on_uncaught(log: Log, hub: Hub) -> None:
-    """From now on an exception that nobody catches ends the process, whichever callback, greenlet or thread it is in."""
+    """From now on an exception that nobody catches ends the process, in the hub, a greenlet or a thread."""
 
     def in_hub(context: object, kind: Any, value: Any, trace: Any) -> None:
         error = value if isinstance(value, BaseException) else kind()

@@ -13,10 +13,10 @@ from radiator.limits import INBOX_MAX_BYTES, READS_PER_TURN
 
 
 class Inbox:
-    """Used on the hub only. wake: makes the next turn happen soon, and is called once for each `take`."""
+    """Used on the hub only. summon: makes the next turn happen soon; called once for each `take`."""
 
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
+    def __init__(self) -> None:
+        self.summon: Callable[[], object] = lambda: None
         self._is_awake = False
         self._reports: list[Event] = []
         self._said: deque[tuple[Event, int]] = deque()
@@ -27,11 +27,6 @@ class Inbox:
     def is_full(self) -> bool:
         """Whether readers must wait."""
         return self._bytes >= INBOX_MAX_BYTES
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to be told at once."""
-        return not self._said and not self._is_awake
 
     def when_room(self, has_room: Callable[[], None]) -> None:
         """Calls it once, when the inbox is not full any more."""
@@ -53,7 +48,7 @@ class Inbox:
         """There shall be a turn, even without an event."""
         if not self._is_awake:
             self._is_awake = True
-            self._wake()
+            self.summon()
 
     def take(self) -> list[Event]:
         """The events of the next turn: every report, and as many Reads as a turn may have."""

@@ -4,11 +4,11 @@ import errno
 import socket
 from typing import Any
 
-from radiator.config import Address
 from radiator.errors import RadiatorError
 from radiator.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, LISTEN_BACKLOG
 from radiator.server.connections import Connections
 from radiator.server.log import Log
+from radiator.settings import Address
 
 _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -30,7 +30,9 @@ class Listener:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(place)
         except OSError as error:
-            raise RadiatorError(f"Cannot listen on {address}: {error.strerror}. Give another [server] listen.") from error
+            raise RadiatorError(
+                f"Cannot listen on {address}: {error.strerror}. Give another [server] listen."
+            ) from error
         self._socket.setblocking(False)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(address.scheme, host, port)

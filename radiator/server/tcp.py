@@ -17,7 +17,7 @@ _RTO_MAX_MS_MIN = 1000
 _KEEPALIVE_PROBES = 3
 _ZERO_WINDOW_PROBES = 3  # unanswered; a live peer answers each at once
 
-# struct tcp_info of linux/tcp.h: probes is a byte at 3; unacked at 24, last_ack_recv at 56 and notsent_bytes at 144 have
+# struct tcp_info of linux/tcp.h: probes is a byte at 3; unacked at 24, last_ack_recv at 56, notsent_bytes at 144 have
 # 32 bits each.
 _TCP_INFO = struct.Struct("=3xB20xI28xI84xI")
 

@@ -63,7 +63,6 @@ def _copy(reader: Reader, new: Path, compact: bool) -> None:
         reader.copy_to(opened, compact)
     finally:
         os.close(opened)
-    directory.fill_up(new)
 
 
 def restore(file: str | Path, data_dir: str | Path) -> Report:

@@ -312,9 +312,9 @@ class LmdbStore:
     def commit(self, writes: Sequence[Write]) -> None:
         """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
 
-        Carried out in this order, so that each of the following sees what it needs: Puts, Counts, Removes, Books,
-        Declares and dedup-ids, Retires and Sweeps, StoppedClean. A Put over a stored message, and a Remove of one that
-        is not there, are bugs: AssertionError, and nothing of the batch is kept.
+        Puts are carried out first, then Counts, Removes and Books, each in the order of keys, then the others as they
+        come: so a Retire finds the last books of its queue. A Put over a stored message, and a Remove of one that is
+        not there, are bugs: AssertionError, and nothing of the batch is kept.
         """
         assert not self._ended, "nothing may be committed after a failure or a clean stop"
         puts: list[tuple[bytes, bytes]] = []
@@ -336,7 +336,6 @@ class LmdbStore:
                 books.append((key, records.encode_ledger(key, write.ledger)))
             else:
                 others.append(write)
-        others.sort(key=_turn_of)
         with self._commit_or_fail() as txn:
             if puts:
                 puts.sort()
@@ -545,13 +544,6 @@ class LmdbStore:
         self._ended = True
         self._env.close()
         self._lock.release()
-
-
-_LAST_OF_A_BATCH: dict[type, int] = {Retire: 1, Sweep: 2, StoppedClean: 3}
-
-
-def _turn_of(write: Write) -> int:
-    return _LAST_OF_A_BATCH.get(type(write), 0)
 
 
 def _meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:

@@ -42,7 +42,7 @@ def test_table_has_exactly_the_rows_of_the_design(moves: Moves, written: str) ->
 
 
 @pytest.mark.parametrize("moves", [PERSISTENT_MOVES, MEMORY_MOVES])
-@pytest.mark.parametrize("state, event", product(State, Event))
+@pytest.mark.parametrize("state, event", list(product(State, Event)))
 def test_move_carries_out_each_row_and_refuses_each_missing_one(moves: Moves, state: State, event: Event) -> None:
     thing = Thing(state)
     if (state, event) in moves:

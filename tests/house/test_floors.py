@@ -207,3 +207,8 @@ def test_a_floor_that_holds_is_let_be(module: str, source: str) -> None:
 def test_a_module_does_not_bring_gevent_with_it(module: str) -> None:
     program = f"import sys, {module}; sys.exit('gevent' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], cwd=PACKAGE.parent, check=True, timeout=30)
+
+
+def test_every_folder_is_a_package_that_setup_cfg_finds() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    assert [str(folder.relative_to(PACKAGE)) for folder in folders if not (folder / "__init__.py").is_file()] == []

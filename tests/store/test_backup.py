@@ -1,6 +1,8 @@
 """A backup is one state of the store, taken while it is written to; a restore is another store with its messages."""
 
 import os
+import resource
+import signal
 import stat
 import sys
 from pathlib import Path
@@ -148,6 +150,19 @@ def test_backup_of_nothing_and_to_nowhere_are_refused(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     with pytest.raises(StoreError, match="cannot be written"):
         backup(tmp_path / "data", tmp_path / "missing" / "copy")
+
+
+def test_backup_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+
+    def without_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        with pytest.raises(StoreError, match="cannot be copied: .*File too large"):
+            backup(tmp_path / "data", tmp_path / "copy")
+
+    assert run_forked(without_room) == 0
+    assert os.listdir(tmp_path) == ["data"]
 
 
 # ---- a bare backup is never served --------------------------------------------------------------------------------

@@ -1,0 +1,165 @@
+"""The whole broker as a process: puts the parts together, and takes them apart again on SIGTERM.
+
+    store and broker -> threads and clock -> listeners -> READY ... SIGTERM -> nobody new, nothing more is read
+    -> everything accepted is committed and its RECEIPTs are written -> store closed -> exit 0
+
+Nothing is served before the store's boot number is on the disk, and nothing is closed before what was accepted is.
+"""
+
+import gc
+import os
+import resource
+import signal
+import sys
+import time
+
+import gevent
+from gevent.event import Event
+
+from radiator import __version__
+from radiator.broker.broker import Broker
+from radiator.commands import Stop
+from radiator.config import Config
+from radiator.limits import SPARE_FILES, STOP_LINGER_S, STOP_MAX_S
+from radiator.server.connections import Connections
+from radiator.server.disk import CheckedStore
+from radiator.server.dispatcher import Dispatcher
+from radiator.server.halt import halt, halt_on_uncaught
+from radiator.server.inbox import Inbox
+from radiator.server.listener import Listener
+from radiator.server.log import Log
+from radiator.server.notify import Watchdog, notify, watchdog_s
+from radiator.server.timetable import Timetable
+from radiator.store.lmdb import open_store
+
+SWITCH_INTERVAL_S = 0.0005  # how long a thread may wait for Python's lock while the hub is busy; by itself 5 ms
+_STOP_LOOK_S = 0.005
+_SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
+
+
+def serve(config: Config) -> int:
+    """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
+
+    What goes wrong later ends the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second
+    signal.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    store = open_store(config.data_dir, config.map_size)
+    try:
+        return Server(config, store).run()
+    finally:
+        store.close()
+
+
+class Server:
+    """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
+
+    def __init__(self, config: Config, store: CheckedStore) -> None:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        hub = gevent.get_hub()
+        loop = hub.loop
+        recovery = store.recovery
+        self._config = config
+        self._log = Log()
+        self._signalled_s = 0.0
+        self._stop = Event()
+        broker = Broker(
+            config.declarations,
+            config.limits,
+            recovery,
+            map_size=config.map_size,
+            disk_free_min=config.disk_free_min,
+            entropy=os.urandom,
+            version=__version__,
+            now_s=time.monotonic(),
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        self._inbox = Inbox()
+        self._connections = Connections(
+            loop, config.limits, self._inbox, Timetable(loop), self._log, f"{recovery.store_id}-{recovery.boot}"
+        )
+        self._dispatcher = Dispatcher(
+            loop,
+            broker,
+            store,
+            config.data_dir,
+            self._inbox,
+            self._connections,
+            self._log,
+            config.sync_interval_ms / 1000,
+        )
+        self._listeners = [Listener(loop, address, self._connections, self._log) for address in config.listen]
+        self._loop = loop
+        halt_on_uncaught(self._log, hub)
+        self._log.info(
+            "start",
+            version=__version__,
+            pid=os.getpid(),
+            data_dir=str(config.data_dir),
+            boot=recovery.boot,
+            was_clean=recovery.was_clean,
+            queues=len(recovery.queues),
+        )
+
+    def run(self) -> int:
+        """From the first listener to the last receipt."""
+        make_room_for_files(self._config.limits.max_connections, self._log)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            gevent.signal_handler(number, self._on_signal, number)
+        self._dispatcher.start()
+        for listener in self._listeners:
+            listener.start()
+        gc.freeze()  # what is there now stays: the collector need not look at it again
+        notify("READY=1")
+        within_s = watchdog_s()
+        if within_s:
+            Watchdog(self._loop, within_s, lambda: (self._dispatcher.turns, self._dispatcher.committer.beats))
+        self._stop.wait()
+        self._wind_up()
+        return 0
+
+    def _on_signal(self, number: int) -> None:
+        now_s = time.monotonic()
+        name = signal.Signals(number).name
+        if self._signalled_s:
+            if now_s - self._signalled_s > _SAME_SIGNAL_S:
+                halt(self._log, 128 + number, f"A second signal ({name}) came while the broker was stopping.")
+            return
+        self._signalled_s = now_s
+        self._log.info("stopping", signal=name)
+        self._stop.set()
+
+    def _wind_up(self) -> None:
+        """What the contract promises of SIGTERM. Slow readers are waited for until STOP_MAX_S, the disk always."""
+        notify("STOPPING=1")
+        give_up_s = time.monotonic() + STOP_MAX_S
+        for listener in self._listeners:
+            listener.close()
+        self._connections.stop_reading()
+        self._dispatcher.sync_at_once()
+        self._inbox.say(Stop())
+        while not (self._dispatcher.is_stopped and self._dispatcher.is_at_rest):
+            gevent.sleep(_STOP_LOOK_S)
+        while not self._connections.are_written and time.monotonic() < give_up_s:
+            gevent.sleep(_STOP_LOOK_S)
+        give_up_s = min(give_up_s, time.monotonic() + STOP_LINGER_S)
+        while not self._connections.are_gone and time.monotonic() < give_up_s:
+            gevent.sleep(_STOP_LOOK_S)
+        self._connections.close()
+        while not self._dispatcher.is_at_rest:
+            gevent.sleep(_STOP_LOOK_S)
+        self._dispatcher.finish()
+        self._log.info("stopped")
+        self._log.close()
+
+
+def make_room_for_files(max_connections: int, log: Log) -> None:
+    """Raises the soft limit of open files as far as needed, or warns that it cannot hold all connections."""
+    wanted = max_connections + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
+    if possible < wanted:
+        log.warning("few_files", open_files=possible, wanted=wanted, max_connections=max_connections)

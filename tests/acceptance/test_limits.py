@@ -1,0 +1,218 @@
+"""Every limit of a client: at it all works, one past it is refused, and the others are untouched (contract 6, 8)."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Connect
+from tests.acceptance.wire import Gone, Wire
+from tests.broker_process import BrokerProcess
+
+CONFIG = """\
+[limits]
+max_frame_bytes = 4096
+max_header_bytes = 1024
+max_headers = 10
+max_subscriptions = 3
+max_transactions = 2
+max_destinations = 60
+connect_timeout_s = 0.6
+heart_beat_ms = [0, 0]
+[create]
+queues = true
+topics = true
+"""
+
+
+def padded(start: bytes, end: bytes, size: int) -> bytes:
+    """start, as many `x` as make it `size` bytes, end."""
+    return start + b"x" * (size - len(start) - len(end)) + end
+
+
+@pytest.mark.parametrize("with_length", [True, False])
+def test_frame_of_max_frame_bytes_works_and_one_more_is_refused(wire: Wire, queue: str, with_length: bool) -> None:
+    """The whole frame, from the command to the NUL."""
+    receipt = b"receipt:1\ndestination:" + queue.encode() + b"\n"
+
+    def frame(size: int) -> bytes:
+        head = b"SEND\n" + receipt + b"\n"
+        if with_length:
+            length = size - len(head) - len("content-length:0000\n") - 1
+            head = b"SEND\n" + receipt + f"content-length:{length:04}\n\n".encode()
+        return padded(head, b"\0", size)
+
+    wire.send_raw(frame(4096))
+    assert wire.read("RECEIPT")["receipt-id"] == "1"
+    wire.send_raw(frame(4097))
+    assert b"4096" in wire.refusal().body
+
+
+def test_header_block_of_max_header_bytes_works_and_one_more_is_refused(wire: Wire, queue: str) -> None:
+    """The command line and the blank line included."""
+    start = b"SEND\nreceipt:1\ndestination:" + queue.encode() + b"\npad:"
+    wire.send_raw(padded(start, b"\n\n", 1024) + b"body\0")
+    assert wire.read("RECEIPT")["receipt-id"] == "1"
+    wire.send_raw(padded(start, b"\n\n", 1025) + b"body\0")
+    assert b"1024" in wire.refusal().body
+
+
+def test_max_headers_work_and_one_more_is_refused(wire: Wire, queue: str) -> None:
+    def frame(count: int) -> bytes:
+        more = b"".join(b"h%d:x\n" % number for number in range(count - 2))
+        return b"SEND\nreceipt:1\ndestination:" + queue.encode() + b"\n" + more + b"\nbody\0"
+
+    wire.send_raw(frame(10))
+    assert wire.read("RECEIPT")["receipt-id"] == "1"
+    wire.send_raw(frame(11))
+    assert b"10" in wire.refusal().body
+
+
+def test_max_subscriptions_work_and_one_more_is_refused(wire: Wire, queue: str, name: str) -> None:
+    wire.subscribe(queue, id="1")
+    wire.subscribe(f"/topic/{name}", id="2")
+    wire.subscribe(f"/topic/{name}.#", id="3")
+    wire.ask("UNSUBSCRIBE", {"id": "3"})
+    wire.subscribe(f"/topic/{name}", id="4")
+    asked = wire.begin_ask("SUBSCRIBE", {"id": "5", "destination": queue})
+    error = wire.refusal()
+    assert error["receipt-id"] == asked
+    assert b"max_subscriptions" in error.body
+
+
+def test_max_transactions_work_and_one_more_is_refused(wire: Wire) -> None:
+    wire.ask("BEGIN", {"transaction": "1"})
+    wire.ask("BEGIN", {"transaction": "2"})
+    wire.ask("ABORT", {"transaction": "1"})
+    wire.ask("BEGIN", {"transaction": "3"})
+    wire.send_frame("BEGIN", {"transaction": "4"})
+    assert b"max_transactions" in wire.refusal().body
+
+
+def test_max_destinations_work_and_one_more_is_refused(connect: Connect, name: str) -> None:
+    sender = connect()
+    with pytest.raises(AssertionError, match="max_destinations"):  # the ERROR instead of a RECEIPT
+        for number in range(61):
+            sender.send(f"/queue/{name}-{number}", "x")
+    assert number >= 30, "other tests of this module have made a few"
+    known, topic = connect(), connect()
+    known.send(f"/queue/{name}-0", "what exists works on")
+    topic.send_frame("SUBSCRIBE", {"id": "1", "destination": f"/topic/{name}"})
+    topic.refusal()
+
+
+def test_unknown_client_may_say_little_before_it_is_connected(broker: BrokerProcess) -> None:
+    with Wire((broker.host, broker.port)) as wire:
+        wire.send_raw(padded(b"CONNECT\naccept-version:1.2\nhost:x\npad:", b"\n\n\0", 100_000))
+        try:
+            assert wire.read_frame().command == "ERROR"
+            assert wire.is_closed()
+        except Gone:
+            pass  # a reset: what was not read any more
+
+
+@pytest.mark.parametrize("said", [b"", b"\n", b"CONNECT\n", b"CONNECT\naccept-version:1.2\nhost:x\n\n", b"STO"])
+def test_connection_without_a_whole_connect_in_time_is_closed(broker: BrokerProcess, said: bytes) -> None:
+    with Wire((broker.host, broker.port)) as wire:
+        began_s = time.monotonic()
+        wire.send_raw(said)
+        ended_with_or_without_error(wire)
+        assert 0.4 < time.monotonic() - began_s < 3
+
+
+def test_byte_by_byte_is_no_way_around_connect_timeout(broker: BrokerProcess) -> None:
+    with Wire((broker.host, broker.port)) as wire:
+        began_s = time.monotonic()
+        with pytest.raises((ConnectionError, Gone)):
+            for byte in b"CONNECT\naccept-version:1.2\nhost:" + b"x" * 1000:
+                wire.send_raw(bytes([byte]))
+                time.sleep(0.02)
+        assert time.monotonic() - began_s < 3
+
+
+@pytest.mark.parametrize("said", [b"SEND\ndestination:/queue/stalled\n\nhalf a bo", b"SE", b"SEND\ndestination:/que"])
+def test_connection_that_stalls_within_a_frame_is_closed(wire: Wire, said: bytes) -> None:
+    began_s = time.monotonic()
+    wire.send_raw(said)
+    ended_with_or_without_error(wire)
+    assert 0.4 < time.monotonic() - began_s < 3
+
+
+def test_frame_that_comes_slowly_but_comes_is_read(wire: Wire, queue: str) -> None:
+    data = wire.frame("SEND", {"destination": queue, "receipt": "slow"}, b"x" * 10)
+    for start in range(0, len(data), 20):
+        wire.send_raw(data[start : start + 20])
+        time.sleep(0.2)
+    assert wire.read("RECEIPT")["receipt-id"] == "slow"
+
+
+def test_idle_connection_is_not_closed(wire: Wire, queue: str) -> None:
+    time.sleep(1.5)
+    wire.send(queue, "x")
+
+
+def ended_with_or_without_error(wire: Wire) -> None:
+    try:
+        assert wire.read_frame(5).command == "ERROR"
+        assert wire.is_closed()
+    except Gone:
+        pass
+
+
+def test_one_connection_more_than_max_connections_is_refused(tmp_path: Path) -> None:
+    config = '[limits]\nmax_connections = 3\n[create]\nqueues = true\n'
+    with BrokerProcess(tmp_path, config) as broker:
+        address = (broker.host, broker.port)
+        wires = [Wire(address) for _ in range(3)]
+        for wire in wires:
+            wire.connect()
+        for _ in range(3):
+            with Wire(address) as late:
+                assert b"max_connections" in late.refusal().body
+        for wire in wires:
+            wire.send("/queue/x", "the others are untouched")
+        wires[0].ask("DISCONNECT")
+        assert wires[0].is_closed()
+        wires[0].close()
+        deadline_s = time.monotonic() + 3
+        while True:
+            with Wire(address) as another:
+                another.send_frame("CONNECT", {"accept-version": "1.2", "host": "x"})
+                try:
+                    if another.read_frame().command == "CONNECTED":
+                        break
+                except Gone:
+                    pass
+            assert time.monotonic() < deadline_s, "a place is free again"
+        for wire in wires:
+            wire.close()
+
+
+def test_memory_bound_makes_producers_wait_and_loses_nothing(tmp_path: Path) -> None:
+    """Memory queues fill max_memory_bytes to 80 %: then a SEND waits until somebody consumes."""
+    config = """\
+[limits]
+max_memory_bytes = "4MiB"
+max_frame_bytes = "256KiB"
+max_batch_bytes = "256KiB"
+outbox_max_bytes = "256KiB"
+block_timeout_s = 20
+[queue."memory"]
+persistent = false
+"""
+    with BrokerProcess(tmp_path, config) as broker:
+        address = (broker.host, broker.port)
+        with Wire(address) as sender, Wire(address) as reader:
+            sender.connect()
+            reader.connect()
+            sent = 0
+            with pytest.raises(TimeoutError):
+                while sent < 100:
+                    sender.begin_ask("SEND", {"destination": "/queue/memory"}, b"x" * 100_000)
+                    sent += 1
+                    sender.read_frame(1)
+            assert 20 < sent < 50, "80 % of 4 MiB are 33 messages"
+            reader.subscribe("/queue/memory")
+            for _ in range(sent):
+                reader.ack(reader.message())
+            assert sender.read_frame().command == "RECEIPT"

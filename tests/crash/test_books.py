@@ -1,0 +1,89 @@
+"""The books find every kind of fault: a checker that passes everything proves nothing."""
+
+import pytest
+
+from tests.crash.books import Books, body_of, name_in
+
+BOTH = ("/queue/a", "/queue/b")
+
+
+def deliver(books: Books, queue: str, name: str, message_id: str = "", redelivered: bool = False) -> None:
+    copy = books.delivered(queue, body_of(name), message_id or f"{queue}{name}", redelivered, in_order=True)
+    books.giving_up(copy)
+
+
+@pytest.fixture
+def books() -> Books:
+    """Two messages, each receipted and delivered once to both queues: no fault."""
+    books = Books()
+    for name in ("p.0", "p.1"):
+        books.sending(name, BOTH)
+        books.sent(name)
+        for queue in BOTH:
+            deliver(books, queue, name)
+    assert books.faults() == []
+    return books
+
+
+def test_lost_message_is_found(books: Books) -> None:
+    books.sending("p.2", BOTH)
+    books.sent("p.2")
+    assert "lost" in books.faults()[0]
+
+
+def test_unreceipted_message_may_be_lost_whole(books: Books) -> None:
+    books.sending("p.2", BOTH)
+    assert books.faults() == []
+
+
+def test_torn_fanout_is_found(books: Books) -> None:
+    books.sending("p.2", BOTH)
+    deliver(books, "/queue/a", "p.2")
+    assert "torn" in books.faults()[0]
+
+
+def test_altered_body_is_found(books: Books) -> None:
+    for body in (body_of("p.1")[:-1] + b"X", body_of("p.1") + b"X", b"", b"p.1"):
+        books.delivered("/queue/a", body, "1", redelivered=True, in_order=False)
+    assert len(books.faults()) == 4
+
+
+def test_message_that_was_never_sent_is_found(books: Books) -> None:
+    deliver(books, "/queue/a", "q.9")
+    assert "unexpected" in books.faults()[0]
+
+
+def test_acked_message_that_is_delivered_again_is_found(books: Books) -> None:
+    books.acked(("/queue/a", "p.1"))
+    books.broker_ended()
+    deliver(books, "/queue/a", "p.1", redelivered=True)
+    assert "acked" in books.faults()[0]
+
+
+def test_redelivery_without_its_mark_is_found(books: Books) -> None:
+    books.broker_ended()
+    deliver(books, "/queue/a", "p.1")
+    assert "redelivered:true" in books.faults()[0]
+
+
+def test_wrong_order_is_found(books: Books) -> None:
+    deliver(books, "/queue/a", "p.0", redelivered=True)
+    assert "out of order" in books.faults()[0]
+
+
+def test_message_with_two_consumers_is_found(books: Books) -> None:
+    books.broker_ended()
+    books.delivered("/queue/a", body_of("p.1"), "/queue/ap.1", redelivered=True, in_order=False)
+    books.delivered("/queue/a", body_of("p.1"), "/queue/ap.1", redelivered=True, in_order=False)
+    assert "two consumers" in books.faults()[0]
+
+
+def test_message_stored_twice_is_found(books: Books) -> None:
+    books.broker_ended()
+    deliver(books, "/queue/a", "p.1", message_id="another", redelivered=True)
+    assert "stored twice" in books.faults()[0]
+
+
+def test_contents_belong_to_their_name() -> None:
+    assert name_in(body_of("p.7")) == "p.7"
+    assert len({body_of(f"p.{number}") for number in range(1000)}) == 1000
