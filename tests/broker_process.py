@@ -40,7 +40,7 @@ DEFAULT_CONFIG = SERVER + "\n" + EVERYTHING_MAY_BE_CREATED
 def environment() -> dict[str, str]:
     """For a child process that shall find this checkout's package."""
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, "PYTHONPATH": path}
 
 
 class BrokerProcess:

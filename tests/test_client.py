@@ -248,11 +248,12 @@ def test_client_keeps_no_more_receipts_outstanding_than_its_window(peer: Callabl
 
 def test_client_reads_while_its_own_sending_is_held_up(peer: Callable[[Script], str]) -> None:
     """A peer that reads nothing until all it has to say is taken must not meet a client that does the same."""
-    many = 40_000
+    many, body = 40, b"y" * 500_000
+    message = MESSAGE.replace(b"content-length:3\n\na\0b", b"content-length:500000\n\n" + body)
 
     def script(connection: socket.socket) -> None:
         greet(connection)
-        connection.sendall(MESSAGE * many)
+        connection.sendall(message * many)
         frame = b""
         while not frame.endswith(b"\0"):
             frame = frame[-200:] + connection.recv(1 << 20)
@@ -263,7 +264,23 @@ def test_client_reads_while_its_own_sending_is_held_up(peer: Callable[[Script], 
     with Client(peer(script)) as client:
         client.send("/queue/a", b"x" * 20_000_000)
         for _ in range(many):
-            assert client.receive(5) is not None
+            received = client.receive(5)
+            assert received is not None
+            assert received.body == body
+
+
+def test_client_reads_why_it_was_hung_up_on(peer: Callable[[Script], str]) -> None:
+    """A write fails once the peer is gone; what it said before must not be lost with it."""
+
+    def script(connection: socket.socket) -> None:
+        greet(connection)
+        connection.recv(1)
+        connection.sendall(b"ERROR\nmessage:the reason\n\n\0")
+
+    client = Client(peer(script), window=1_000_000)
+    with pytest.raises(Refusal, match="the reason"):
+        while True:
+            client.send("/queue/a", b"x", confirm=False)
 
 
 def test_client_beats_while_it_waits(peer: Callable[[Script], str]) -> None:
@@ -334,6 +351,7 @@ def test_client_refuses_an_answer_that_is_no_admin_answer(peer: Callable[[Script
         with pytest.raises(Refusal, match="cannot be read"):
             client.admin({"do": "stats"})
         assert client.receive(0) is None, "a reply to no request of ours must be dropped"
+        assert client._replies == {}
 
 
 # ---- the real broker

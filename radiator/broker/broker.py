@@ -169,7 +169,9 @@ class Broker:
         desk.at_sea = batch
         desk.open = Batch(batch.number + 1)
         self.batches += 1
+        # what it will take at most, until the next Tick tells: the mark must hold between two Ticks too
         self.store_used_bytes += batch.size + batch.size // 2
+        self.judge_disk()
         if self.intake.batch_room.waiters:
             self.freed[self.intake.batch_room] = None
         return batch
@@ -293,14 +295,7 @@ class Broker:
         self.disk_free_bytes = event.disk_free_bytes
         self.store_used_bytes = event.store_used_bytes
         intake = self.intake
-        is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
-        if is_tight != intake.disk_room.is_tight:
-            intake.disk_room.is_tight = is_tight
-            self.desk.note(
-                "warning" if is_tight else "info", "disk_tight" if is_tight else "disk_has_room", **self.disk_numbers()
-            )
-        if not is_tight and intake.disk_room.waiters:
-            self.freed[intake.disk_room] = None
+        self.judge_disk()
         self.weigh_memory()
         everything = [*self.destinations.queues.values(), *self.destinations.replies.values()]
         for queue in [q for q in everything if q.ledger.stored_expiring or q.settings.ack_timeout_s]:
@@ -716,6 +711,17 @@ class Broker:
             chore.step()
             if not chore.is_done:
                 self.chores.append(chore)
+
+    def judge_disk(self) -> None:
+        """Whether SENDs to persistent queues must wait for the disk; said once when it changes."""
+        room = self.intake.disk_room
+        is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
+        if is_tight != room.is_tight:
+            room.is_tight = is_tight
+            level, event = ("warning", "disk_tight") if is_tight else ("info", "disk_has_room")
+            self.desk.note(level, event, **self.disk_numbers())
+        if not is_tight and room.waiters:
+            self.freed[room] = None
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 

@@ -317,6 +317,7 @@ class Connection:
         self._stop_writer()
         self._reader.stop()
         self._reader.close()
+        self._reader = None  # it holds this connection: without the circle both are gone at once
         self._socket.close()
         self._outbox.clear()
         del self._commons.everyone[self.number]

@@ -40,3 +40,7 @@ class Watchdog:
         if all(sign != last for sign, last in zip(signs, self._last, strict=True)):
             self._last = signs
             notify("WATCHDOG=1")
+
+    def stop(self) -> None:
+        """No more pings."""
+        self._timer.stop()

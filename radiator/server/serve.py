@@ -19,7 +19,6 @@ from gevent.event import Event
 from radiator import __version__
 from radiator.broker.broker import Broker
 from radiator.commands import Stop
-from radiator.config import Config
 from radiator.limits import SPARE_FILES, STOP_LINGER_S, STOP_MAX_S
 from radiator.server.connections import Connections
 from radiator.server.disk import CheckedStore
@@ -30,6 +29,7 @@ from radiator.server.listener import Listener
 from radiator.server.log import Log
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.timetable import Timetable
+from radiator.settings import Config
 from radiator.store.lmdb import open_store
 
 SWITCH_INTERVAL_S = 0.0005  # how long a thread may wait for Python's lock while the hub is busy; by itself 5 ms

@@ -12,12 +12,7 @@ from radiator.errors import StoreError
 from radiator.limits import MIB
 from radiator.store import directory, records
 from radiator.store.check import Report, check
-from radiator.store.lmdb import (
-    BACKUP,
-    CLEAN,
-    STORE_ID,
-    Reader,
-    backup_meta,
+from radiator.store.datafile import (
     checked_head,
     install,
     new_store_id,
@@ -26,6 +21,8 @@ from radiator.store.lmdb import (
     structure_mistakes,
     write_meta,
 )
+from radiator.store.reader import Reader, backup_meta
+from radiator.store.tables import BACKUP, CLEAN, STORE_ID
 
 _META_ROOM_BYTES = 16 * MIB  # map beyond the copied pages, for a few rows of meta
 

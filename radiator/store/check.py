@@ -13,7 +13,9 @@ from typing import TypeVar
 from radiator.errors import DamagedRecord, StoreError
 from radiator.message import SEQUENCE_BITS
 from radiator.store import directory, records
-from radiator.store.lmdb import (
+from radiator.store.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
+from radiator.store.reader import Reader, Snapshot
+from radiator.store.tables import (
     BOOT,
     COUNTS,
     DEDUP,
@@ -26,12 +28,6 @@ from radiator.store.lmdb import (
     QUEUES,
     RETIRED,
     STORE_ID,
-    Reader,
-    Snapshot,
-    checked_head,
-    refuse_bare_backups,
-    refuse_other_formats,
-    structure_mistakes,
 )
 
 SLICE_RECORDS = 10_000

@@ -1,20 +1,16 @@
-"""The store on LMDB: one environment, full sync always, one write transaction a batch. The only importer of lmdb.
+"""The broker's store on LMDB: one environment, full sync always (datafile.py), one write transaction a batch.
 
 Promises what the Store contract in __init__ says. The order on the disk is LMDB's: data pages, fdatasync, then the meta
-page, written synchronously; so a crash at any point leaves the whole batch or nothing of it. `sync` and `metasync` are
-on and `writemap` is off, and no argument changes that.
+page, written synchronously; so a crash at any point leaves the whole batch or nothing of it.
 
 Values go through records.py, where every one gets its checksum: LMDB has none. Read next: check.py, backup.py.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
-from lmdb.verify import VerifyError, verify
 
 from radiator.commands import StoredMessage
 from radiator.errors import DamagedRecord, DiskFailed, StoreError
@@ -23,6 +19,32 @@ from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LookUp
 from radiator.recovery import Recovery, StoredQueue
 from radiator.store import directory, records
+from radiator.store.datafile import (
+    bare_backup,
+    checked_head,
+    create,
+    open_for_writing,
+    refuse_bare_backups,
+    refuse_other_formats,
+)
+from radiator.store.reader import backup_meta
+from radiator.store.tables import (
+    BOOT,
+    CLEAN,
+    COUNTS,
+    DEDUP,
+    DEDUP_BY_TIME,
+    LEDGERS,
+    MESSAGES,
+    META,
+    NEXT_QUEUE,
+    NUMBERS,
+    QUEUES,
+    REDELIVERED_BELOW,
+    RETIRED,
+    STORE_ID,
+    TABLES,
+)
 from radiator.writes import (
     Books,
     Count,
@@ -38,32 +60,7 @@ from radiator.writes import (
     Write,
 )
 
-# tables: LMDB's named databases; docs/FORMAT.md says what each holds
-MESSAGES = b"messages"
-COUNTS = b"counts"
-QUEUES = b"queues"
-LEDGERS = b"ledgers"
-RETIRED = b"retired"
-DEDUP = b"dedup"
-DEDUP_BY_TIME = b"dedup_by_time"
-META = b"meta"
-TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META)
-
-# rows of meta
-FORMAT = b"format"  # never changes its shape, in any format
-STORE_ID = b"store_id"
-BOOT = b"boot"
-CLEAN = b"clean"  # 1 from a clean stop to the next start
-REDELIVERED_BELOW = b"redelivered_below"  # messages of earlier boots than this were stored before an unclean stop
-NEXT_QUEUE = b"next_queue"
-BACKUP = b"backup"  # only in a file made by `radiator backup`
-NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)
-
-_LIB_VERSION = 0  # LMDB 0.9's file format, which every other tool reads
-_MAX_READERS = 16  # the loader, backups and checks
-_STORE_ID_BYTES = 8
 _DRAIN_BYTES = 64 * MIB  # map beyond the file's pages, at least
-_MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB
 
 _CHECK_HINT = "Run `radiator check` on it"
@@ -77,151 +74,19 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
     data_dir = Path(path)
     try:
         if backup_meta(data_dir) is not None:
-            raise StoreError(_bare_backup(data_dir))
+            raise StoreError(bare_backup(data_dir))
         directory.prepare(data_dir)
         lock = directory.BrokerLock(data_dir)
         try:
             (data_dir / directory.NEW_FILE).unlink(missing_ok=True)
             if not directory.is_regular(data_dir / directory.DATA_FILE):
-                _create(data_dir)
+                create(data_dir)
             return LmdbStore(data_dir, map_size, lock)
         except BaseException:
             lock.release()
             raise
     except OSError as error:
         raise StoreError(f"The data directory {data_dir} cannot be used: {error}.") from error
-
-
-def _create(data_dir: Path) -> None:
-    """A new, empty store. A crash before the rename leaves a file that the next start removes, after it all is there.
-
-    LMDB's own creation of a file is not atomic, hence the rename.
-    """
-    new = data_dir / directory.NEW_FILE
-    rows = {
-        FORMAT: records.encode_number(FORMAT, records.FORMAT),
-        STORE_ID: records.encode_text(STORE_ID, new_store_id()),
-        BOOT: records.encode_number(BOOT, 0),
-        CLEAN: records.encode_number(CLEAN, 1),
-        REDELIVERED_BELOW: records.encode_number(REDELIVERED_BELOW, 0),
-        NEXT_QUEUE: records.encode_number(NEXT_QUEUE, 1),
-    }
-    write_meta(new, rows, map_size=MIB)
-    install(new, data_dir / directory.DATA_FILE)
-
-
-def new_store_id() -> str:
-    """64 random bits in hexadecimal: what makes message ids of different stores differ."""
-    return os.urandom(_STORE_ID_BYTES).hex()
-
-
-def write_meta(file: Path, rows: Mapping[bytes, bytes | None], map_size: int) -> None:
-    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing."""
-    try:
-        with _environment(file, map_size, subdir=False, lock=False) as env:
-            tables = {name: env.open_db(name) for name in TABLES}
-            with env.begin(db=tables[META], write=True) as txn:
-                for key, value in rows.items():
-                    if value is None:
-                        txn.delete(key)
-                    else:
-                        txn.put(key, value)
-    except lmdb.Error as error:
-        raise DiskFailed(f"Writing {file} failed: {error}.") from error
-
-
-def install(new: Path, target: Path) -> None:
-    """Gives a finished file its name: synced before, so the name never means half a file, and the name synced after."""
-    new.chmod(0o600)
-    directory.sync_file(new)
-    new.rename(target)
-    directory.sync_directory(target.parent)
-
-
-def _environment(path: Path, map_size: int, *, subdir: bool = True, lock: bool = True) -> lmdb.Environment:
-    """LMDB's environment, for writing. Full sync, whoever asks."""
-    return lmdb.open(
-        str(path),
-        map_size=-(-map_size // _MAP_UNIT_BYTES) * _MAP_UNIT_BYTES,
-        subdir=subdir,
-        lock=lock,
-        mode=0o600,
-        sync=True,
-        metasync=True,
-        writemap=False,
-        max_dbs=len(TABLES),
-        max_readers=_MAX_READERS,
-        max_spare_txns=1,
-        lib_version=_LIB_VERSION,
-    )
-
-
-# ---- what must hold before the map is read ------------------------------------------------------------------------
-
-
-def checked_head(file: Path) -> directory.FileHead:
-    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off.
-
-    LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
-    come between. Then the structural check decides, by plain reads of every page. A running broker may move on.
-    """
-    while True:
-        head = directory.read_head(file)
-        if head.end_bytes <= head.file_bytes:
-            return head
-        mistakes = structure_mistakes(file)
-        if not mistakes:
-            return head
-        if directory.read_head(file) == head:
-            raise StoreError(
-                f"{file} is cut off: it has {head.file_bytes} bytes of {head.end_bytes} ({mistakes[0]})."
-                " Restore a backup."
-            )
-
-
-def structure_mistakes(file: Path) -> list[str]:
-    """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it."""
-    try:
-        return [str(mistake) for mistake in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
-    except (VerifyError, OSError) as error:
-        return [str(error)]
-
-
-def backup_meta(file: Path) -> dict[bytes, bytes] | None:
-    """The rows of meta of a file that `radiator backup` has made, in whatever format; None if it is anything else."""
-    if not file.is_file():
-        return None
-    try:
-        with Reader(file) as reader, reader.snapshot() as snapshot:
-            meta = snapshot.meta()
-    except StoreError:
-        return None
-    return meta if BACKUP in meta else None
-
-
-def _bare_backup(file: Path) -> str:
-    return f"{file} is a backup: make a data directory from it with `radiator restore FILE DATA_DIR`."
-
-
-def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
-    """Raises StoreError unless the rows of meta say that this program can use the store."""
-    if FORMAT not in meta:
-        raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
-    number = records.decode_number(FORMAT, meta[FORMAT])
-    if number != records.FORMAT:
-        raise StoreError(
-            f"{file} has format {number}, this Radiator reads format {records.FORMAT}:"
-            " run the Radiator that wrote it, or a newer one."
-        )
-
-
-def refuse_bare_backups(file: Path, meta: dict[bytes, bytes]) -> None:
-    """Raises StoreError where the rows of meta say that it is a backup: its ids are given out by another broker."""
-    if BACKUP in meta:
-        raise StoreError(_bare_backup(file))
-
-
-# ---- the broker's store -------------------------------------------------------------------------------------------
 
 
 class LmdbStore:
@@ -236,9 +101,10 @@ class LmdbStore:
         self._ended = False
         head = checked_head(self._file)
         self._page_bytes = head.page_bytes
+        self._filled_bytes = 0  # the file is known to be as long
         try:
             # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
-            self._env = _environment(data_dir, max(map_size, head.end_bytes + _DRAIN_BYTES))
+            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + _DRAIN_BYTES))
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -372,8 +238,10 @@ class LmdbStore:
 
         The length is synced by the next commit. After a power cut in between, the start takes a long look instead.
         """
-        if (self._env.info()["last_pgno"] + 1) * self._page_bytes > self._file.stat().st_size:
+        end_bytes = (self._env.info()["last_pgno"] + 1) * self._page_bytes
+        if end_bytes > self._filled_bytes:
             directory.fill_up(self._file)
+            self._filled_bytes = end_bytes
 
     def _remove(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
         """Deletes messages and their counts. Few messages have a count: the walk asks LMDB only where one may be."""
@@ -381,7 +249,8 @@ class LmdbStore:
         counts = txn.cursor(self._tables[COUNTS])
         nearest: bytes | None = b""  # the smallest key of a count that is not before the message; None: there is none
         for key in keys:
-            assert txn.delete(key, db=messages), f"a Remove found no message under {key.hex()}"
+            was_there = txn.delete(key, db=messages)
+            assert was_there, f"a Remove found no message under {key.hex()}"
             if nearest is not None and nearest < key:
                 nearest = counts.key() if counts.set_range(key) else None
             if nearest == key:
@@ -590,93 +459,3 @@ class _RedeliveryCounts:
             return records.decode_count(key, self._cursor.value())
         except DamagedRecord:
             return 0, True
-
-
-# ---- for other processes: check and backup ------------------------------------------------------------------------
-
-
-class Reader:
-    """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
-
-    def __init__(self, path: Path) -> None:
-        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError."""
-        self.file = path / directory.DATA_FILE if path.is_dir() else path
-        head = checked_head(self.file)
-        try:
-            self._env = lmdb.open(
-                str(path),
-                # LMDB keeps the largest map a writer has had; with a smaller one a grown file could not be read
-                map_size=max(head.map_bytes, head.end_bytes),
-                subdir=path.is_dir(),
-                # where the table of readers is missing no broker runs, and none is made: it would be of this user
-                lock=(path / directory.LMDB_LOCK_FILE).exists(),
-                readonly=True,
-                mode=0o600,
-                max_dbs=len(TABLES),
-                lib_version=_LIB_VERSION,
-            )
-        except lmdb.Error as error:
-            raise StoreError(f"{self.file} cannot be read: {error}.") from error
-
-    def __enter__(self) -> "Reader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._env.close()
-
-    @contextmanager
-    def snapshot(self) -> Iterator["Snapshot"]:
-        """One state of the store, unmoved by commits. It pins that state's pages: keep it short."""
-        try:
-            with self._env.begin(buffers=True) as txn:
-                yield Snapshot(self._env, txn)
-        except lmdb.Error as error:
-            raise StoreError(f"{self.file} cannot be read: {error}.") from error
-
-    def copy_to(self, opened_file: int, compact: bool) -> None:
-        """Writes one consistent state of the whole store into an open file. Raises StoreError."""
-        try:
-            self._env.copyfd(opened_file, compact=compact)
-        except lmdb.Error as error:
-            raise StoreError(f"{self.file} cannot be copied: {error}.") from error
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """What a Reader sees within one read transaction. A table that the file does not have is empty.
-
-    Values are views of the map: nothing of a body is read that is not looked at, and none outlives the snapshot.
-    """
-
-    _env: lmdb.Environment
-    _txn: "lmdb.Transaction[memoryview]"
-
-    def meta(self) -> dict[bytes, bytes]:
-        """The rows of meta."""
-        return {key: bytes(value) for key, value in self.rows(META)}
-
-    def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
-        """The rows from a key on, in LMDB's order."""
-        opened = self._open(table)
-        if opened is not None:
-            cursor = self._txn.cursor(opened)
-            if cursor.set_range(start):
-                for key, value in cursor.iternext():
-                    yield bytes(key), value
-
-    def get(self, table: bytes, key: bytes) -> bytes | None:
-        """One value."""
-        opened = self._open(table)
-        value = None if opened is None else self._txn.get(key, db=opened)
-        return None if value is None else bytes(value)
-
-    def entries(self, table: bytes) -> int:
-        """LMDB's own count of a table's rows."""
-        opened = self._open(table)
-        return 0 if opened is None else self._txn.stat(opened)["entries"]
-
-    def _open(self, table: bytes) -> "lmdb._Database | None":
-        try:
-            return self._env.open_db(table, txn=self._txn, create=False)
-        except lmdb.NotFoundError:
-            return None

@@ -150,10 +150,9 @@ def test_headers_pass_between_versions(connect: Connect, queue: str, sender: str
         said += [("carriage", "return\rreturn")]
     target.subscribe(queue, ack="auto")
     source.send(queue, "x", said)
-    inexpressible = {"1.0": {"line", "co:lon", "carriage"}, "1.1": {"carriage"}, "1.2": set()}[receiver]
+    # a carriage return stands as it is in 1.0 and 1.1, where only LF ends a line
+    inexpressible = {"line", "co:lon"} if receiver == "1.0" else set()
     got = [pair for pair in target.message().pairs if pair[0] not in OWN]
-    if sender == "1.2" and receiver == "1.0":
-        got = [pair for pair in got if pair[0] != "carriage"]  # 1.0 has a word for it only by its own reading
     assert got == [pair for pair in said if pair[0] not in inexpressible]
 
 

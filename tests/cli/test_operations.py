@@ -115,10 +115,11 @@ def test_receive_from_a_topic(broker: BrokerProcess, run: Run, client: Client) -
 
 def test_receive_does_not_ack_what_it_could_not_write(broker: BrokerProcess, client: Client) -> None:
     client.send("/queue/unwritten", "precious")
+    buffered = environment() | {"PYTHONUNBUFFERED": ""}  # as a shell would have it
     arguments = ["receive", "/queue/unwritten", "--broker", broker.address, "--timeout", "5"]
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(
-            [sys.executable, "-m", "radiator", *arguments], env=environment(), stdout=full, stderr=subprocess.PIPE,
+            [sys.executable, "-m", "radiator", *arguments], env=buffered, stdout=full, stderr=subprocess.PIPE,
             text=True, check=False,
         )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (74, "radiator: No space left on device.\n")
@@ -126,7 +127,7 @@ def test_receive_does_not_ack_what_it_could_not_write(broker: BrokerProcess, cli
     os.close(reader)
     try:
         gone = subprocess.run(
-            [sys.executable, "-m", "radiator", *arguments], env=environment(), stdout=writer, stderr=subprocess.PIPE,
+            [sys.executable, "-m", "radiator", *arguments], env=buffered, stdout=writer, stderr=subprocess.PIPE,
             text=True, check=False,
         )  # fmt: skip
     finally:
@@ -204,7 +205,7 @@ def test_stats_says_loudly_that_a_ledger_does_not_add_up(
 
 
 def test_stats_watches_until_interrupted(broker: BrokerProcess) -> None:
-    command = [sys.executable, "-u", "-m", "radiator", "stats", "--watch", "--json", "--broker", broker.address]
+    command = [sys.executable, "-m", "radiator", "stats", "--watch", "--json", "--broker", broker.address]
     watching = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["ok"] is True

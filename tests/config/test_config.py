@@ -303,7 +303,7 @@ def test_what_is_rendered_loads_as_the_same(
     patterns = [("a.*", QueueSettings(persistent=False, max_messages=1, max_bytes=2)), ("#", QueueSettings())]
     config = Config(
         listen=[Address("stomp", "::1", 0)],
-        data_dir=Path('/var/lib/"r\\x'),
+        data_dir=Path('/var/lib/"r\\x\x7fä\n'),
         limits=Limits(block_timeout_s=0.5, max_headers=7),
         declarations=Declarations(
             queues=queues,

@@ -60,6 +60,12 @@ def test_a_place_without_a_line_has_that_of_its_table_or_none() -> None:
     ]
 
 
+def test_a_table_stands_where_it_is_first_named() -> None:
+    mistakes = Mistakes()
+    mistakes.add(("queue",), "is wrong")
+    assert mistakes.sentences(Path("f.toml"), "[queue.a]\n[queue.b]\n") == ["f.toml, line 1: queue is wrong."]
+
+
 def test_keys_are_dotted_as_toml_has_them() -> None:
     assert dotted(("queue", "a", "b-c_1")) == "queue.a.b-c_1"
     assert dotted(("queue", 'a.b"c', "")) == 'queue."a.b\\"c".""'

@@ -35,6 +35,7 @@ class Books:
     deliveries: dict[Copy, int] = field(default_factory=lambda: defaultdict(int))
     ack_receipts: set[Copy] = field(default_factory=set)
     held: set[Copy] = field(default_factory=set)
+    owed: set[Copy] = field(default_factory=set)  # seen, and neither acked nor nacked, when the broker ended
     last: dict[tuple[str, str], int] = field(default_factory=dict)  # (queue, producer) -> its last number, in this run
     found: list[str] = field(default_factory=list)
 
@@ -75,6 +76,7 @@ class Books:
                     self.found.append(f"out of order: {copy} after {self.last[queue, producer]}")
                 self.last[queue, producer] = int(number)
             self.deliveries[copy] += 1
+            self.owed.discard(copy)
             self.held.add(copy)
             return copy
 
@@ -91,13 +93,15 @@ class Books:
     # ---- ends
 
     def broker_ended(self) -> None:
-        """Nobody holds anything any more."""
+        """Nobody holds anything any more: what was held must come again."""
+        self.owed |= self.held
         self.held.clear()
         self.last.clear()
 
     def faults(self) -> list[str]:
         """After the drain: everything that breaks a promise."""
         found = list(self.found)
+        found += [f"seen, not acked, and gone: {copy}" for copy in self.owed]
         for name, queues in self.attempted.items():
             there = [queue for queue in queues if self.deliveries.get((queue, name))]
             if name in self.receipted and len(there) < len(queues):

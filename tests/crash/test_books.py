@@ -72,10 +72,18 @@ def test_wrong_order_is_found(books: Books) -> None:
 
 
 def test_message_with_two_consumers_is_found(books: Books) -> None:
-    books.broker_ended()
     books.delivered("/queue/a", body_of("p.1"), "/queue/ap.1", redelivered=True, in_order=False)
     books.delivered("/queue/a", body_of("p.1"), "/queue/ap.1", redelivered=True, in_order=False)
     assert "two consumers" in books.faults()[0]
+
+
+def test_message_that_was_seen_and_is_gone_is_found(books: Books) -> None:
+    books.sending("p.2", ("/queue/a",))
+    books.delivered("/queue/a", body_of("p.2"), "1", redelivered=False, in_order=True)
+    books.broker_ended()
+    assert "seen" in books.faults()[0]
+    deliver(books, "/queue/a", "p.2", "1", redelivered=True)
+    assert books.faults() == []
 
 
 def test_message_stored_twice_is_found(books: Books) -> None:

@@ -14,7 +14,8 @@ from radiator.reads import Load
 from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
-from radiator.store.lmdb import FORMAT, META, open_store
+from radiator.store.lmdb import open_store
+from radiator.store.tables import FORMAT, META
 from radiator.writes import StoppedClean
 from tests.store.scribe import MAP_BYTES, Scribe, filled
 from tests.store.test_check import running_writer, until

@@ -13,7 +13,7 @@ from radiator.message import position_of
 from radiator.store import check as checking
 from radiator.store import records
 from radiator.store.check import FINDINGS_MAX, Report, check
-from radiator.store.lmdb import FORMAT, META
+from radiator.store.tables import FORMAT, META
 from radiator.writes import Ledger
 from tests.store.scribe import Scribe, filled, message_of
 from tests.store.test_lmdb import flipped_copy, rewrite, run_forked, some_bits

@@ -20,7 +20,8 @@ from radiator.message import position_of
 from radiator.reads import Load, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
-from radiator.store.lmdb import FORMAT, MESSAGES, META, TABLES, _in_order, _snapshots, open_store
+from radiator.store.lmdb import _in_order, _snapshots, open_store
+from radiator.store.tables import FORMAT, MESSAGES, META, TABLES
 from radiator.writes import (
     Books,
     Count,
@@ -708,7 +709,7 @@ def test_used_bytes_agree_with_what_a_compact_copy_needs(tmp_path: Path, scribe:
 HOLD_SNAPSHOT = """
 import sys
 from pathlib import Path
-from radiator.store.lmdb import Reader
+from radiator.store.reader import Reader
 with Reader(Path(sys.argv[1])) as reader, reader.snapshot() as snapshot:
     print("held", flush=True)
     sys.stdin.read()

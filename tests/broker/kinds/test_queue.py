@@ -33,7 +33,7 @@ def test_lost_messages_come_back_in_their_own_places(persistent: bool) -> None:
     assert [shown(d) for d in node.messages(2)] == [
         (b"0", True, 1),
         (b"2", True, 1),
-        (b"3", False, 0),
+        (b"3", True, 1),
         (b"4", False, 0),
     ]
 

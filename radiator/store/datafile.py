@@ -1,0 +1,155 @@
+"""The one file of a store: how it is opened for writing and made, and what is refused before it is mapped.
+
+Full sync is here and nowhere else: `sync` and `metasync` are on and `writemap` is off, and no argument changes that.
+LMDB trusts its file: read through the map, a cut one kills the process. So what can be said by plain reads comes first.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import lmdb
+from lmdb.verify import VerifyError, verify
+
+from radiator.errors import DiskFailed, StoreError
+from radiator.limits import MIB
+from radiator.store import directory, records
+from radiator.store.tables import (
+    BACKUP,
+    BOOT,
+    CLEAN,
+    FORMAT,
+    META,
+    NEXT_QUEUE,
+    REDELIVERED_BELOW,
+    STORE_ID,
+    TABLES,
+)
+
+LIB_VERSION = 0
+"""LMDB 0.9's file format, which every other tool reads."""
+
+_MAX_READERS = 16  # the loader, backups and checks
+_MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
+_STORE_ID_BYTES = 8
+
+
+def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bool = True) -> lmdb.Environment:
+    """LMDB's environment, for writing. Full sync, whoever asks."""
+    return lmdb.open(
+        str(path),
+        map_size=-(-map_size // _MAP_UNIT_BYTES) * _MAP_UNIT_BYTES,
+        subdir=subdir,
+        lock=lock,
+        mode=0o600,
+        sync=True,
+        metasync=True,
+        writemap=False,
+        max_dbs=len(TABLES),
+        max_readers=_MAX_READERS,
+        max_spare_txns=1,
+        lib_version=LIB_VERSION,
+    )
+
+
+# ---- a new file ---------------------------------------------------------------------------------------------------
+
+
+def create(data_dir: Path) -> None:
+    """A new, empty store. A crash before the rename leaves a file that the next start removes, after it all is there.
+
+    LMDB's own creation of a file is not atomic, hence the rename.
+    """
+    new = data_dir / directory.NEW_FILE
+    rows = {
+        FORMAT: records.encode_number(FORMAT, records.FORMAT),
+        STORE_ID: records.encode_text(STORE_ID, new_store_id()),
+        BOOT: records.encode_number(BOOT, 0),
+        CLEAN: records.encode_number(CLEAN, 1),
+        REDELIVERED_BELOW: records.encode_number(REDELIVERED_BELOW, 0),
+        NEXT_QUEUE: records.encode_number(NEXT_QUEUE, 1),
+    }
+    write_meta(new, rows, map_size=MIB)
+    install(new, data_dir / directory.DATA_FILE)
+
+
+def new_store_id() -> str:
+    """64 random bits in hexadecimal: what makes message ids of different stores differ."""
+    return os.urandom(_STORE_ID_BYTES).hex()
+
+
+def write_meta(file: Path, rows: Mapping[bytes, bytes | None], map_size: int) -> None:
+    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing."""
+    try:
+        with open_for_writing(file, map_size, subdir=False, lock=False) as env:
+            tables = {name: env.open_db(name) for name in TABLES}
+            with env.begin(db=tables[META], write=True) as txn:
+                for key, value in rows.items():
+                    if value is None:
+                        txn.delete(key)
+                    else:
+                        txn.put(key, value)
+    except lmdb.Error as error:
+        raise DiskFailed(f"Writing {file} failed: {error}.") from error
+
+
+def install(new: Path, target: Path) -> None:
+    """Gives a finished file its name: synced before, so the name never means half a file, and the name synced after."""
+    new.chmod(0o600)
+    directory.sync_file(new)
+    new.rename(target)
+    directory.sync_directory(target.parent)
+
+
+# ---- what is refused ----------------------------------------------------------------------------------------------
+
+
+def checked_head(file: Path) -> directory.FileHead:
+    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off.
+
+    LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
+    come between. Then the structural check decides, by plain reads of every page. A running broker may move on.
+    """
+    while True:
+        head = directory.read_head(file)
+        if head.end_bytes <= head.file_bytes:
+            return head
+        mistakes = structure_mistakes(file)
+        if not mistakes:
+            return head
+        if directory.read_head(file) == head:
+            raise StoreError(
+                f"{file} is cut off: it has {head.file_bytes} bytes of {head.end_bytes} ({mistakes[0]})."
+                " Restore a backup."
+            )
+
+
+def structure_mistakes(file: Path) -> list[str]:
+    """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it."""
+    try:
+        return [str(mistake) for mistake in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
+    except (VerifyError, OSError) as error:
+        return [str(error)]
+
+
+def bare_backup(file: Path) -> str:
+    """What is said of a backup that somebody would serve."""
+    return f"{file} is a backup: make a data directory from it with `radiator restore FILE DATA_DIR`."
+
+
+def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
+    """Raises StoreError unless the rows of meta say that this program can use the store."""
+    if FORMAT not in meta:
+        raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
+    number = records.decode_number(FORMAT, meta[FORMAT])
+    if number != records.FORMAT:
+        raise StoreError(
+            f"{file} has format {number}, this Radiator reads format {records.FORMAT}:"
+            " run the Radiator that wrote it, or a newer one."
+        )
+
+
+def refuse_bare_backups(file: Path, meta: dict[bytes, bytes]) -> None:
+    """Raises StoreError where the rows of meta say that it is a backup: its ids are given out by another broker."""
+    if BACKUP in meta:
+        raise StoreError(bare_backup(file))

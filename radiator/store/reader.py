@@ -1,0 +1,112 @@
+"""A store opened read-only, for other processes than the broker's: check and backup."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import lmdb
+
+from radiator.errors import StoreError
+from radiator.store import directory
+from radiator.store.datafile import LIB_VERSION, checked_head
+from radiator.store.tables import BACKUP, META, TABLES
+
+
+class Reader:
+    """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
+
+    def __init__(self, path: Path) -> None:
+        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError."""
+        self.file = path / directory.DATA_FILE if path.is_dir() else path
+        head = checked_head(self.file)
+        try:
+            self._env = lmdb.open(
+                str(path),
+                # LMDB keeps the largest map a writer has had; with a smaller one a grown file could not be read
+                map_size=max(head.map_bytes, head.end_bytes),
+                subdir=path.is_dir(),
+                # where the table of readers is missing no broker runs, and none is made: it would be of this user
+                lock=(path / directory.LMDB_LOCK_FILE).exists(),
+                readonly=True,
+                mode=0o600,
+                max_dbs=len(TABLES),
+                lib_version=LIB_VERSION,
+            )
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be read: {error}.") from error
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._env.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator["Snapshot"]:
+        """One state of the store, unmoved by commits. It pins that state's pages: keep it short."""
+        try:
+            with self._env.begin(buffers=True) as txn:
+                yield Snapshot(self._env, txn)
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be read: {error}.") from error
+
+    def copy_to(self, opened_file: int, compact: bool) -> None:
+        """Writes one consistent state of the whole store into an open file. Raises StoreError."""
+        try:
+            self._env.copyfd(opened_file, compact=compact)
+        except lmdb.Error as error:
+            raise StoreError(f"{self.file} cannot be copied: {error}.") from error
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What a Reader sees within one read transaction. A table that the file does not have is empty.
+
+    Values are views of the map: nothing of a body is read that is not looked at, and none outlives the snapshot.
+    """
+
+    _env: lmdb.Environment
+    _txn: "lmdb.Transaction[memoryview]"
+
+    def meta(self) -> dict[bytes, bytes]:
+        """The rows of meta."""
+        return {key: bytes(value) for key, value in self.rows(META)}
+
+    def rows(self, table: bytes, start: bytes = b"") -> Iterator[tuple[bytes, memoryview]]:
+        """The rows from a key on, in LMDB's order."""
+        opened = self._open(table)
+        if opened is not None:
+            cursor = self._txn.cursor(opened)
+            if cursor.set_range(start):
+                for key, value in cursor.iternext():
+                    yield bytes(key), value
+
+    def get(self, table: bytes, key: bytes) -> bytes | None:
+        """One value."""
+        opened = self._open(table)
+        value = None if opened is None else self._txn.get(key, db=opened)
+        return None if value is None else bytes(value)
+
+    def entries(self, table: bytes) -> int:
+        """LMDB's own count of a table's rows."""
+        opened = self._open(table)
+        return 0 if opened is None else self._txn.stat(opened)["entries"]
+
+    def _open(self, table: bytes) -> "lmdb._Database | None":
+        try:
+            return self._env.open_db(table, txn=self._txn, create=False)
+        except lmdb.NotFoundError:
+            return None
+
+
+def backup_meta(file: Path) -> dict[bytes, bytes] | None:
+    """The rows of meta of a file that `radiator backup` has made, in whatever format; None if it is anything else."""
+    if not file.is_file():
+        return None
+    try:
+        with Reader(file) as reader, reader.snapshot() as snapshot:
+            meta = snapshot.meta()
+    except StoreError:
+        return None
+    return meta if BACKUP in meta else None

@@ -1,0 +1,21 @@
+"""The tables of a store, LMDB's named databases, and the rows of `meta`. docs/FORMAT.md says what each holds."""
+
+MESSAGES = b"messages"
+COUNTS = b"counts"
+QUEUES = b"queues"
+LEDGERS = b"ledgers"
+RETIRED = b"retired"
+DEDUP = b"dedup"
+DEDUP_BY_TIME = b"dedup_by_time"
+META = b"meta"
+TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META)
+
+# ---- rows of meta
+FORMAT = b"format"  # never changes its shape, in any format
+STORE_ID = b"store_id"
+BOOT = b"boot"
+CLEAN = b"clean"  # 1 from a clean stop to the next start
+REDELIVERED_BELOW = b"redelivered_below"  # messages of earlier boots than this were stored before an unclean stop
+NEXT_QUEUE = b"next_queue"
+BACKUP = b"backup"  # only in a file made by `radiator backup`
+NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)

@@ -1,0 +1,67 @@
+"""Long works go in slices of at most one batch, with everybody else in between."""
+
+import pytest
+
+from radiator.commands import AUTO, CLIENT, Closed
+from tests.broker.conftest import shrink
+from tests.broker.node import Node
+from tests.broker.words import send, subscribe
+
+
+def lost(node: Node, count: int) -> None:
+    """A connection with so many unacked messages ends."""
+    node.open(1, 2, 3)
+    for number in range(count):
+        node.say(send(1, "q", b"%d" % number))
+    node.say(subscribe(2, "q", CLIENT, prefetch_count=1000))
+    assert len(node.messages(2)) == count
+    node.auto = False
+    node.turn([Closed(2)])
+
+
+def test_lost_messages_come_back_a_slice_a_turn(small: None) -> None:
+    node = Node()
+    lost(node, 10)
+    assert node.numbers("q")["in_flight"] == 4 and node.again, "one slice at once, one as a chore"
+    node.say(send(3, "/topic/t", receipt=b"r"))
+    assert node.receipts(3) == [b"r"] and node.numbers("q")["in_flight"] == 1
+    node.auto = True
+    node.turn([])
+    assert node.numbers("q")["in_flight"] == 0 and not node.again
+    node.say(subscribe(3, "q", AUTO))
+    assert node.bodies(3) == [b"%d" % n for n in range(10)]
+
+
+def test_slice_waits_for_the_next_batch_when_the_open_one_is_full(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    shrink(monkeypatch, {"BATCH_BYTES": 4 * 64})
+    lost(node, 30)
+    for _ in range(5):
+        node.turn([])
+    assert node.broker.desk.open.size <= 6 * 64 and node.numbers("q")["in_flight"] >= 20 and not node.again
+    node.auto = True
+    node.turn([])
+    assert node.numbers("q")["in_flight"] == 0
+
+
+def test_counts_of_lost_messages_are_kept_on_the_disk(small: None) -> None:
+    node = Node()
+    lost(node, 10)
+    node.auto = True
+    node.turn([])
+    again = node.crashed()
+    again.open(1)
+    again.say(subscribe(1, "q", AUTO))
+    assert [d.redeliveries for d in again.messages(1)] == [1] * 10
+
+
+def test_crash_in_the_middle_of_a_long_work_loses_nothing(small: None) -> None:
+    node = Node()
+    lost(node, 10)
+    node.seal()
+    node.commit()
+    again = node.crashed()
+    again.open(1)
+    again.say(subscribe(1, "q", AUTO))
+    out = again.messages(1)
+    assert [d.message.body for d in out] == [b"%d" % n for n in range(10)] and all(d.redelivered for d in out)

@@ -1,0 +1,77 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radiator.limits import WRITE_BYTES
+from radiator.server.outbox import Outbox
+
+
+def test_outbox_joins_small_pieces_into_one_write() -> None:
+    outbox = Outbox()
+    for piece in (b"one ", b"two ", b"three"):
+        outbox.append(piece)
+    assert outbox.next() == b"one two three"
+    assert outbox.pending_bytes == 13
+
+
+def test_outbox_joins_no_more_than_write_bytes() -> None:
+    outbox = Outbox()
+    for _ in range(5):
+        outbox.append(b"x" * (WRITE_BYTES // 4))
+    assert len(outbox.next()) == WRITE_BYTES
+
+
+def test_outbox_does_not_copy_a_large_piece() -> None:
+    large = b"x" * (WRITE_BYTES + 1)
+    outbox = Outbox()
+    outbox.append(large)
+    outbox.append(b"small")
+    assert outbox.next() is large
+    assert not outbox.took(1000)
+    rest = outbox.next()
+    assert isinstance(rest, memoryview) and rest.obj is large and len(rest) == WRITE_BYTES - 999
+
+
+def test_outbox_counts_a_deliver_when_its_last_byte_is_taken() -> None:
+    outbox = Outbox()
+    outbox.append(b"1234", is_deliver=True)
+    outbox.append(b"receipt")
+    outbox.append(b"5678", is_deliver=True)
+    outbox.next()
+    assert not outbox.took(3)
+    outbox.next()
+    assert outbox.took(1) and outbox.delivered == 1
+    outbox.next()
+    assert not outbox.took(10) and outbox.delivered == 1
+    outbox.next()
+    assert outbox.took(1) and outbox.delivered == 2
+    assert outbox.pending_bytes == 0 and outbox.sent_bytes == 15
+
+
+def test_outbox_forgets_everything_when_cleared() -> None:
+    outbox = Outbox()
+    outbox.append(b"x" * 100, is_deliver=True)
+    outbox.clear()
+    assert outbox.pending_bytes == 0 and outbox.delivered == 0
+
+
+@given(st.data())
+def test_outbox_loses_and_changes_no_byte_however_it_is_taken(data: st.DataObject) -> None:
+    outbox, sent, said, ends = Outbox(), b"", b"", []
+    for _ in range(data.draw(st.integers(1, 30))):
+        for size in data.draw(st.lists(st.sampled_from([1, 10, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]), max_size=4)):
+            piece = bytes([len(said) % 251]) * size
+            is_deliver = data.draw(st.booleans())
+            outbox.append(piece, is_deliver)
+            said += piece
+            if is_deliver:
+                ends.append(len(said))
+        if outbox.pending_bytes:
+            offered = outbox.next()
+            taken = data.draw(st.integers(0, len(offered)))
+            sent += bytes(offered[:taken])
+            grew = outbox.took(taken)
+            delivered = sum(end <= len(sent) for end in ends)
+            assert outbox.delivered == delivered
+            assert not grew or taken
+        assert outbox.pending_bytes == len(said) - len(sent)
+    assert said.startswith(sent)

@@ -1,0 +1,66 @@
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from radiator.server import tcp
+from radiator.server.tcp import Answer
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+    with near, far:
+        yield near, far
+
+
+@pytest.mark.parametrize(
+    "answer, owing_s, dead",
+    [
+        (Answer(0, 0, 0, 10**9), 10**6, False),  # idle for days: nothing is due
+        (Answer(5, 0, 0, 60_000), 60, True),
+        (Answer(5, 0, 0, 59_999), 60, False),  # it has answered
+        (Answer(5, 0, 0, 10**9), 59, False),  # idle for long, then written to: it has its time
+        (Answer(0, 9, 0, 60_000), 60, False),  # its window is zero, and it was not asked in vain
+        (Answer(0, 9, 2, 60_000), 60, False),
+        (Answer(0, 9, 3, 60_000), 60, True),
+        (Answer(0, 9, 3, 59_999), 60, False),
+    ],
+)
+def test_peer_is_dead_only_if_it_owes_and_says_nothing(answer: Answer, owing_s: float, dead: bool) -> None:
+    assert answer.is_dead(owing_s, TIMEOUT_S) is dead
+
+
+def test_set_up_makes_a_socket_that_never_waits(pair: tuple[socket.socket, socket.socket]) -> None:
+    near, _ = pair
+    tcp.set_up(near, TIMEOUT_S)
+    with pytest.raises(BlockingIOError):
+        near.recv(1)
+    assert near.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    idle_s = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+    probes_s = near.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) * near.getsockopt(
+        socket.IPPROTO_TCP, socket.TCP_KEEPCNT
+    )
+    assert near.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert idle_s + probes_s <= TIMEOUT_S
+
+
+def test_ask_sees_what_has_arrived_and_what_has_not(pair: tuple[socket.socket, socket.socket]) -> None:
+    near, far = pair
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    tcp.set_up(near, TIMEOUT_S)
+    near.send(b"x")
+    far.recv(1)
+    assert not tcp.ask(near).is_owing
+    with pytest.raises(BlockingIOError):
+        while True:
+            near.send(b"x" * 65536)  # until its window is zero
+    time.sleep(0.3)
+    answer = tcp.ask(near)
+    assert answer.is_owing and answer.unsent_bytes > 0 and answer.silent_ms < 5_000
+    assert not answer.is_dead(1e9, TIMEOUT_S)

@@ -1,0 +1,70 @@
+import time
+
+import gevent
+import pytest
+
+from radiator.limits import LOOK_EVERY_S
+from radiator.server.timetable import Timetable
+
+
+class Looked:
+    """Notes when it was looked at; `again` says when next."""
+
+    def __init__(self, again: list[float] | None = None) -> None:
+        self.look_at_s = 0.0
+        self.looks: list[float] = []
+        self.again = again or []
+
+    def look(self, now_s: float) -> float:
+        self.looks.append(now_s)
+        return now_s + self.again.pop(0) if self.again else 0.0
+
+
+@pytest.fixture
+def timetable() -> Timetable:
+    return Timetable(gevent.get_hub().loop)
+
+
+def test_look_comes_when_it_is_due_and_not_before(timetable: Timetable) -> None:
+    looked, due_s = Looked(), time.monotonic() + 0.1
+    timetable.enter(looked, due_s)
+    gevent.sleep(0.2)
+    assert len(looked.looks) == 1
+    assert due_s <= looked.looks[0] < due_s + 5 * LOOK_EVERY_S
+
+
+def test_earlier_entry_takes_the_place_of_a_later_one(timetable: Timetable) -> None:
+    looked, now_s = Looked(), time.monotonic()
+    timetable.enter(looked, now_s + 0.15)
+    timetable.enter(looked, now_s + 0.05)
+    timetable.enter(looked, now_s + 0.30)
+    gevent.sleep(0.1)
+    assert len(looked.looks) == 1
+    gevent.sleep(0.3)
+    assert len(looked.looks) == 1
+
+
+def test_look_says_when_to_look_again(timetable: Timetable) -> None:
+    looked = Looked([0.05, 0.05])
+    timetable.enter(looked, time.monotonic() + 0.03)
+    gevent.sleep(0.3)
+    assert len(looked.looks) == 3
+    assert looked.looks[2] - looked.looks[0] >= 0.1
+
+
+def test_gone_entry_is_not_looked_at(timetable: Timetable) -> None:
+    gone, other = Looked(), Looked()
+    timetable.enter(gone, time.monotonic() + 0.03)
+    timetable.enter(other, time.monotonic() + 0.06)
+    gone.look_at_s = 0.0
+    gevent.sleep(0.15)
+    assert gone.looks == [] and len(other.looks) == 1
+
+
+def test_many_entries_share_one_timer(timetable: Timetable) -> None:
+    crowd, now_s = [Looked() for _ in range(1000)], time.monotonic()
+    for number, looked in enumerate(crowd):
+        timetable.enter(looked, now_s + 0.05 + number / 10_000)
+    gevent.sleep(0.3)
+    assert all(len(looked.looks) == 1 for looked in crowd)
+    assert len({looked.looks[0] for looked in crowd}) < 20

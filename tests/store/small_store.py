@@ -1,0 +1,31 @@
+"""A small store with something in every table. formats/ holds a backup of it for each format that was ever released.
+
+Those are never made again, only added to: `python -m tests.store.small_store FILE` writes one of the present format.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from radiator.store.backup import backup
+from radiator.writes import Count, Remember
+from tests.store.scribe import Scribe
+
+
+def write_small_backup(file: Path) -> None:
+    with tempfile.TemporaryDirectory() as path:
+        scribe = Scribe(Path(path) / "data")
+        orders, mail, gone = (scribe.declare(name) for name in ("orders", "mail.ä", "gone"))
+        puts = [scribe.put(orders, b"order %d" % number) for number in range(4)]
+        scribe.commit(*puts, scribe.put(mail, b"\0" * 5_000, expires_ms=1_900_000_000_000))
+        scribe.commit(scribe.remove(orders, puts[0].position))
+        scribe.store.commit([Count(orders, puts[1].position, 3), Count(orders, puts[2].position, 0)])
+        scribe.store.commit([Remember(orders, b"order-1", 1_900_000_000_000)])
+        scribe.fill(gone, 2)
+        scribe.retire(gone, "gone")
+        scribe.store.close()
+        backup(Path(path) / "data", file, compact=True)
+
+
+if __name__ == "__main__":
+    write_small_backup(Path(sys.argv[1]))

@@ -1,0 +1,63 @@
+"""Each example runs to its end as a person would run it, and the programs in README.md work when pasted."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
+
+EXAMPLES = sorted((CHECKOUT / "examples").glob("*.py"))
+SAID = {
+    "chat_topic.py": "Host hears Ben in chat.garden: Nobody here.",
+    "events_fanout.py": "audit writes down order 2",
+    "request_reply.py": "question 159: 318",
+    "transaction.py": "/queue/example.parcels: parcel with one book",
+    "worker_pool.py": "All 12 jobs are done.",
+}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """On examples/config.toml, but for its [server]: another port, and data of its own."""
+    config = (CHECKOUT / "examples" / "config.toml").read_text()
+    tables = re.sub(r"(?ms)^\[server\].*?(?=^\[)", SERVER + "\n", config)
+    with BrokerProcess(tmp_path_factory.mktemp("examples"), tables) as running:
+        yield running
+
+
+def run(command: list[str], text: str = "") -> str:
+    """What the program says; it must end well."""
+    ended = subprocess.run(
+        [sys.executable, *command], input=text, env=environment(), capture_output=True, text=True, timeout=30
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example_runs_to_its_end(broker: BrokerProcess, example: Path) -> None:
+    assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example_runs_twice(broker: BrokerProcess, example: Path) -> None:
+    """It leaves nothing behind that would disturb the next run."""
+    assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
+
+
+def test_every_example_is_in_their_readme() -> None:
+    readme = (CHECKOUT / "examples" / "README.md").read_text()
+    assert all(f"`{example.name}`" in readme for example in EXAMPLES)
+
+
+def test_programs_in_the_readme_work_when_pasted(broker: BrokerProcess) -> None:
+    """The producer, then the consumer, which is given the end of its input as a person who presses Enter would."""
+    programs = re.findall(r"(?s)```python\n(.*?)```", (CHECKOUT / "README.md").read_text())
+    producer, consumer = (program.replace("61613", str(broker.port)) for program in programs)
+    run(["-c", producer])
+    assert "hello" in run(["-c", consumer], "\n")
