@@ -33,10 +33,10 @@ class Worker(stomp.ConnectionListener):
             self.connection.nack(frame.headers["ack"])  # somebody else may try
             return
         print(f"{self.name} has done {job}")
+        self.connection.ack(frame.headers["ack"])  # and only now does the next job come
         self.done.append(job)
         if len(self.done) == JOBS:
             self.all_done.set()
-        self.connection.ack(frame.headers["ack"])  # and only now does the next job come
 
 
 def main(host: str, port: int) -> None:

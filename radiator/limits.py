@@ -61,6 +61,7 @@ LOOK_EVERY_S = 0.02  # how exactly heart-beats and timeouts are kept
 LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked whether a peer still answers
 
 # ---- the disk
+GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 PAGE_BYTES = 4 * KIB  # LMDB's page on every platform we run on
 LOAD_MESSAGES = 500  # one stretch of a window that is read back

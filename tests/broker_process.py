@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -45,13 +46,17 @@ def environment() -> dict[str, str]:
 
 class BrokerProcess:
     """config_text: a whole config.toml, or only tables after [server] (then SERVER is put in front of it).
+    program: what Python runs; another one may break a part of the broker first and then be the same command.
 
     address: `stomp://127.0.0.1:PORT` of the running broker; host and port: its parts. log: all that it has written so
     far, of every start. A directory that holds `data` of an earlier broker is used as it is.
     """
 
-    def __init__(self, directory: Path, config_text: str = DEFAULT_CONFIG) -> None:
+    def __init__(
+        self, directory: Path, config_text: str = DEFAULT_CONFIG, program: Sequence[str] = ("-m", "radiator")
+    ) -> None:
         self.directory = directory = directory.resolve()
+        self.program = program
         self.data_dir = directory / "data"
         self.config_file = directory / "config.toml"
         self.config_file.write_text(config_text if "[server]" in config_text else SERVER + "\n" + config_text)
@@ -148,7 +153,7 @@ class BrokerProcess:
         """Starts the process and the reader of its log: how many lines there were before."""
         begin = len(self._lines)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "radiator", "serve", "--config", str(self.config_file)],
+            [sys.executable, *self.program, "serve", "--config", str(self.config_file)],
             cwd=self.directory,
             env=environment(),
             stdin=subprocess.DEVNULL,

@@ -162,7 +162,7 @@ class Broker:
         """
         desk = self.desk
         batch = desk.open
-        if desk.at_sea is not None or not (batch.writes or batch.held or batch.then or batch.parts):
+        if desk.at_sea is not None or not self.has_batch:
             return None
         for queue in batch.parts:
             batch.writes.append(queue.books())
@@ -175,6 +175,12 @@ class Broker:
         if self.intake.batch_room.waiters:
             self.freed[self.intake.batch_room] = None
         return batch
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the open batch holds anything."""
+        batch = self.desk.open
+        return bool(batch.writes or batch.held or batch.then or batch.parts)
 
     @property
     def wants_turn(self) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from radiator.broker.broker import Broker
-from radiator.commands import Committed, Tick
-from radiator.limits import QUESTIONS_AT_ONCE, TICK_S
+from radiator.commands import Committed, Read, Tick
+from radiator.limits import GATHER_MAX_S, QUESTIONS_AT_ONCE, TICK_S
 from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.server.connection import Connection
@@ -53,6 +53,12 @@ class Dispatcher:
         self._again = loop.timer(0)
         self._tick = loop.timer(TICK_S, TICK_S)
         self._sync: Any = None
+        # gathering: who was answered by the last batch, and how long the next one waits for what they say to that
+        self._is_home = False
+        self._put_to_sea_s = 0.0
+        self._awaited = 0
+        self._gather_until_s = 0.0
+        self._gathering = loop.timer(0)
         self.committer = committer(loop, store, self._committed)
         self._loader = loader(loop, store, data_dir, self._found)
 
@@ -93,8 +99,14 @@ class Dispatcher:
         turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
         self.turns += 1
         self.is_stopped = turn.stopped
-        self._seal(now_s)
-        if turn.replies:
+        if self._is_home:
+            self._is_home = False
+            self._awaited = self._post(turn.replies)
+            self._gather_until_s = now_s + min(GATHER_MAX_S, now_s - self._put_to_sea_s)
+            self._seal(now_s)
+        else:
+            self._awaited -= sum(type(event) is Read for event in events)
+            self._seal(now_s)
             self._post(turn.replies)
         if turn.questions:
             self._questions.extend(turn.questions)
@@ -105,8 +117,8 @@ class Dispatcher:
             self._inbox.wake()
         self._is_in_turn = False
 
-    def _post(self, replies: list[Reply]) -> None:
-        """Each to its connection; then one write for each connection."""
+    def _post(self, replies: list[Reply]) -> int:
+        """Each to its connection; then one write for each connection. How many those were."""
         connections = self._connections.open
         touched: list[Connection] = []
         for reply in replies:
@@ -118,12 +130,23 @@ class Dispatcher:
                     touched.append(connection)
         for connection in touched:
             connection.flush()
+        return len(touched)
 
     # ---- the disk ---------------------------------------------------------------------------------------------------
 
     def _seal(self, now_s: float) -> None:
-        """The open batch puts to sea, if the last one is home and sync_interval_ms has passed."""
-        if self.committer.is_busy:
+        """The open batch puts to sea, if the last one is home, who was awaited has spoken, and sync_interval_ms has
+        passed.
+
+        Clients that a batch has answered speak again at once. Without a moment's wait the first of them would go to
+        the disk alone, and all others wait for that: with 8 + 8 connections end to end the wait saves a fifth of the
+        CPU (116 µs a message without it, 86 with it).
+        """
+        if self.committer.is_busy or not self._broker.has_batch:
+            return
+        if self._is_gathering():
+            # the hub goes round without sleeping: its timers are no finer than a millisecond
+            self._gathering.start(self._gathered)
             return
         if now_s < self._sync_at_s:
             if self._sync is None:
@@ -131,9 +154,20 @@ class Dispatcher:
                 self._sync.start(self._sync_is_due)
             return
         batch = self._broker.seal()
-        if batch is not None:
-            self._sync_at_s = now_s + self._sync_interval_s
-            self.committer.submit(batch)
+        assert batch is not None
+        self._awaited = 0
+        self._put_to_sea_s = now_s
+        self._sync_at_s = now_s + self._sync_interval_s
+        self.committer.submit(batch)
+
+    def _is_gathering(self) -> bool:
+        return self._awaited > 0 and time.monotonic() < self._gather_until_s
+
+    def _gathered(self) -> None:
+        if self._is_gathering():
+            self._gathering.start(self._gathered)
+        else:
+            self._inbox.wake()
 
     def _sync_is_due(self) -> None:
         self._sync.close()
@@ -141,6 +175,7 @@ class Dispatcher:
         self._inbox.wake()
 
     def _committed(self, number: int) -> None:
+        self._is_home = True
         self._inbox.report(Committed(number))
 
     def sync_at_once(self) -> None:

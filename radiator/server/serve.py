@@ -32,7 +32,7 @@ from radiator.server.timetable import Timetable
 from radiator.settings import Config
 from radiator.store.lmdb import open_store
 
-SWITCH_INTERVAL_S = 0.0005  # how long a thread may wait for Python's lock while the hub is busy; by itself 5 ms
+SWITCH_INTERVAL_S = 0.0001  # how long a thread may wait for Python's lock while the hub is busy; by itself 5 ms
 _STOP_LOOK_S = 0.005
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 

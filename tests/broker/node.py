@@ -21,7 +21,7 @@ from tests.sim.disk import Platter, SimDisk
 
 
 class Node:
-    """`inbox[connection]`: what each connection was told, in order (Deliver, Receipt, Refuse, Bye)."""
+    """`inbox[connection]`: what each connection was told, in order (Deliver, Receipt, Refuse, Bye). `log`: all of it."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Node:
         self.delivers: dict[int, int] = {}
         self.reads_slowly: set[int] = set()
         self.notes: list[Note] = []
+        self.log: list[Reply] = []
         self.questions: list[Question] = []
         self.at_sea: Batch | None = None
         self.stopped = False
@@ -86,6 +87,7 @@ class Node:
         self.again = turn.again
         self.stopped = turn.stopped
         self.notes.extend(turn.notes)
+        self.log.extend(turn.replies)
         self.questions.extend(turn.questions)
         for reply in turn.replies:
             number = reply.connection

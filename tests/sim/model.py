@@ -29,6 +29,7 @@ class Item:
     marked: bool = False
     message_id: bytes = b""
     out_with: "Sub | None" = None
+    handed: int = 0
     transaction: bytes | None = None
 
 
@@ -80,6 +81,8 @@ class Model:
         self.settings = settings
         self.fanouts = fanouts
         self.now_ms = now_ms
+        self.expiry: dict[tuple[str, bytes], int] = {}
+        self.handed = 0
         self.queues: dict[str, list[Item]] = {name: [] for name in settings}
         self.disk: dict[str, dict[bytes, int]] = {name: {} for name in settings}
         self.remembered: dict[tuple[str, bytes], int] = {}
@@ -124,8 +127,6 @@ class Model:
         self.batch, self.committed = 1, 0
 
     # ---- messages in and out ----------------------------------------------------------------------------------------
-
-    expiry: dict[tuple[str, bytes], int] = {}
 
     def is_persistent(self, queue: str) -> bool:
         return self.settings[queue].persistent
@@ -195,7 +196,7 @@ class Model:
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))
         durable = any(self.is_persistent(q) for q, _ in puts) or any(self.is_persistent(i.queue) for _, i in settled)
-        for queue, said in puts:
+        for queue in {queue for queue, _ in puts}:
             self.make_room(queue, sum(q == queue for q, _ in puts))
         for queue, said in puts:
             if self.is_persistent(queue):
@@ -238,11 +239,8 @@ class Model:
 
     def make_room(self, queue: str, count: int) -> None:
         most = self.settings[queue].max_messages
-        done = sum(item.body in self.fresh for item in self.queues[queue])
-        while most is not None and len(self.queues[queue]) + count - done > most:
+        while most is not None and len(self.queues[queue]) + count > most:
             self.leave(next(item for item in self.queues[queue] if item.state != OUT))
-
-    fresh: frozenset[bytes] = frozenset()
 
     def written(self) -> None:
         """Everything posted so far is with the operating system."""
@@ -262,9 +260,15 @@ class Model:
 
     def closed(self, c: int) -> None:
         conn = self.conns.pop(c)
-        for sub in conn.all_subs():
-            for item in [*sub.out]:
-                self.back(item)
+        for item in sorted((i for sub in conn.all_subs() for i in sub.out), key=lambda i: i.handed):
+            self.back(item)
+
+    def expired(self, queue: str, count: int) -> None:
+        """So many have left by expiry: the foremost, and no others."""
+        gone = [i for i in self.queues[queue] if i.state == READY and self.is_expired(i)][:count]
+        assert len(gone) == count, f"{queue} has lost {count} messages, of which only {len(gone)} are expired"
+        for item in gone:
+            self.leave(item)
 
     # ---- what the broker says ---------------------------------------------------------------------------------------
 
@@ -290,6 +294,8 @@ class Model:
         assert (deliver.redeliveries, deliver.redelivered) == (item.count, item.marked), (deliver, item)
         item.state, item.out_with, item.message_id = OUT, sub, deliver.message_id
         sub.out.append(item)
+        self.handed += 1
+        item.handed = self.handed
 
     def due_receipts(self, c: int) -> list[bytes]:
         """The receipts that must have come by now; they are due no longer."""

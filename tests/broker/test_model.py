@@ -1,0 +1,412 @@
+"""The core against the reference model (tests/sim/model.py) over random histories, with commits, crashes and stops.
+
+RADIATOR_EXAMPLES=5000 runs more of them.
+"""
+
+import os
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Abort, Closed, Command, Committed, Event, Open, Read, Stop, Tick
+from radiator.limits import GIB
+from radiator.replies import Deliver, Receipt, Reply
+from radiator.settings import Declarations, QueueSettings
+from tests.broker.conftest import SMALL, shrink
+from tests.broker.node import Node
+from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
+from tests.sim.disk import Platter
+from tests.sim.model import Item, Model, Refused, Said, Sub
+
+QUEUES = {
+    "a": QueueSettings(),
+    "b": QueueSettings(dead_letter="d", max_redeliveries=1),
+    "d": QueueSettings(),
+    "m": QueueSettings(persistent=False, dead_letter="md", max_redeliveries=2),
+    "md": QueueSettings(persistent=False),
+    "o": QueueSettings(max_messages=3, overflow="drop-oldest"),
+    "u": QueueSettings(dedup_window_s=10_000),
+    "x": QueueSettings(max_messages=3, overflow="reject"),
+}
+FANOUTS = {"f": ("a", "m", "b")}
+DECLARED = Declarations(queues=QUEUES, fanouts=FANOUTS, create_topics=True)
+TARGETS = ["a", "a", "a", "b", "b", "m", "o", "u", "x", "/fanout/f", "/topic/t"]
+SOURCES = ["a", "a", "b", "d", "m", "md", "o", "u", "x", "/topic/t", "/topic/#"]
+
+
+class Watched(Node):
+    """A Node whose model hears everything, in the order in which the core does."""
+
+    def __init__(self, model: Model, platter: Platter | None = None) -> None:
+        self.model: Model | None = None
+        super().__init__(DECLARED, platter=platter, now_ms=model.now_ms)
+        self.auto = False
+        self.log.clear()
+        self.model = model
+        model.batch = self.broker.desk.open.number
+        model.committed = self.broker.desk.committed
+
+    def _one(self, events: list[Event]) -> None:
+        if self.model is not None:
+            self.model.written()
+            for event in events:
+                if isinstance(event, Committed):
+                    self.model.reached_the_disk(event.number)
+                    self.model.told_committed(event.number)
+        super()._one(events)
+        if self.model is not None:
+            for reply in self.log:
+                self.observe(self.model, reply)
+            self.log.clear()
+
+    def observe(self, model: Model, reply: Reply) -> None:
+        if isinstance(reply, Deliver) and reply.connection in model.conns:
+            model.delivered(reply.connection, reply)
+
+    def seal(self) -> bool:
+        was_at_sea = self.at_sea is not None
+        is_at_sea = super().seal()
+        if self.model is not None and not was_at_sea:
+            if is_at_sea:
+                self.model.sealed()
+            else:
+                assert not self.model.effects.get(self.model.batch), "something should have been written"
+        return is_at_sea
+
+    def settle(self) -> None:
+        """All that needs no commit."""
+        while self.questions or self.again or self.broker.wants_turn or self.due():
+            if self.questions:
+                self.answer()
+            else:
+                self._one([])
+
+
+class Machine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model(QUEUES, FANOUTS, 1_700_000_000_000)
+        self.node = Watched(self.model)
+        self.bodies = 0
+        self.connections = 0
+        self.holds_commits = False
+
+    # ---- helpers
+
+    def tell(self, *events: Event) -> None:
+        self.node._one([*events])
+        self.node.settle()
+        while not self.holds_commits and (self.node.seal() or self.node.at_sea):
+            self.commit_one()
+
+    def say(self, command: Command) -> None:
+        self.tell(Read(command.connection, [command]))
+
+    def commit_one(self) -> None:
+        self.node.commit()
+        self.node.settle()
+
+    def body(self) -> bytes:
+        self.bodies += 1
+        return b"%d" % self.bodies
+
+    def receipt(self, wanted: bool) -> bytes | None:
+        return b"r" + self.body() if wanted else None
+
+    def conn(self, data: st.DataObject) -> int:
+        return data.draw(st.sampled_from(sorted(self.model.conns)))
+
+    def lose(self, c: int) -> None:
+        self.model.written()
+        self.model.closed(c)
+        self.tell(Closed(c))
+        self.node.inbox.pop(c)
+
+    def transaction(self, data: st.DataObject, c: int) -> bytes | None:
+        return data.draw(st.sampled_from([None, *sorted(self.model.conns[c].sends)]))
+
+    # ---- connections and subscriptions
+
+    @initialize(holds=st.booleans())
+    def start(self, holds: bool) -> None:
+        self.holds_commits = holds
+        self.connect()
+        self.connect()
+
+    @precondition(lambda self: len(self.model.conns) < 3)
+    @rule()
+    def connect(self) -> None:
+        self.connections += 1
+        c = self.connections
+        from tests.sim.model import Conn
+
+        self.model.conns[c] = Conn()
+        self.node.inbox[c], self.node.delivers[c] = [], 0
+        self.tell(Open(c))
+
+    @precondition(lambda self: len(self.model.conns) > 1)
+    @rule(data=st.data())
+    def close(self, data: st.DataObject) -> None:
+        self.lose(self.conn(data))
+
+    @precondition(lambda self: self.model.conns)
+    @rule(
+        data=st.data(),
+        source=st.sampled_from(SOURCES),
+        mode=st.sampled_from([AUTO, CLIENT, CLIENT, CLIENT_INDIVIDUAL, CLIENT_INDIVIDUAL]),
+        prefetch=st.sampled_from([None, None, 1, 2, 3]),
+        name=st.sampled_from([b"1", b"2", b"3", b"4"]),
+        wants=st.booleans(),
+    )
+    def subscribe(
+        self, data: st.DataObject, source: str, mode: str, prefetch: int | None, name: bytes, wants: bool
+    ) -> None:
+        c = self.conn(data)
+        conn = self.model.conns[c]
+        if name in conn.subs or name in conn.topics:
+            return
+        self.model.written()
+        receipt = self.receipt(wants)
+        self.model.receipt(c, receipt)
+        if source.startswith("/topic/"):
+            conn.topics.add(name)
+        else:
+            conn.subs[name] = Sub(name, source, mode, prefetch)
+        self.say(subscribe(c, source, mode, name=name, prefetch_count=prefetch, receipt=receipt))
+
+    @precondition(lambda self: any(c.subs or c.topics for c in self.model.conns.values()))
+    @rule(data=st.data(), wants=st.booleans())
+    def unsubscribe(self, data: st.DataObject, wants: bool) -> None:
+        c = self.conn(data)
+        conn = self.model.conns[c]
+        if not conn.subs and not conn.topics:
+            return
+        name = data.draw(st.sampled_from(sorted([*conn.subs, *conn.topics])))
+        self.model.written()
+        receipt = self.receipt(wants)
+        self.model.receipt(c, receipt)
+        if name in conn.topics:
+            conn.topics.remove(name)
+        else:
+            conn.ended.append(conn.subs.pop(name))
+        self.say(unsubscribe(c, name.decode(), receipt))
+
+    # ---- messages
+
+    @precondition(lambda self: self.model.conns)
+    @rule(
+        data=st.data(),
+        to=st.sampled_from(TARGETS),
+        wants=st.booleans(),
+        lives_ms=st.sampled_from([None, None, None, 0, 1, 1000]),
+        dedup_id=st.sampled_from([None, b"i", b"j", b"k"]),
+    )
+    def send(
+        self, data: st.DataObject, to: str, wants: bool, lives_ms: int | None, dedup_id: bytes | None
+    ) -> None:
+        c = self.conn(data)
+        conn = self.model.conns[c]
+        self.model.written()
+        expires_ms = self.model.now_ms + lives_ms if lives_ms is not None and to == "a" else None
+        address = to if to.startswith("/") else f"/queue/{to}"
+        said = Said(address, self.body(), dedup_id, expires_ms or 0)
+        receipt = self.receipt(wants)
+        transaction = self.transaction(data, c)
+        refused = False
+        if transaction is not None:
+            conn.sends[transaction].append(said)
+            self.model.receipt(c, receipt)
+        else:
+            try:
+                self.model.take(c, [said], [], receipt)
+            except Refused:
+                refused = True
+        self.say(
+            send(c, to, said.body, receipt, transaction=transaction, dedup_id=dedup_id, expires_ms=expires_ms)
+        )
+        self.expect_refusal(c, refused)
+
+    def expect_refusal(self, c: int, refused: bool) -> None:
+        assert self.node.broker.connections[c].is_closing == refused
+        if refused:
+            self.lose(c)
+
+    @precondition(lambda self: any(c.unacked() for c in self.model.conns.values()))
+    @rule(data=st.data(), verb=st.sampled_from(["ack", "ack", "ack", "nack", "nack", "reject"]), wants=st.booleans())
+    def answer(self, data: st.DataObject, verb: str, wants: bool) -> None:
+        c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.unacked())))
+        conn = self.model.conns[c]
+        free = [item for item in conn.unacked() if item.transaction is None]
+        if not free:
+            return
+        item: Item = data.draw(st.sampled_from(free))
+        self.model.written()
+        items = self.model.means(item)
+        receipt = self.receipt(wants)
+        transaction = self.transaction(data, c)
+        if transaction is not None:
+            for one in items:
+                one.transaction = transaction
+            conn.settled[transaction] += [(verb, one) for one in items]
+            self.model.receipt(c, receipt)
+        else:
+            self.model.receipt(c, receipt, self.model.batch if self.model.is_persistent(item.queue) else 0)
+            for one in items:
+                self.model.settle(verb, one)
+        deliver = Deliver(c, None, item.message_id, None, True)  # type: ignore[arg-type]
+        if verb == "ack":
+            self.say(ack(deliver, receipt, transaction))
+        else:
+            self.say(nack(deliver, receipt, transaction, requeue=verb == "nack"))
+
+    # ---- transactions
+
+    @precondition(lambda self: self.model.conns)
+    @rule(data=st.data(), name=st.sampled_from([b"t", b"u"]))
+    def begin(self, data: st.DataObject, name: bytes) -> None:
+        c = self.conn(data)
+        conn = self.model.conns[c]
+        if name not in conn.sends:
+            conn.sends[name], conn.settled[name] = [], []
+            self.say(begin(c, name))
+
+    @precondition(lambda self: any(c.sends for c in self.model.conns.values()))
+    @rule(data=st.data(), commits=st.sampled_from([True, True, False]), wants=st.booleans())
+    def end(self, data: st.DataObject, commits: bool, wants: bool) -> None:
+        c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.sends)))
+        conn = self.model.conns[c]
+        name = data.draw(st.sampled_from(sorted(conn.sends)))
+        self.model.written()
+        sends, settled = conn.sends.pop(name), conn.settled.pop(name)
+        receipt = self.receipt(wants)
+        refused = False
+        if commits:
+            try:
+                self.model.take(c, sends, settled, receipt)
+            except Refused:
+                refused = True
+            self.say(commit(c, name, receipt))
+        else:
+            for _, item in settled:
+                item.transaction = None
+            self.model.receipt(c, receipt)
+            self.say(Abort(c, name, receipt))
+        self.expect_refusal(c, refused)
+
+    # ---- the shell
+
+    @precondition(lambda self: self.holds_commits)
+    @rule()
+    def seal(self) -> None:
+        self.node.seal()
+        self.node.settle()
+
+    @precondition(lambda self: self.node.at_sea is not None)
+    @rule()
+    def commit(self) -> None:
+        self.commit_one()
+
+    @rule(ms=st.sampled_from([1, 500, 1000]))
+    def tick(self, ms: int) -> None:
+        self.node.now_s += ms / 1000
+        self.node.now_ms += ms
+        self.model.now_ms += ms
+        for _ in range(8):
+            self.tell(Tick(GIB, 0))
+        head = next((i for i in self.model.queues["a"] if i.state != "out"), None)
+        self.sync_expired()
+        assert head is None or not (head.state == "ready" and self.model.is_expired(head)) or head not in self.model.queues["a"]
+
+    @precondition(lambda self: self.connections > 3)
+    @rule(reaches=st.booleans(), way=st.sampled_from(["crash", "crash", "stop"]), holds=st.booleans())
+    def restart(self, reaches: bool, way: str, holds: bool) -> None:
+        self.sync_expired()
+        if way == "stop":
+            self.stop()
+        elif reaches and self.node.at_sea is not None:
+            self.node.disk.commit(self.node.at_sea.writes)
+            self.model.reached_the_disk(self.node.at_sea.number)
+        self.model.crashed(clean=way == "stop")
+        self.node = Watched(self.model, self.node.disk.platter)
+        self.holds_commits = holds
+        self.connect()
+
+    def stop(self) -> None:
+        self.node._one([Stop()])
+        while self.node.seal() or self.node.at_sea:
+            self.model.thens.clear()
+            self.node.commit()
+        assert self.node.stopped
+        for c in self.model.conns:
+            self.check_receipts(c)
+            assert self.model.conns[c].receipts == []
+
+    # ---- what must hold after each of these
+
+    def sync_expired(self) -> None:
+        ledger = self.node.broker.destinations.queues["a"].ledger
+        self.model.expired("a", len(self.model.queues["a"]) - ledger.stored)
+
+    def check_receipts(self, c: int) -> None:
+        told = self.node.inbox[c]
+        came = [r.receipt for r in told if isinstance(r, Receipt)]
+        self.node.inbox[c] = []
+        assert came == self.model.due_receipts(c)
+
+    @invariant()
+    def core_agrees_with_the_model(self) -> None:
+        self.sync_expired()
+        for c, conn in self.model.conns.items():
+            self.check_receipts(c)
+            assert conn.due_topics == []
+            core = self.node.broker.connections[c]
+            assert sorted(core.unacked) == sorted(i.message_id for i in conn.unacked())
+        assert self.model.idle_consumers() == []
+        for name, items in self.model.queues.items():
+            numbers = self.node.numbers(name)
+            states = [item.state for item in items]
+            assert (numbers["messages"], numbers["in_flight"]) == (len(items), states.count("out")), name
+            if QUEUES[name].persistent:
+                assert self.node.stored(name) == [*self.model.disk[name]], name
+        counts = {}
+        platter = self.node.disk.platter
+        for (number, position), (count, _) in platter.counts.items():
+            counts[platter.queues[number][0], platter.messages[number, position].body] = count
+        expected = {(q, body): n for q, there in self.model.disk.items() for body, n in there.items()}
+        assert {key: n for key, n in counts.items() if n} == {key: n for key, n in expected.items() if n}
+
+    def teardown(self) -> None:
+        """Whatever happened: a consumer on each queue now drains it, in order, and the disk is empty."""
+        self.holds_commits = False
+        self.tell()
+        self.model.crashed(clean=False)
+        self.node = Watched(self.model, self.node.disk.platter)
+        self.connect()
+        c = self.connections
+        for name in QUEUES:
+            self.model.conns[c].subs[name.encode()] = Sub(name.encode(), name, AUTO, None)
+            self.say(subscribe(c, name, AUTO))
+        self.tell()
+        self.core_agrees_with_the_model()
+        assert not self.node.disk.platter.messages and not self.node.disk.platter.counts
+
+
+EXAMPLES = int(os.environ.get("RADIATOR_EXAMPLES", "100"))
+
+
+def test_core_agrees_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, SMALL | {"CHORE_MESSAGES": 100})
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=EXAMPLES, stateful_step_count=60, suppress_health_check=list(HealthCheck), deadline=None
+        ),
+    )
+
+
+def test_reference_model_is_not_trivial() -> None:
+    model = Model(QUEUES, FANOUTS, 0)
+    assert Random(1) and model.idle_consumers() == []

@@ -1,0 +1,275 @@
+"""The broker as a process: start, halt, stop, and what the service manager hears."""
+
+import os
+import signal
+import socket
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.wire import Gone, Wire
+from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
+
+
+def connected(broker: BrokerProcess) -> Wire:
+    wire = Wire((broker.host, broker.port))
+    wire.connect()
+    return wire
+
+
+def broken(directory: Path, program: str, config: str = DEFAULT_CONFIG) -> BrokerProcess:
+    """A broker in which `program` has replaced something before it starts."""
+    file = directory / "broken.py"
+    ending = "\nimport sys\nfrom radiator.cli import main\nsys.exit(main())\n"
+    file.write_text(textwrap.dedent(program) + ending)
+    return BrokerProcess(directory, config, [str(file)])
+
+
+# ---- halt
+
+
+FAILING_COMMIT = """
+    from radiator.errors import DiskFailed
+    from radiator.store.lmdb import LmdbStore
+    whole = LmdbStore.commit
+    def commit(store, writes):
+        if any(getattr(write, "message", None) is not None and write.message.body == b"bad" for write in writes):
+            raise {error}
+        whole(store, writes)
+    LmdbStore.commit = commit
+"""
+
+
+def test_failed_commit_ends_with_74_one_line_and_no_receipt(tmp_path: Path) -> None:
+    with broken(tmp_path, FAILING_COMMIT.format(error='DiskFailed("The disk said no.")')) as broker:
+        wire = connected(broker)
+        wire.send("/queue/q", "good")
+        wire.begin_ask("SEND", {"destination": "/queue/q"}, b"bad")
+        with pytest.raises(Gone):
+            wire.read_frame()
+        assert broker.wait(5) == 74
+        last = broker.log.splitlines()[-1]
+        assert ' error halted status=74 sentence="The disk said no."' in last
+        assert "Traceback" not in broker.log
+
+
+def test_bug_in_a_commit_ends_with_70_and_its_traceback(tmp_path: Path) -> None:
+    with broken(tmp_path, FAILING_COMMIT.format(error='ValueError("a bug")')) as broker:
+        wire = connected(broker)
+        wire.begin_ask("SEND", {"destination": "/queue/q"}, b"bad")
+        assert broker.wait(5) == 70
+        assert "Traceback" in broker.log and "ValueError: a bug" in broker.log
+        assert "halted status=70" in broker.log.splitlines()[-1]
+
+
+BUGS = {
+    "turn": """
+        from radiator.broker.broker import Broker
+        whole = Broker.turn
+        def turn(broker, events, now_s, now_ms):
+            assert not any(type(event).__name__ == "Open" for event in events), "a bug"
+            return whole(broker, events, now_s, now_ms)
+        Broker.turn = turn
+    """,
+    "loader": """
+        from radiator.store.lmdb import LmdbStore
+        from radiator.server import disk
+        def free_bytes(data_dir):
+            assert len(calls) < 3, "a bug"
+            calls.append(1)
+            return 10**12
+        calls = []
+        disk.free_bytes = free_bytes
+    """,
+    "timetable": """
+        from radiator.server.connection import Connection
+        def look(connection, now_s):
+            raise AssertionError("a bug")
+        Connection.look = look
+    """,
+}
+
+
+@pytest.mark.parametrize("place", BUGS)
+def test_bug_ends_with_70_wherever_it_is(tmp_path: Path, place: str) -> None:
+    config = DEFAULT_CONFIG + "\n[limits]\nconnect_timeout_s = 1\n"
+    with broken(tmp_path, BUGS[place], config) as broker:
+        with socket.create_connection((broker.host, broker.port)) as client:
+            if place == "turn":
+                client.sendall(b"CONNECT\naccept-version:1.2\nhost:x\n\n\0")
+            assert broker.wait(5) == 70
+        assert "Traceback" in broker.log and "a bug" in broker.log
+        assert "halted status=70" in broker.log.splitlines()[-1]
+
+
+def test_bug_in_a_session_costs_its_own_connection_only(tmp_path: Path) -> None:
+    program = """
+        from radiator.protocols.stomp.session import StompSession
+        whole = StompSession.receive
+        def receive(session, data):
+            assert b"bad" not in data, "a bug"
+            return whole(session, data)
+        StompSession.receive = receive
+    """
+    with broken(tmp_path, program) as broker:
+        bad, good = connected(broker), connected(broker)
+        bad.send_raw(b"bad")
+        assert bad.is_closed()
+        good.send("/queue/q", "good")
+        assert "Traceback" in broker.log and 'cause="a bug in the session"' in broker.log
+        assert broker.stop() == 0
+
+
+# ---- start
+
+
+def test_start_on_a_port_that_is_taken_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        broker = BrokerProcess(tmp_path, DEFAULT_CONFIG.replace("127.0.0.1:0", f"127.0.0.1:{port}"))
+        assert broker.start_and_fail() == 1
+    assert f"Cannot listen on stomp://127.0.0.1:{port}: Address already in use." in broker.log
+    assert "Traceback" not in broker.log
+
+
+def test_several_listeners_serve_one_broker(tmp_path: Path) -> None:
+    two = '["stomp://127.0.0.1:0", "stomp://localhost:0"]'
+    with BrokerProcess(tmp_path, DEFAULT_CONFIG.replace('["stomp://127.0.0.1:0"]', two)) as broker:
+        second = broker.wait_for_log(
+            "listening", since=[" listening " in x for x in broker.log.splitlines()].index(True) + 1
+        )
+        host, _, port = second.strip().rpartition("stomp://")[2].rpartition(":")
+        sender, reader = connected(broker), Wire((host.strip("[]"), int(port)))
+        reader.connect()
+        reader.subscribe("/queue/q")
+        sender.send("/queue/q", "over both")
+        assert reader.message().body == b"over both"
+
+
+def test_without_files_for_new_connections_the_old_ones_go_on(tmp_path: Path) -> None:
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+    """
+    with broken(tmp_path, program) as broker:
+        assert "warning few_files open_files=60 wanted=" in broker.log
+        first = connected(broker)
+        crowd = [socket.create_connection((broker.host, broker.port)) for _ in range(80)]
+        broker.wait_for_log("cannot_accept")
+        first.send("/queue/q", "still here")
+        time.sleep(1.2)
+        assert broker.log.count("cannot_accept") == 1, "said once, not once a try"
+        for one in crowd:
+            one.close()
+        connected(broker).send("/queue/q", "again")
+        assert broker.stop() == 0
+
+
+# ---- stop
+
+
+def test_second_signal_ends_at_once(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, DEFAULT_CONFIG) as broker:
+        stuck, sender = connected(broker), connected(broker)
+        stuck.subscribe("/topic/t")
+        for _ in range(3):
+            sender.send("/topic/t", b"x" * 1_000_000)
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGTERM)
+        broker.wait_for_log("stopping")
+        time.sleep(0.3)
+        assert broker.is_running, "it waits for the one who does not read"
+        began_s = time.monotonic()
+        broker.process.send_signal(signal.SIGTERM)
+        assert broker.wait(5) == 143
+        assert time.monotonic() - began_s < 2
+
+
+def test_stop_does_not_wait_for_the_sync_interval(tmp_path: Path) -> None:
+    config = DEFAULT_CONFIG.replace("[server]", "[server]\nsync_interval_ms = 3000")
+    with BrokerProcess(tmp_path, config) as broker:
+        wire = connected(broker)
+        wire.send("/queue/q", "first")
+        waiting = wire.begin_ask("SEND", {"destination": "/queue/q"}, b"second")
+        with pytest.raises(TimeoutError):
+            wire.read_frame(0.5)
+        assert broker.process is not None
+        began_s = time.monotonic()
+        broker.process.send_signal(signal.SIGTERM)
+        wire.await_receipt(waiting)
+        assert broker.wait(5) == 0
+        assert time.monotonic() - began_s < 1.5
+
+
+def test_sync_interval_delays_a_receipt_and_no_more(tmp_path: Path) -> None:
+    config = DEFAULT_CONFIG.replace("[server]", "[server]\nsync_interval_ms = 400")
+    with BrokerProcess(tmp_path, config) as broker:
+        wire = connected(broker)
+        wire.send("/queue/q", "first")
+        began_s = time.monotonic()
+        wire.send("/queue/q", "second")
+        assert 0.3 < time.monotonic() - began_s < 1.5
+        began_s = time.monotonic()
+        wire.fence()
+        assert time.monotonic() - began_s < 0.3
+        time.sleep(0.5)
+        began_s = time.monotonic()
+        wire.send("/queue/q", "third")
+        assert time.monotonic() - began_s < 0.3, "after a quiet time it is synced at once"
+
+
+# ---- the service manager
+
+
+def test_service_manager_hears_ready_watchdog_and_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "1000000")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(5)
+        with BrokerProcess(tmp_path, DEFAULT_CONFIG) as broker:
+            assert manager.recv(100) == b"READY=1"
+            connected(broker).close()
+            began_s = time.monotonic()
+            pings = [manager.recv(100) for _ in range(3)]
+            assert pings == [b"WATCHDOG=1"] * 3
+            assert time.monotonic() - began_s < 4
+            assert broker.stop() == 0
+        told = [b"WATCHDOG=1"]
+        while told[-1] == b"WATCHDOG=1":
+            told.append(manager.recv(100))
+        assert told[-1] == b"STOPPING=1"
+
+
+def test_watchdog_is_silent_while_a_commit_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setenv("WATCHDOG_USEC", "400000")
+    program = """
+        import time
+        from radiator.store.lmdb import LmdbStore
+        whole = LmdbStore.commit
+        def commit(store, writes):
+            time.sleep(2)
+            whole(store, writes)
+        LmdbStore.commit = commit
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, broken(tmp_path, program) as broker:
+        manager.bind(path)
+        manager.settimeout(5)
+        wire = connected(broker)
+        wire.begin_ask("SEND", {"destination": "/queue/q"}, b"x")
+        time.sleep(0.4)
+        manager.setblocking(False)
+        try:
+            while True:
+                manager.recv(100)
+        except BlockingIOError:
+            pass
+        time.sleep(1.0)
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
+        assert os.path.exists(path)
