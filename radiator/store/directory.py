@@ -161,11 +161,10 @@ def read_head(file: Path) -> FileHead:
     return FileHead(page_bytes, last_page, map_bytes, transaction, file_bytes)
 
 
-def fill_up(file: Path) -> None:
-    """Makes the file as long as its head says, with a hole: for pages that are free and were never written."""
-    head = read_head(file)
-    if head.end_bytes > head.file_bytes:
-        os.truncate(file, head.end_bytes)
+def fill_up(file: Path, end_bytes: int) -> None:
+    """Makes the file at least so long, with a hole: for pages that are free and were never written."""
+    if file.stat().st_size < end_bytes:
+        os.truncate(file, end_bytes)
 
 
 def _read_meta(file: Path, page: bytes) -> tuple[int, int, int, int, int, int]:

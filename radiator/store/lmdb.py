@@ -240,7 +240,7 @@ class LmdbStore:
         """
         end_bytes = (self._env.info()["last_pgno"] + 1) * self._page_bytes
         if end_bytes > self._filled_bytes:
-            directory.fill_up(self._file)
+            directory.fill_up(self._file, end_bytes)
             self._filled_bytes = end_bytes
 
     def _remove(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:

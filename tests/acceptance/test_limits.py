@@ -193,7 +193,7 @@ def ended_with_or_without_error(wire: Wire) -> None:
 
 
 def test_one_connection_more_than_max_connections_is_refused(tmp_path: Path) -> None:
-    config = '[limits]\nmax_connections = 3\n[create]\nqueues = true\n'
+    config = "[limits]\nmax_connections = 3\n[create]\nqueues = true\n"
     with BrokerProcess(tmp_path, config) as broker:
         address = (broker.host, broker.port)
         wires = [Wire(address) for _ in range(3)]

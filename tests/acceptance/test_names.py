@@ -18,7 +18,9 @@ def arrives(wire: Wire, sent_to: str, subscribed_to: str) -> str:
     return message["destination"]
 
 
-@pytest.mark.parametrize("address", ["/queue/test/ruby/stomp", "/queue//", "/queue/a b", "/queue/a.b..c", "/queue/ü€😀"])
+@pytest.mark.parametrize(
+    "address", ["/queue/test/ruby/stomp", "/queue//", "/queue/a b", "/queue/a.b..c", "/queue/ü€😀"]
+)
 def test_name_may_have_any_character_but_control(wire: Wire, address: str) -> None:
     assert arrives(wire, address, address) == address
 

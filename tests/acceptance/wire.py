@@ -192,9 +192,7 @@ class Wire:
         data = body.encode() if isinstance(body, str) else body
         self.ask("SEND", {"destination": destination, **dict(headers)}, data)
 
-    def subscribe(
-        self, destination: str, id: str = "0", ack: str = "client-individual", headers: Headers = ()
-    ) -> None:
+    def subscribe(self, destination: str, id: str = "0", ack: str = "client-individual", headers: Headers = ()) -> None:
         self.ask("SUBSCRIBE", {"id": id, "destination": destination, "ack": ack, **dict(headers)})
 
     def naming(self, message: Frame) -> dict[str, str]:

@@ -76,7 +76,9 @@ class Producer:
 class Consumer:
     """ACKs with receipts, NACKs now and then. in_order: the queues of which it is the only consumer; there it NACKs nothing."""
 
-    def __init__(self, number: int, books: Books, seed: str, queues: tuple[str, ...], in_order: tuple[str, ...]) -> None:
+    def __init__(
+        self, number: int, books: Books, seed: str, queues: tuple[str, ...], in_order: tuple[str, ...]
+    ) -> None:
         self.books = books
         self.random = random.Random(f"{seed} c{number}")
         self.queues = queues
@@ -190,7 +192,9 @@ def test_kill_at_random_times_breaks_no_promise(tmp_path: Path) -> None:
         assert broker.stop() == 0
     finally:
         broker.kill()
-    print(f"{len(books.attempted)} sent, {len(books.receipted)} receipted, {len(books.ack_receipts)} acked with receipt")
+    print(
+        f"{len(books.attempted)} sent, {len(books.receipted)} receipted, {len(books.ack_receipts)} acked with receipt"
+    )
     faults = books.faults()
     one_of_each_kind = {fault.partition(":")[0]: fault for fault in faults}
     assert not faults, f"RADIATOR_SEED={seed}: {len(faults)} faults, such as {list(one_of_each_kind.values())}"

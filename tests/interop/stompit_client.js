@@ -40,7 +40,8 @@ function check(holds, what) {
 
 async function main() {
   const sender = await connect({});
-  await send(sender, { "content-type": "application/octet-stream", colour: "red:\\\n" }, body);
+  const headers = { "content-type": "application/octet-stream", "content-length": body.length, colour: "red:\\\n" };
+  await send(sender, headers, body);
   check(true, "a binary message of 70000 bytes is receipted");
 
   const reader = await connect({});
@@ -72,6 +73,8 @@ async function main() {
   const refused = await connect({});
   const error = await new Promise((resolve) => {
     refused.on("error", resolve);
+    // stompit 1.0 on Node 14 and newer throws it a second time, from the frame that it was reading
+    process.once("uncaughtException", resolve);
     refused.send({ destination: "/nowhere/x" }).end("x");
   });
   check(String(error.message).includes("/nowhere/x"), "a refusal is an error");

@@ -23,7 +23,17 @@ def node_modules() -> Path:
             return place / "node_modules"
     place = PLACES[-1]
     place.mkdir(parents=True, exist_ok=True)
-    install = ["npm", "install", "--prefix", str(place), "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "stompit@1"]
+    install = [
+        "npm",
+        "install",
+        "--prefix",
+        str(place),
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "stompit@1",
+    ]
     installed = subprocess.run(install, capture_output=True, text=True, timeout=100)
     if installed.returncode:
         say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip

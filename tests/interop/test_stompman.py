@@ -20,7 +20,10 @@ def run(broker: BrokerProcess, scenario: Scenario, **options: Any) -> None:
 
     async def main() -> None:
         server = stompman.ConnectionParameters(host=broker.host, port=broker.port, login="", passcode="")
-        async with asyncio.timeout(TIMEOUT_S), stompman.Client([server], on_error_frame=errors.append, **options) as client:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            stompman.Client([server], on_error_frame=errors.append, **options) as client,
+        ):
             await scenario(client)
 
     asyncio.run(main())
@@ -39,7 +42,9 @@ def test_message_makes_the_round_trip(broker: BrokerProcess, name: str) -> None:
     async def scenario(client: Any) -> None:
         inbox: asyncio.Queue[Any] = asyncio.Queue()
         body = bytes(range(256)) + "zwölf €".encode()
-        subscription = await client.subscribe(f"/queue/{name}", inbox.put, on_suppressed_exception=fail, receipt_timeout=5)
+        subscription = await client.subscribe(
+            f"/queue/{name}", inbox.put, on_suppressed_exception=fail, receipt_timeout=5
+        )
         await client.send(body, f"/queue/{name}", headers={"a:b": "c\nd\\"}, content_type="x/y", receipt_timeout=5)
         frame = await take(inbox)
         assert frame.body == body

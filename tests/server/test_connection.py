@@ -102,7 +102,7 @@ def test_large_message_comes_whole(connect: Connect) -> None:
 def test_slow_reader_is_not_closed_and_holds_up_nobody(connect: Connect, broker: BrokerProcess) -> None:
     """For longer than tcp_timeout_s its window is zero: its TCP answers, so it is alive."""
     sender, slow, other = connect(), connect(), connect()
-    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     slow.subscribe("/queue/slow", headers={"prefetch-count": "1000"})
     for _ in range(100):
         sender.send("/queue/slow", b"s" * 50_000)
@@ -119,7 +119,7 @@ def test_slow_reader_is_not_closed_and_holds_up_nobody(connect: Connect, broker:
 
 def test_client_that_never_reads_its_receipts_is_not_heard_until_it_does(connect: Connect) -> None:
     wire = connect()
-    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     wire.socket.settimeout(1.0)
     receipt = "r" * 1000
     pair = wire.frame("BEGIN", {"transaction": "t", "receipt": receipt}) + wire.frame("ABORT", {"transaction": "t"})

@@ -60,8 +60,10 @@ class Conn:
     due_topics: list[tuple[bytes, bytes]] = field(default_factory=list)
     sends: dict[bytes, list[Said]] = field(default_factory=dict)
     settled: dict[bytes, list[tuple[str, Item]]] = field(default_factory=dict)
-    receipts: list[tuple[bytes, int]] = field(default_factory=list)  # due, with the batch that each waits for
-    last_batch: int = 0
+    # due: each with the batch that it must wait for, and the one that it may wait for
+    receipts: list[tuple[bytes, int, int]] = field(default_factory=list)
+    must: int = 0
+    may: int = 0
 
     def all_subs(self) -> list[Sub]:
         return [*self.subs.values(), *self.ended]
@@ -174,9 +176,10 @@ class Model:
 
     def receipt(self, c: int, receipt: bytes | None, batch: int = 0) -> None:
         conn = self.conns[c]
-        conn.last_batch = max(conn.last_batch, batch)
+        conn.may = max(conn.may, batch)
         if receipt is not None:
-            conn.receipts.append((receipt, conn.last_batch))
+            conn.must = max(conn.must, batch)
+            conn.receipts.append((receipt, conn.must, conn.may))
 
     def take(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
         """A SEND, or a whole transaction: judged first, then all of it happens. Raises Refused."""
@@ -297,12 +300,13 @@ class Model:
         self.handed += 1
         item.handed = self.handed
 
-    def due_receipts(self, c: int) -> list[bytes]:
-        """The receipts that must have come by now; they are due no longer."""
+    def receipted(self, c: int, came: list[bytes]) -> None:
+        """These have come: in order, none before its time, and all whose time has come."""
         conn = self.conns[c]
-        count = next((n for n, (_, batch) in enumerate(conn.receipts) if batch > self.committed), len(conn.receipts))
-        due, conn.receipts = conn.receipts[:count], conn.receipts[count:]
-        return [receipt for receipt, _ in due]
+        due, conn.receipts = conn.receipts[: len(came)], conn.receipts[len(came) :]
+        assert came == [receipt for receipt, _, _ in due]
+        assert all(must <= self.committed for _, must, _ in due), f"{came} came before the disk had it"
+        assert all(may > self.committed for _, _, may in conn.receipts), f"{conn.receipts} should have come"
 
     def idle_consumers(self) -> list[bytes]:
         """Consumers that have room although their queue has a message for them: there must be none."""
