@@ -1,4 +1,4 @@
-"""Work that is done or not done: the order is taken from its queue, and what follows from it is sent, in one transaction.
+"""Work that is done or not done: an order leaves its queue and what follows from it is sent, in one transaction.
 
 If this program dies before COMMIT, the order is still there and nothing was sent; after it, the order is gone and
 everything was sent. The broker writes all of it in one transaction on the disk.

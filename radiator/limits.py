@@ -41,7 +41,9 @@ HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked fo
 
 # ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
-READS_PER_TURN = 64  # wait: events that one turn handles
+READS_PER_TURN = 64  # wait: connections that one turn hears
+COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
+COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
 

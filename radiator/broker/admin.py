@@ -31,6 +31,7 @@ Answer = dict[str, Any]
 Reply = Callable[[Answer], None]
 
 PEEK_BODY_BYTES = 64 * 1024  # a longer body is shown cut
+PEEK_BODIES_BYTES = 8 * 1024 * 1024  # all bodies of one answer: it must fit the asker's queue
 PEEK_COUNT = 10
 
 
@@ -115,7 +116,8 @@ def _peek(broker: "Broker", asked: Answer, reply: Reply) -> None:
     queue = _queue(broker, asked)
     count = _count(asked, PEEK_COUNT, PEEK_MESSAGES_MAX)
     entries = sorted(queue.in_memory(), key=lambda entry: entry.position)[:count]
-    shown = [_shown(broker, entry) for entry in entries]
+    body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
+    shown = [_shown(broker, entry, body_bytes_max) for entry in entries]
     if not isinstance(queue, DurableQueue) or len(shown) == count or queue.beyond == 0:
         reply({"ok": True, "messages": shown})
         return
@@ -128,20 +130,31 @@ def _peek(broker: "Broker", asked: Answer, reply: Reply) -> None:
                 entry = Entry(
                     stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered
                 )
-                shown.append(_shown(broker, entry))
+                shown.append(_shown(broker, entry, body_bytes_max))
         reply({"ok": True, "messages": shown})
 
     load = Load(broker.desk.next_position(), queue.number, queue.window_end, count - len(shown), 4 * LOAD_BYTES)
     broker.destinations.windows.ask(broker.desk, load, loaded)
 
 
-def _shown(broker: "Broker", entry: Entry) -> Answer:
+def _cut(body: bytes, most: int) -> bytes:
+    """At most so many bytes of it, without the beginning of a character that would be cut in two."""
+    if len(body) <= most:
+        return body
+    end = most
+    while end and end > most - 4 and body[end] & 0xC0 == 0x80:
+        end -= 1
+    return body[:end]
+
+
+def _shown(broker: "Broker", entry: Entry, body_bytes_max: int) -> Answer:
+    """One message as `peek` shows it."""
     message = entry.message
     headers = []
     for line in message.headers.split(b"\n")[:-1]:
         name, _, value = line.partition(b":")
         headers.append([unescape(part, message.escaping).decode("utf-8", "replace") for part in (name, value)])
-    body = message.body[:PEEK_BODY_BYTES]
+    body = _cut(message.body, body_bytes_max)
     answer: Answer = {
         "message_id": message_id(broker.recovery.store_id, entry.position).decode(),
         "destination": message.destination,

@@ -16,6 +16,7 @@ from typing import Any
 
 from radiator.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
 from radiator.limits import (
+    COMMANDS_AT_ONCE,
     GOODBYE_MAX_S,
     LINGER_BYTES,
     LINGER_S,
@@ -38,7 +39,8 @@ _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
 _PAUSED = 1  # the broker: a command of it waits for room
 _OUTBOX_FULL = 2  # it does not read what we say
 _INBOX_FULL = 4  # the broker has not caught up
-_OVER = 8  # nothing that it says counts any more
+_BEHIND = 8  # the broker has not come to all that it said
+_OVER = 16  # nothing that it says counts any more
 
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 _FOREVER_S = float("inf")
@@ -162,6 +164,9 @@ class Connection:
         inbox.say(Read(self.number, said, self._told_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
         if said and isinstance(said[-1], Disconnect | Fail):
             self._hold(_OVER)
+        elif len(said) > COMMANDS_AT_ONCE:
+            self._hold(_BEHIND)
+            inbox.when_told(self.number, self._told)
         elif inbox.is_full:
             self._hold(_INBOX_FULL)
             inbox.when_room(self._inbox_has_room)
@@ -174,6 +179,9 @@ class Connection:
         now_s = self._was_read_s
         self._beat_at_s = now_s + self._session.heart_beat_send_s
         self._commons.timetable.enter(self, self._look_open(now_s))
+
+    def _told(self) -> None:
+        self._release(_BEHIND)
 
     def _inbox_has_room(self) -> None:
         self._release(_INBOX_FULL)

@@ -17,20 +17,29 @@ class Connections:
     """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number."""
 
     def __init__(
-        self, loop: Any, limits: Limits, inbox: Inbox, timetable: Timetable, log: Log, session_prefix: str
+        self,
+        loop: Any,
+        limits: Limits,
+        inbox: Inbox,
+        timetable: Timetable,
+        log: Log,
+        *,
+        connections_max: int,
+        session_prefix: str,
     ) -> None:
         self._commons = Commons(loop, limits, inbox, timetable, log)
         self.open = self._commons.open
+        self._connections_max = connections_max
         self._session_prefix = session_prefix
         self._numbers = count(1)
         self._is_full = False
 
     def admit(self, connected: socket.socket, peer: str, scheme: str) -> None:
         """Takes over an accepted socket. One too many gets an ERROR; when even those are too many, nothing."""
-        limit = self._commons.limits.max_connections
+        limit = self._connections_max
         is_full = len(self._commons.everyone) >= limit
         if is_full and not self._is_full:
-            self._commons.log.warning("connections_full", max_connections=limit, peer=peer)
+            self._commons.log.warning("connections_full", connections=limit, peer=peer)
         self._is_full = is_full
         if len(self._commons.everyone) >= limit + REFUSED_AT_ONCE:
             connected.close()

@@ -1,15 +1,17 @@
-"""The door of the broker: what has happened and was not told yet, in order.
+"""The door of the broker: what has happened and was not told yet.
 
-What clients say is bounded by INBOX_MAX_BYTES: `is_full` is for their readers to obey, and `has_room` is called once
-they may go on. Reports of our own (Committed, Loaded, Written, Tick) are always taken, and go before what clients say.
-However much comes, the dispatcher is woken once.
+What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each, so that a consumer's ACK does
+not wait behind all that the producers poured in. The whole is bounded by INBOX_MAX_BYTES: `is_full` is for the readers
+to obey. Reports of our own (Committed, Loaded, Written, Tick) are always taken, and go before what clients say. However
+much comes, the dispatcher is woken once.
 """
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 
 from radiator.commands import Closed, Event, Open, Read, Stop
-from radiator.limits import INBOX_MAX_BYTES, READS_PER_TURN
+from radiator.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
 
 
 class Inbox:
@@ -19,9 +21,12 @@ class Inbox:
         self.summon: Callable[[], object] = lambda: None
         self._is_awake = False
         self._reports: list[Event] = []
-        self._said: deque[tuple[Event, int]] = deque()
+        # what each connection said, with its bytes; the first connection is the next
+        self._said: dict[int, deque[tuple[Event, int]]] = {}
+        self._stop: Stop | None = None
         self._bytes = 0
         self._waiting: list[Callable[[], None]] = []
+        self._behind: dict[int, Callable[[], None]] = {}
 
     @property
     def is_full(self) -> bool:
@@ -32,10 +37,23 @@ class Inbox:
         """Calls it once, when the inbox is not full any more."""
         self._waiting.append(has_room)
 
-    def say(self, event: Open | Read | Closed | Stop, size: int = 0) -> None:
-        """What a client did, or the operator: these keep their order. size: bytes that were read for it."""
-        self._said.append((event, size))
+    def when_told(self, connection: int, told: Callable[[], None]) -> None:
+        """Calls it once, when all that this connection has said was taken. It is asked while something was not."""
+        assert connection in self._said
+        self._behind[connection] = told
+
+    def say(self, event: Open | Read | Closed, size: int = 0) -> None:
+        """What a client did. size: bytes that were read for it."""
+        said = self._said.get(event.connection)
+        if said is None:
+            said = self._said[event.connection] = deque()
+        said.append((event, size))
         self._bytes += size
+        self.wake()
+
+    def stop(self) -> None:
+        """The last event: after everything that was said."""
+        self._stop = Stop()
         self.wake()
 
     def report(self, event: Event, at_once: bool = True) -> None:
@@ -51,21 +69,47 @@ class Inbox:
             self.summon()
 
     def take(self) -> list[Event]:
-        """The events of the next turn: every report, and as many Reads as a turn may have."""
+        """The events of the next turn: every report, and of what clients said as much as a turn may have."""
         self._is_awake = False
         events, self._reports = self._reports, []
-        said = self._said
-        for _ in range(min(len(said), READS_PER_TURN)):
-            event, size = said.popleft()
-            events.append(event)
-            self._bytes -= size
+        left = COMMANDS_PER_TURN
+        for connection in list(islice(self._said, READS_PER_TURN)):
+            left -= self._take_from(connection, events)
+            if left <= 0:
+                break
+        if self._stop is not None and not self._said:
+            events.append(self._stop)
+            self._stop = None
         if self._waiting and not self.is_full:
             waiting, self._waiting = self._waiting, []
             for has_room in waiting:
                 has_room()
         return events
 
+    def _take_from(self, connection: int, events: list[Event]) -> int:
+        """Up to COMMANDS_AT_ONCE of what it said; it goes behind the others if there is more. How many commands."""
+        said = self._said.pop(connection)
+        taken = 0
+        while said and taken < COMMANDS_AT_ONCE:
+            event, size = said[0]
+            commands = event.commands if isinstance(event, Read) else []
+            room = COMMANDS_AT_ONCE - taken
+            if isinstance(event, Read) and len(commands) > room:
+                events.append(Read(connection, commands[:room], event.buffered_bytes))
+                said[0] = (Read(connection, commands[room:], event.buffered_bytes), size)
+                taken += room
+            else:
+                said.popleft()
+                events.append(event)
+                self._bytes -= size
+                taken += len(commands)
+        if said:
+            self._said[connection] = said
+        elif connection in self._behind:
+            self._behind.pop(connection)()
+        return taken
+
     @property
     def has_more(self) -> bool:
-        """Whether clients said more than the last turn could take."""
-        return bool(self._said)
+        """Whether there is more than the last turn could take."""
+        return bool(self._said) or self._stop is not None

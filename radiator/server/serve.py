@@ -18,7 +18,6 @@ from gevent.event import Event
 
 from radiator import __version__
 from radiator.broker.broker import Broker
-from radiator.commands import Stop
 from radiator.limits import SPARE_FILES, STOP_LINGER_S, STOP_MAX_S
 from radiator.server.connections import Connections
 from radiator.server.disk import CheckedStore
@@ -76,7 +75,13 @@ class Server:
         )
         self._inbox = Inbox()
         self._connections = Connections(
-            loop, config.limits, self._inbox, Timetable(loop), self._log, f"{recovery.store_id}-{recovery.boot}"
+            loop,
+            config.limits,
+            self._inbox,
+            Timetable(loop),
+            self._log,
+            connections_max=room_for_connections(config.limits.max_connections, self._log),
+            session_prefix=f"{recovery.store_id}-{recovery.boot}",
         )
         self._dispatcher = Dispatcher(
             loop,
@@ -103,7 +108,6 @@ class Server:
 
     def run(self) -> int:
         """From the first listener to the last receipt."""
-        make_room_for_files(self._config.limits.max_connections, self._log)
         for number in (signal.SIGTERM, signal.SIGINT):
             gevent.signal_handler(number, self._on_signal, number)
         self._dispatcher.start()
@@ -137,7 +141,7 @@ class Server:
             listener.close()
         self._connections.stop_reading()
         self._dispatcher.sync_at_once()
-        self._inbox.say(Stop())
+        self._inbox.stop()
         while not (self._dispatcher.is_stopped and self._dispatcher.is_at_rest):
             gevent.sleep(_STOP_LOOK_S)
         while not self._connections.are_written and time.monotonic() < give_up_s:
@@ -153,13 +157,19 @@ class Server:
         self._log.close()
 
 
-def make_room_for_files(max_connections: int, log: Log) -> None:
-    """Raises the soft limit of open files as far as needed, or warns that it cannot hold all connections."""
+def room_for_connections(max_connections: int, log: Log) -> int:
+    """How many connections there are files for: raises the soft limit as far as needed, and says if it is too low.
+
+    Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
+    """
     wanted = max_connections + SPARE_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
-    if possible < wanted:
-        log.warning("few_files", open_files=possible, wanted=wanted, max_connections=max_connections)
+        return max_connections
+    files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    if files >= wanted:
+        return max_connections
+    room = max(1, files - SPARE_FILES)
+    log.warning("few_files", open_files=files, wanted=wanted, max_connections=max_connections, room_for=room)
+    return room

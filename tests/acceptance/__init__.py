@@ -1,1 +1,1 @@
-"""What contract and docs/PROTOCOL.md promise, seen from outside: a real broker, real sockets, one test for each sentence."""
+"""The promises of README.md and docs/PROTOCOL.md seen from outside: real broker, real sockets, a test a sentence."""

@@ -15,7 +15,7 @@ Connect = Callable[..., Wire]
 
 @pytest.fixture(scope="module")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker on the module's CONFIG. At the end it must still run, all ledgers must add up, and it must stop clean."""
+    """A broker on the module's CONFIG. At the end it must still run, with ledgers that add up, and stop clean."""
     config = getattr(request.module, "CONFIG", DEFAULT_CONFIG)
     with BrokerProcess(tmp_path_factory.mktemp("broker"), config) as running:
         yield running

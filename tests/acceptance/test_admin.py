@@ -59,7 +59,16 @@ def test_stats_have_every_number(wire: Wire, queue: str) -> None:
     wire.ack(wire.message())
     wire.message()
     answer = ask(wire, do="stats")
-    assert {"version", "store_id", "boot", "uptime_s", "connections", "subscriptions", "transactions", "parked"} <= answer.keys()  # fmt: skip
+    assert {
+        "version",
+        "store_id",
+        "boot",
+        "uptime_s",
+        "connections",
+        "subscriptions",
+        "transactions",
+        "parked",
+    } <= answer.keys()
     assert {"memory_bytes", "batches", "store", "counters", "queues", "fanouts", "topics"} <= answer.keys()
     assert {"used_bytes", "map_size", "high_water_bytes", "disk_free_bytes", "disk_free_min"} <= answer["store"].keys()
     numbers = answer["queues"][short(queue)]

@@ -181,7 +181,9 @@ def test_drop_oldest_drops_as_many_as_the_bytes_need(wire: Wire, kind: str, name
     assert [body[:1] for body in wire.bodies(2)] == ["c", "d"]
 
 
-def test_dead_letter_moves_the_oldest(broker: BrokerProcess, connect: Connect, wire: Wire, kind: str, name: str) -> None:  # fmt: skip
+def test_dead_letter_moves_the_oldest(
+    broker: BrokerProcess, connect: Connect, wire: Wire, kind: str, name: str
+) -> None:
     queue = address(kind, "dead-letter", name)
     reader = connect()
     reader.subscribe(f"/queue/{kind}.dead", ack="auto")
@@ -213,7 +215,9 @@ def test_oldest_is_the_oldest_not_in_flight(connect: Connect, wire: Wire, kind: 
 
 
 @pytest.mark.parametrize("policy", ["drop-oldest", "dead-letter"])
-def test_send_is_refused_where_all_are_in_flight(connect: Connect, wire: Wire, kind: str, policy: str, name: str) -> None:  # fmt: skip
+def test_send_is_refused_where_all_are_in_flight(
+    connect: Connect, wire: Wire, kind: str, policy: str, name: str
+) -> None:
     queue = address(kind, policy, name)
     reader = connect()
     fill(wire, queue)

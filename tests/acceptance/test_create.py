@@ -24,7 +24,9 @@ def test_what_is_not_declared_is_refused(wire: Wire, command: str, address: str)
     assert address.encode() in wire.refusal().body
 
 
-@pytest.mark.parametrize("address", ["/queue/declared", "/queue/cache.one", "/queue/cache.keep", "/topic/chat", "/topic/chat.de.kassel"])  # fmt: skip
+@pytest.mark.parametrize(
+    "address", ["/queue/declared", "/queue/cache.one", "/queue/cache.keep", "/topic/chat", "/topic/chat.de.kassel"]
+)
 def test_what_is_declared_by_name_or_pattern_is_there(wire: Wire, address: str) -> None:
     wire.subscribe(address, ack="auto")
     wire.send(address, "x")

@@ -133,7 +133,9 @@ def test_nack_without_requeue_is_a_dead_letter_now(connect: Connect, wire: Wire,
     assert_is_dead_letter(buried(connect, kind), message, "rejected", queue, None)
 
 
-def test_expired_message_is_a_dead_letter(broker: BrokerProcess, connect: Connect, wire: Wire, kind: str, name: str) -> None:  # fmt: skip
+def test_expired_message_is_a_dead_letter(
+    broker: BrokerProcess, connect: Connect, wire: Wire, kind: str, name: str
+) -> None:
     queue = f"/queue/{kind}.{name}"
     expires_ms = int(time.time() * 1000) + 100
     headers = {"expiration": "100", "expires": str(expires_ms), "colour": "red"}

@@ -46,6 +46,7 @@ def test_failed_commit_stops_the_broker_with_status_74(tmp_path: Path) -> None:
             assert wire.is_silent(), "no receipt followed the failed commit, and nothing was kept of it"
 
 
+@pytest.mark.slow
 def test_without_disk_room_sends_wait_and_everything_else_goes_on(tmp_path: Path) -> None:
     full = SERVER.replace('disk_free_min = "16MiB"', 'disk_free_min = "64TiB"')
     config = QUEUES + '[limits]\nblock_timeout_s = 1.5\n[queue."q"]\ndead_letter = "dead"\n'
@@ -78,6 +79,7 @@ def test_without_disk_room_sends_wait_and_everything_else_goes_on(tmp_path: Path
         assert stats(broker)["queues"]["q"]["accepted"] == 4
 
 
+@pytest.mark.slow
 def test_above_the_high_water_mark_sends_wait_until_there_is_room(tmp_path: Path) -> None:
     server = SERVER.replace('map_size = "8GiB"', 'map_size = "16MiB"')
     config = '[limits]\nblock_timeout_s = 20\nmax_frame_bytes = "1MiB"\nmax_batch_bytes = "1MiB"\n[queue."q"]\n'
@@ -100,6 +102,7 @@ def test_above_the_high_water_mark_sends_wait_until_there_is_room(tmp_path: Path
         assert broker.stop() == 0
 
 
+@pytest.mark.slow
 def test_slow_sync_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
     server = SERVER + "sync_interval_ms = 1500\n"
     with BrokerProcess(tmp_path, server + QUEUES) as broker:
@@ -123,6 +126,7 @@ def test_slow_sync_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
         assert reader.message().body == b"waits for the next sync"
 
 
+@pytest.mark.slow
 def test_syncs_are_shared(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, SERVER + "sync_interval_ms = 300\n" + QUEUES) as broker:
         wires = [connected(broker) for _ in range(20)]

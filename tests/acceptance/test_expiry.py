@@ -58,7 +58,9 @@ def test_expired_message_is_never_delivered(wire: Wire, kind: str, name: str) ->
     assert wire.is_silent()
 
 
-def test_expired_message_behind_another_is_never_delivered(broker: BrokerProcess, wire: Wire, kind: str, name: str) -> None:  # fmt: skip
+def test_expired_message_behind_another_is_never_delivered(
+    broker: BrokerProcess, wire: Wire, kind: str, name: str
+) -> None:
     queue = f"/queue/{kind}.{name}"
     wire.subscribe(queue)
     for body, headers in (("first", {}), ("late", {"expiration": "30"}), ("last", {})):

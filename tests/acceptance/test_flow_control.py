@@ -142,6 +142,7 @@ def test_consumer_without_room_is_passed_over(connect: Connect, wire: Wire, queu
     assert wide.bodies(4) == ["1", "2", "3", "4"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ack", "headers"), [("auto", {}), ("client-individual", {"prefetch-count": "65535"})], ids=["auto", "window"]
 )
@@ -209,7 +210,7 @@ def test_blocked_sends_go_on_first_come_first_served(connect: Connect, wire: Wir
 
 @pytest.mark.slow
 def test_send_that_waits_too_long_is_refused_and_its_clocks_stand_still(connect: Connect, name: str) -> None:
-    """block_timeout_s is 3; the client is silent for longer than its heart-beats allow, and is refused for the block."""
+    """block_timeout_s is 3; the client is silent for longer than its heart-beats allow, and is refused only then."""
     full = f"/queue/one.{name}"
     connect().send(full, "1")
     blocked = connect(headers={"heart-beat": "200,0"})

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import Connect
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 
@@ -171,6 +170,7 @@ def test_connection_that_stalls_within_a_frame_is_closed(wire: Wire, said: bytes
     assert 0.4 < time.monotonic() - began_s < 3
 
 
+@pytest.mark.slow
 def test_frame_that_comes_slowly_but_comes_is_read(wire: Wire, queue: str) -> None:
     data = wire.frame("SEND", {"destination": queue, "receipt": "slow"}, b"x" * 10)
     for start in range(0, len(data), 20):
@@ -179,8 +179,9 @@ def test_frame_that_comes_slowly_but_comes_is_read(wire: Wire, queue: str) -> No
     assert wire.read("RECEIPT")["receipt-id"] == "slow"
 
 
+@pytest.mark.slow
 def test_idle_connection_is_not_closed(wire: Wire, queue: str) -> None:
-    time.sleep(1.5)
+    time.sleep(1.2)
     wire.send(queue, "x")
 
 
@@ -221,6 +222,7 @@ def test_one_connection_more_than_max_connections_is_refused(tmp_path: Path) -> 
             wire.close()
 
 
+@pytest.mark.slow
 def test_memory_bound_makes_producers_wait_and_loses_nothing(tmp_path: Path) -> None:
     """Memory queues fill max_memory_bytes to 80 %: then a SEND waits until somebody consumes."""
     config = """\

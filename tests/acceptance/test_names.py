@@ -55,7 +55,9 @@ def test_name_of_256_bytes_is_refused(wire: Wire, command: str, address: str, wo
     assert b"255" in wire.refusal().body
 
 
-@pytest.mark.parametrize("address", ["/queue/", "/topic/", "/fanout/", "", "/", "/queue", "//queue/x", "/exchange/x/y", "/ADMIN"])  # fmt: skip
+@pytest.mark.parametrize(
+    "address", ["/queue/", "/topic/", "/fanout/", "", "/", "/queue", "//queue/x", "/exchange/x/y", "/ADMIN"]
+)
 @pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
 def test_address_of_no_destination_is_refused(wire: Wire, command: str, address: str) -> None:
     wire.send_frame(command, {"destination": address, "id": "1"})

@@ -112,7 +112,9 @@ def test_auto_delete_queue_goes_when_its_last_consumer_has_gone(
     assert sender.message().body == b"new"
 
 
-def test_auto_delete_queue_goes_with_a_lost_connection(broker: BrokerProcess, connect: Connect, kind: str, name: str) -> None:  # fmt: skip
+def test_auto_delete_queue_goes_with_a_lost_connection(
+    broker: BrokerProcess, connect: Connect, kind: str, name: str
+) -> None:
     queue = f"/queue/{kind}.gone.{name}"
     reader = connect()
     reader.send(queue, "x")

@@ -59,7 +59,9 @@ def test_answers_need_no_room_in_the_shared_window(asker: Wire, worker: Wire, qu
     assert asker.bodies(3) == ["0", "1", "2"]
 
 
-def test_temp_queue_is_consumed_by_its_own_connection_only(connect: Connect, asker: Wire, worker: Wire, queue: str) -> None:  # fmt: skip
+def test_temp_queue_is_consumed_by_its_own_connection_only(
+    connect: Connect, asker: Wire, worker: Wire, queue: str
+) -> None:
     request = ask(asker, worker, queue)
     other = connect()
     other.subscribe("/temp-queue/answers", ack="auto")  # the same name, another queue

@@ -45,6 +45,7 @@ def marks(messages: list[Frame]) -> list[tuple[str, str, str | None]]:
     return [(one.body.decode(), one["redelivered"], one.get("redelivery-count")) for one in messages]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_everything_receipted_is_found_once_and_in_order(broker: BrokerProcess, end: str) -> None:
     queues = [f"/queue/q{number}" for number in range(3)]
@@ -133,6 +134,7 @@ def test_created_queue_outlives_a_restart_and_needs_no_create_then(broker: Broke
             wire.refusal()
 
 
+@pytest.mark.slow
 def test_message_ids_do_not_repeat_over_restarts(broker: BrokerProcess) -> None:
     seen: set[str] = set()
     for end in ("kill", "stop", "kill"):
@@ -147,6 +149,7 @@ def test_message_ids_do_not_repeat_over_restarts(broker: BrokerProcess) -> None:
             broker.stop() if end == "stop" else broker.kill()
 
 
+@pytest.mark.slow
 def test_order_holds_over_restarts(broker: BrokerProcess) -> None:
     for run in range(3):
         with broker:
@@ -185,6 +188,7 @@ def test_transaction_is_there_whole_or_not_at_all(broker: BrokerProcess) -> None
             assert [one.body for one in drain(broker, f"/queue/{number}")] == [b"kept"]
 
 
+@pytest.mark.slow
 def test_sigterm_commits_what_was_accepted_and_sends_its_receipts(broker: BrokerProcess) -> None:
     with broker:
         wire = connected(broker)
@@ -206,6 +210,7 @@ def test_sigterm_commits_what_was_accepted_and_sends_its_receipts(broker: Broker
         assert len(got) == len(receipted), "what was accepted was receipted"
 
 
+@pytest.mark.slow
 def test_sigterm_ends_within_5_s_though_clients_are_stuck(broker: BrokerProcess) -> None:
     with broker:
         stuck = connected(broker)
@@ -245,6 +250,7 @@ def test_nothing_is_accepted_while_it_stops(broker: BrokerProcess) -> None:
         Wire(address)
 
 
+@pytest.mark.slow
 def test_second_broker_on_one_data_directory_is_refused(broker: BrokerProcess) -> None:
     with broker:
         wire = connected(broker)

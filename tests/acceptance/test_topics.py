@@ -165,7 +165,9 @@ def test_empty_buffer_takes_one_message_of_any_size(connect: Connect, wire: Wire
         assert len(subscriber.message().body) == 10_000_000
 
 
-@pytest.mark.parametrize("headers", [{"buffer-max-bytes": "0"}, {"buffer-max-messages": "-1"}, {"buffer-max-bytes": "x"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "headers", [{"buffer-max-bytes": "0"}, {"buffer-max-messages": "-1"}, {"buffer-max-bytes": "x"}]
+)
 def test_senseless_buffer_is_refused(wire: Wire, name: str, headers: dict[str, str]) -> None:
     wire.send_frame("SUBSCRIBE", {"id": "1", "destination": f"/topic/{name}", **headers})
     assert next(iter(headers)).encode() in wire.refusal().body

@@ -319,7 +319,9 @@ def test_transaction_larger_than_max_batch_bytes_is_refused(wire: Wire, queue: s
     assert b"max_batch_bytes" in wire.refusal().body
 
 
-def test_acks_of_persistent_and_memory_queues_in_one_transaction(connect: Connect, wire: Wire, queue: str, name: str) -> None:  # fmt: skip
+def test_acks_of_persistent_and_memory_queues_in_one_transaction(
+    connect: Connect, wire: Wire, queue: str, name: str
+) -> None:
     memory = f"/queue/memory.{name}"
     for place in (queue, memory):
         wire.send(place, "1")

@@ -44,7 +44,7 @@ class Frame:
         return any(other == name for other, _ in self.pairs)
 
     def get(self, name: str) -> str | None:
-        return self[name] if name in self else None
+        return next((value for other, value in self.pairs if other == name), None)
 
     def __repr__(self) -> str:
         return f"{self.command} {self.pairs} {self.body[:200]!r}"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT
+from radiator.commands import AUTO, CLIENT, Send
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
 from tests.broker.words import ack, header, nack, queue, queues, send, subscribe
@@ -244,3 +244,22 @@ def test_dead_letters_can_be_moved_back_and_consumed() -> None:
     assert deliver.message.body == b"1" and deliver.message.destination == "/queue/q"
     node.say(nack(deliver))
     assert node.stored("dead") == [b"1"]
+
+
+def test_peek_cuts_long_bodies_between_characters() -> None:
+    node = Node()
+    node.open(1)
+    node.say(Send(1, "/queue/Q", b"", 2, "ä".encode() * 70_000 + b"x"))
+    node.say(Send(1, "/admin", b"", 2, b'{"do": "peek", "queue": "Q"}', reply_to="t"))
+    message = json.loads(node.bodies(1)[-1])["messages"][0]
+    assert message["body"] == "ä" * (64 * 1024 // 2)
+    assert message["body_bytes"] == 140_001
+
+
+def test_peek_shows_less_of_each_body_where_many_are_asked_for() -> None:
+    node = Node()
+    node.open(1)
+    node.say(Send(1, "/queue/Q", b"", 2, b"a" * 100_000))
+    node.say(Send(1, "/admin", b"", 2, b'{"do": "peek", "queue": "Q", "count": 1000}', reply_to="t"))
+    message = json.loads(node.bodies(1)[-1])["messages"][0]
+    assert len(message["body"]) == 8 * 1024 * 1024 // 1000

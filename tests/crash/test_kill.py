@@ -74,7 +74,7 @@ class Producer:
 
 
 class Consumer:
-    """ACKs with receipts, NACKs now and then. in_order: the queues of which it is the only consumer; there it NACKs nothing."""
+    """ACKs with receipts, NACKs now and then. in_order: queues that it has alone; there it NACKs nothing."""
 
     def __init__(
         self, number: int, books: Books, seed: str, queues: tuple[str, ...], in_order: tuple[str, ...]

@@ -14,8 +14,7 @@ PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scrip
 
 
 def node_modules() -> Path:
-    """The folder that has stompit in it; installed if it is not there. Skips where there is no node or no network; but not
-    in CI."""
+    """The folder that has stompit in it, installed if need be. Skips without node, and without a network outside CI."""
     if not shutil.which("node") or not shutil.which("npm"):
         pytest.skip("node and npm are not installed: no test with stompit")
     for place in PLACES:

@@ -1,5 +1,5 @@
-from radiator.commands import Closed, Committed, Open, Read, Tick
-from radiator.limits import INBOX_MAX_BYTES, READS_PER_TURN
+from radiator.commands import Ack, Closed, Command, Committed, Open, Read, Stop, Tick
+from radiator.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
 from radiator.server.inbox import Inbox
 
 
@@ -70,11 +70,60 @@ def test_inbox_is_full_at_its_bound_and_calls_the_waiting_when_it_is_not() -> No
 def test_inbox_does_not_call_the_waiting_while_it_is_full() -> None:
     inbox = Inbox()
     calls: list[str] = []
-    for _ in range(READS_PER_TURN):
-        inbox.say(Read(1, []), 0)
-    inbox.say(Read(2, []), INBOX_MAX_BYTES)
+    for number in range(READS_PER_TURN):
+        inbox.say(Read(number, []), 0)
+    inbox.say(Read(READS_PER_TURN, []), INBOX_MAX_BYTES)
     inbox.when_room(lambda: calls.append("room"))
     inbox.take()
     assert calls == []
     inbox.take()
     assert calls == ["room"]
+
+
+def acks(connection: int, count: int) -> list[Command]:
+    return [Ack(connection, b"%d" % number) for number in range(count)]
+
+
+def test_connections_take_turns_and_each_keeps_its_order() -> None:
+    inbox = Inbox()
+    said = acks(1, 2 * COMMANDS_AT_ONCE + 1)
+    inbox.say(Read(1, said, 7))
+    inbox.say(Read(2, acks(2, 1)))
+    inbox.say(Closed(1))
+    one, two = COMMANDS_AT_ONCE, 2 * COMMANDS_AT_ONCE
+    assert inbox.take() == [Read(1, said[:one], 7), Read(2, acks(2, 1))]
+    inbox.say(Read(3, acks(3, 1)))
+    assert inbox.take() == [Read(1, said[one:two], 7), Read(3, acks(3, 1))]
+    assert inbox.has_more
+    assert inbox.take() == [Read(1, said[two:], 7), Closed(1)]
+    assert not inbox.has_more
+
+
+def test_turn_has_no_more_commands_than_it_may() -> None:
+    inbox = Inbox()
+    for number in range(READS_PER_TURN):
+        inbox.say(Read(number, acks(number, COMMANDS_AT_ONCE)))
+    assert sum(len(event.commands) for event in inbox.take() if isinstance(event, Read)) == COMMANDS_PER_TURN
+    assert inbox.has_more
+
+
+def test_reader_is_called_when_all_that_it_said_was_taken() -> None:
+    inbox = Inbox()
+    calls: list[str] = []
+    inbox.say(Read(1, acks(1, COMMANDS_AT_ONCE + 1)), 10)
+    inbox.when_told(1, lambda: calls.append("told"))
+    inbox.take()
+    assert calls == []
+    inbox.take()
+    inbox.take()
+    assert calls == ["told"]
+
+
+def test_stop_comes_after_everything_that_was_said() -> None:
+    inbox = Inbox()
+    inbox.say(Read(1, acks(1, COMMANDS_AT_ONCE + 1)))
+    inbox.stop()
+    assert Stop() not in inbox.take()
+    assert inbox.has_more
+    assert inbox.take()[-1] == Stop()
+    assert not inbox.has_more

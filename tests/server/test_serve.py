@@ -148,22 +148,40 @@ def test_several_listeners_serve_one_broker(tmp_path: Path) -> None:
         assert reader.message().body == b"over both"
 
 
-def test_without_files_for_new_connections_the_old_ones_go_on(tmp_path: Path) -> None:
+def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
     program = """
         import resource
-        resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
     """
     with broken(tmp_path, program) as broker:
-        assert "warning few_files open_files=60 wanted=" in broker.log
+        assert " warning few_files open_files=120 " in broker.log and " room_for=24" in broker.log
+        crowd = [connected(broker) for _ in range(24)]
+        with Wire((broker.host, broker.port)) as refused:
+            assert refused.refusal()["code"] == "connections"
+        crowd[0].send("/queue/q", "still here")
+        crowd.pop().close()
+        time.sleep(0.1)
+        connected(broker).send("/queue/q", "again")
+
+
+def test_without_files_for_new_connections_the_old_ones_go_on(tmp_path: Path) -> None:
+    """Somebody else took the files: the system gives none for a connection."""
+    program = """
+        import os, resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+        taken = [os.open("/dev/null", os.O_RDONLY) for _ in range(260)]
+    """
+    with broken(tmp_path, program) as broker:
         first = connected(broker)
-        crowd = [socket.create_connection((broker.host, broker.port)) for _ in range(80)]
+        first.subscribe("/topic/t")
+        crowd = [socket.create_connection((broker.host, broker.port)) for _ in range(40)]
         broker.wait_for_log("cannot_accept")
-        first.send("/queue/q", "still here")
+        first.send("/topic/t", "still here")
         time.sleep(1.2)
         assert broker.log.count("cannot_accept") == 1, "said once, not once a try"
         for one in crowd:
             one.close()
-        connected(broker).send("/queue/q", "again")
+        connected(broker).send("/topic/t", "again")
         assert broker.stop() == 0
 
 

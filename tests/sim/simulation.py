@@ -1,0 +1,252 @@
+"""A deterministic simulation: nodes, their disks, the network, the clock and the clients, all on one seeded scheduler.
+
+One seed is one run, to the last word: nothing here asks the real clock or the real dice. Nodes have names and clients say
+which one they talk to, so that several nodes can share a run. The books of the clients are in tests/sim/books.py.
+"""
+
+import hashlib
+import heapq
+from collections.abc import Callable
+from random import Random
+
+from radiator.broker.broker import Broker
+from radiator.broker.turn import Batch
+from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Stop, Tick, Written
+from radiator.limits import GIB, Limits
+from radiator.reads import Load, Question
+from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume
+from radiator.settings import Declarations
+from tests.sim.disk import Platter, SimDisk
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class Scheduler:
+    """What happens, and when. `trace` becomes the same hash for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.now_s = 0.0
+        self.steps = 0
+        self._count = 0
+        self._waiting: list[tuple[float, int, Callable[[], None]]] = []
+        self._trace = hashlib.sha256()
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._waiting, (self.now_s + seconds, self._count, what))
+
+    def soon(self, mean_s: float, what: Callable[[], None]) -> None:
+        """After a random time."""
+        self.after(self.random.expovariate(1 / mean_s), what)
+
+    def trace(self, *words: object) -> None:
+        self._trace.update(repr((self.now_s, words)).encode())
+
+    @property
+    def hash(self) -> str:
+        return self._trace.hexdigest()
+
+    def run(self, until_s: float) -> None:
+        while self._waiting and self._waiting[0][0] <= until_s:
+            self.now_s, _, what = heapq.heappop(self._waiting)
+            self.steps += 1
+            what()
+        self.now_s = until_s
+
+
+class Link:
+    """One connection between a client and a node: words arrive in order, late, or never once it is cut."""
+
+    def __init__(self, scheduler: Scheduler, node: "SimNode", number: int, hear: Callable[[Reply | None], None]) -> None:
+        self.scheduler = scheduler
+        self.node = node
+        self.number = number
+        self.hear = hear
+        self.is_cut = False
+        self.latest_s = [0.0, 0.0]
+
+    def _carry(self, direction: int, what: Callable[[], None]) -> None:
+        at_s = max(self.latest_s[direction], self.scheduler.now_s + self.scheduler.random.expovariate(1 / 0.002))
+        self.latest_s[direction] = at_s
+        self.scheduler.after(at_s - self.scheduler.now_s, lambda: None if self.is_cut else what())
+
+    def say(self, *commands: Command) -> None:
+        """From the client to the node."""
+        self._carry(0, lambda: self.node.read(self, [*commands]))
+
+    def reply(self, reply: Reply) -> None:
+        """From the node to the client."""
+        self._carry(1, lambda: self.hear(reply))
+
+    def cut(self) -> None:
+        """Both sides find out, each in its own time; what is on its way is lost."""
+        if not self.is_cut:
+            self.is_cut = True
+            self.scheduler.soon(0.01, lambda: self.node.lost(self))
+            self.scheduler.soon(0.01, lambda: self.hear(None))
+
+
+class SimNode:
+    """The shell around one broker: inbox, commits and loads that take their time, and crashes."""
+
+    def __init__(self, scheduler: Scheduler, name: str, declarations: Declarations, limits: Limits) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        self.declarations = declarations
+        self.limits = limits
+        self.platter = Platter()
+        self.connections = 0
+        self.is_up = False
+        self.boots = 0
+        self.commit_s = 0.003
+        self.start()
+
+    # ---- up and down ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.boots += 1
+        self.disk = SimDisk(self.platter)
+        self.platter = self.disk.platter
+        self.links: dict[int, Link] = {}
+        self.delivers: dict[int, int] = {}
+        self.paused: dict[int, list[list[Command]]] = {}
+        self.at_sea: Batch | None = None
+        self.is_up = True
+        self.is_stopping = False
+        self.broker = Broker(
+            self.declarations,
+            self.limits,
+            self.disk.recovery,
+            map_size=GIB,
+            disk_free_min=0,
+            entropy=self.scheduler.random.randbytes,
+            version="sim",
+            now_s=self.scheduler.now_s,
+            now_ms=self.now_ms,
+        )
+        self.scheduler.trace(self.name, "start", self.boots)
+        self.turn()
+        self._at_this_boot(0.25, self.tick)
+
+    def crash(self) -> None:
+        """The power goes. What was on its way to the disk may have reached it."""
+        self.scheduler.trace(self.name, "crash")
+        if self.at_sea is not None and self.scheduler.random.random() < 0.5:
+            self.disk.commit(self.at_sea.writes)
+        self.down()
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self.scheduler.trace(self.name, "stop")
+        self.is_stopping = True
+        self.turn(Stop())
+
+    def down(self) -> None:
+        self.is_up = False
+        self.platter = self.disk.platter.copy()
+        for link in self.links.values():
+            link.cut()
+        self.links = {}
+        self.scheduler.soon(0.05, self.start)
+
+    @property
+    def now_ms(self) -> int:
+        return EPOCH_MS + int(self.scheduler.now_s * 1000)
+
+    def _at_this_boot(self, seconds: float, what: Callable[[], None]) -> None:
+        boot = self.boots
+        self.scheduler.after(seconds, lambda: what() if self.is_up and self.boots == boot else None)
+
+    # ---- connections --------------------------------------------------------------------------------------------------
+
+    def connect(self, hear: Callable[[Reply | None], None]) -> Link | None:
+        if not self.is_up or self.is_stopping:
+            return None
+        self.connections += 1
+        link = Link(self.scheduler, self, self.connections, hear)
+        self.links[link.number] = link
+        self.delivers[link.number] = 0
+        self.turn(Open(link.number))
+        return link
+
+    def read(self, link: Link, commands: list[Command]) -> None:
+        if link.number not in self.links or self.is_stopping:
+            return
+        if link.number in self.paused:
+            self.paused[link.number].append(commands)
+        else:
+            self.turn(Read(link.number, commands))
+
+    def lost(self, link: Link) -> None:
+        if self.links.pop(link.number, None) is not None:
+            self.paused.pop(link.number, None)
+            self.turn(Closed(link.number))
+
+    # ---- the loop -------------------------------------------------------------------------------------------------------
+
+    def turn(self, *events: Event) -> None:
+        turn = self.broker.turn([*events], self.scheduler.now_s, self.now_ms)
+        for reply in turn.replies:
+            self.post(reply)
+        for question in turn.questions:
+            delay_s = self.scheduler.random.expovariate(1 / 0.002)
+            self._at_this_boot(delay_s / 2, lambda q=question: self.read_back(q))  # type: ignore[misc]
+        if turn.stopped:
+            self.down()
+        elif turn.again or self.broker.wants_turn:
+            self._at_this_boot(0.0, self.turn)
+        if self.is_up and self.at_sea is None:
+            self.at_sea = self.broker.seal()
+            if self.at_sea is not None:
+                self._at_this_boot(self.scheduler.random.expovariate(1 / self.commit_s), self.on_the_disk)
+
+    def read_back(self, question: Question) -> None:
+        """The disk is read now; the answer comes a little later, perhaps after other news."""
+        delay_s = self.scheduler.random.expovariate(1 / 0.001)
+        if isinstance(question, Load):
+            found = self.disk.load(question)
+            self._at_this_boot(delay_s, lambda: self.turn(Loaded(question.request, found)))
+        else:
+            known = self.disk.look_up(question)
+            self._at_this_boot(delay_s, lambda: self.turn(Found(question.request, known)))
+
+    def on_the_disk(self) -> None:
+        batch = self.at_sea
+        assert batch is not None
+        self.disk.commit(batch.writes)
+        self.scheduler.trace(self.name, "commit", batch.number, len(batch.writes))
+        self.scheduler.soon(0.0005, lambda boot=self.boots: self.told(batch, boot))  # type: ignore[misc]
+
+    def told(self, batch: Batch, boot: int) -> None:
+        if self.is_up and self.boots == boot:
+            self.at_sea = None
+            self.turn(Committed(batch.number))
+
+    def post(self, reply: Reply) -> None:
+        self.scheduler.trace(self.name, reply)
+        link = self.links.get(reply.connection)
+        if link is None:
+            return
+        if isinstance(reply, Pause):
+            self.paused[link.number] = []
+        elif isinstance(reply, Resume):
+            for commands in self.paused.pop(link.number, []):
+                self._at_this_boot(0.0, lambda c=commands: self.read(link, c))  # type: ignore[misc]
+        else:
+            if isinstance(reply, Deliver):
+                self.delivers[link.number] += 1
+                self._at_this_boot(self.scheduler.random.expovariate(1 / 0.001), lambda: self.written(link))
+            if not isinstance(reply, Bye):
+                link.reply(reply)
+            if isinstance(reply, Refuse | Bye):
+                self._at_this_boot(0.02, link.cut)
+
+    def written(self, link: Link) -> None:
+        if link.number in self.links:
+            self.turn(Written(link.number, self.delivers[link.number]))
+
+    def tick(self) -> None:
+        self.turn(Tick(GIB, self.disk.used_bytes()))
+        if self.is_up:
+            self._at_this_boot(0.25, self.tick)
