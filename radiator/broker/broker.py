@@ -724,8 +724,10 @@ class Broker:
         is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
         if is_tight != room.is_tight:
             room.is_tight = is_tight
-            level, event = ("warning", "disk_tight") if is_tight else ("info", "disk_has_room")
-            self.desk.note(level, event, **self.disk_numbers())
+            if is_tight:
+                self.desk.note("warning", "disk_tight", **self.disk_numbers())
+            else:
+                self.desk.note("info", "disk_has_room", **self.disk_numbers())
         if not is_tight and room.waiters:
             self.freed[room] = None
 

@@ -1,7 +1,6 @@
 """All connections: who is let in, who they are by number, and what is done with all of them at the stop."""
 
 import socket
-from itertools import count
 from typing import Any
 
 from radiator.limits import REFUSED_AT_ONCE, Limits
@@ -31,7 +30,7 @@ class Connections:
         self.open = self._commons.open
         self._connections_max = connections_max
         self._session_prefix = session_prefix
-        self._numbers = count(1)
+        self._admitted = 0
         self._is_full = False
 
     def admit(self, connected: socket.socket, peer: str, scheme: str) -> None:
@@ -49,7 +48,7 @@ class Connections:
         except OSError:
             connected.close()  # gone before it was here
             return
-        number = next(self._numbers)
+        self._admitted = number = self._admitted + 1
         session = PROTOCOLS[scheme](number, f"{self._session_prefix}-{number}", self._commons.limits)
         connection = Connection(self._commons, number, connected, peer, session)
         self._commons.everyone[number] = connection
@@ -60,6 +59,11 @@ class Connections:
         """The stop: what was read so far is all."""
         for connection in list(self._commons.everyone.values()):
             connection.stop_reading()
+
+    @property
+    def admitted(self) -> int:
+        """How many there have ever been."""
+        return self._admitted
 
     @property
     def are_written(self) -> bool:

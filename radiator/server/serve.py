@@ -10,15 +10,22 @@ import gc
 import os
 import resource
 import signal
-import sys
 import time
+from typing import Any
 
 import gevent
 from gevent.event import Event
 
 from radiator import __version__
 from radiator.broker.broker import Broker
-from radiator.limits import SPARE_FILES, STOP_LINGER_S, STOP_MAX_S
+from radiator.limits import (
+    COLLECT_EVERY_CONNECTIONS,
+    COLLECT_EVERY_S,
+    SPARE_FILES,
+    STOP_LINGER_S,
+    STOP_MAX_S,
+    TICK_S,
+)
 from radiator.server.connections import Connections
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
@@ -54,7 +61,6 @@ class Server:
     """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
 
     def __init__(self, config: Config, store: CheckedStore) -> None:
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
@@ -113,7 +119,7 @@ class Server:
         self._dispatcher.start()
         for listener in self._listeners:
             listener.start()
-        gc.freeze()  # what is there now stays: the collector need not look at it again
+        self._collector = Collector(self._loop, self._connections)
         notify("READY=1")
         within_s = watchdog_s()
         if within_s:
@@ -155,6 +161,31 @@ class Server:
         self._dispatcher.finish()
         self._log.info("stopped")
         self._log.close()
+
+
+class Collector:
+    """Python's collector of garbage in circles, kept from stopping the broker whenever it likes.
+
+    By itself it looks through everything each time that this has grown by a quarter: with 200,000 messages in memory
+    queues it took 15 % of the CPU and held up everybody for 60 ms at a time. Messages are in no circle and go without.
+    """
+
+    def __init__(self, loop: Any, connections: Connections) -> None:
+        gc.collect()
+        gc.freeze()  # what is there now stays
+        gc.disable()
+        self._connections = connections
+        self._collected_s = time.monotonic()
+        self._collected_at = 0
+        self._timer = loop.timer(TICK_S, TICK_S)
+        self._timer.start(self._look)
+
+    def _look(self) -> None:
+        admitted, now_s = self._connections.admitted, time.monotonic()
+        is_due = admitted - self._collected_at >= COLLECT_EVERY_CONNECTIONS
+        if is_due or now_s - self._collected_s >= COLLECT_EVERY_S:
+            gc.collect()
+            self._collected_at, self._collected_s = admitted, now_s
 
 
 def room_for_connections(max_connections: int, log: Log) -> int:

@@ -1,4 +1,6 @@
-"""The disk: what a store promises. One implementation (lmdb.py); the simulated disk of the tests keeps the same promises."""
+"""The disk: what a store promises. One implementation (lmdb.py); the simulated disk of the tests keeps the same
+promises.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,12 +13,15 @@ from radiator.writes import Write
 
 
 class Store(Protocol):
-    """Who may call what: `commit` from one thread only; `load`, `look_up` and `used_bytes` from any one other thread."""
+    """Who may call what: `commit` from one thread only; `load`, `look_up` and `used_bytes` from any one other
+    thread.
+    """
 
     recovery: Recovery
 
     def commit(self, writes: Sequence[Write]) -> None:
-        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of them are.
+        """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of
+        them are.
 
         After a DiskFailed nothing more may be asked of the store.
         """

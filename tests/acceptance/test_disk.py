@@ -136,3 +136,43 @@ def test_syncs_are_shared(tmp_path: Path) -> None:
         for wire, receipt in zip(wires, asked, strict=True):
             wire.await_receipt(receipt)
         assert stats(broker)["batches"] - before <= 3
+
+
+@pytest.mark.slow
+def test_memory_part_of_a_transaction_waits_for_its_persistent_part(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, SERVER + "sync_interval_ms = 1000\n" + QUEUES) as broker:
+        sender, reader = connected(broker), connected(broker)
+        for place in ("/queue/q", "/queue/memory", "/topic/t"):
+            reader.subscribe(place, id=place, ack="auto")
+        sender.send("/queue/q", "starts the interval")
+        reader.message()
+        for name in ("with", "without"):
+            sender.ask("BEGIN", {"transaction": name})
+        for place in ("/queue/q", "/queue/memory", "/topic/t"):
+            sender.send_frame("SEND", {"destination": place, "transaction": "with"}, b"with")
+        asked = sender.begin_ask("COMMIT", {"transaction": "with"})
+        other = connected(broker)
+        other.ask("BEGIN", {"transaction": "without"})
+        for place in ("/queue/memory", "/topic/t"):
+            other.send_frame("SEND", {"destination": place, "transaction": "without"}, b"without")
+        other.ask("COMMIT", {"transaction": "without"})
+        assert reader.bodies(2) == ["without", "without"], "a transaction without a persistent part happens at once"
+        assert reader.is_silent()
+        sender.await_receipt(asked)
+        assert reader.bodies(3) == ["with"] * 3
+
+
+@pytest.mark.slow
+def test_second_send_with_a_dedup_id_is_receipted_once_the_first_is_synced(tmp_path: Path) -> None:
+    config = "sync_interval_ms = 1000\n" + QUEUES + '[queue."once"]\ndedup_window_s = 60\n'
+    with BrokerProcess(tmp_path, SERVER + config) as broker:
+        first, second = connected(broker), connected(broker)
+        first.send("/queue/q", "starts the interval")
+        began_s = time.monotonic()
+        asked = first.begin_ask("SEND", {"destination": "/queue/once", "dedup-id": "same"}, b"x")
+        second.fence()
+        again = second.begin_ask("SEND", {"destination": "/queue/once", "dedup-id": "same"}, b"x")
+        second.await_receipt(again)
+        assert time.monotonic() - began_s > 0.6
+        first.await_receipt(asked)
+        assert stats(broker)["queues"]["once"]["accepted"] == 1

@@ -220,3 +220,34 @@ def test_send_that_waits_too_long_is_refused_and_its_clocks_stand_still(connect:
     assert error["receipt-id"] == asked
     assert f"one.{name}".encode() in error.body
     assert 2.8 <= time.monotonic() - began_s <= 4.5
+
+
+def test_blocked_connection_still_gets_heart_beats_and_deliveries(connect: Connect, queue: str, name: str) -> None:
+    """Nothing is read from it; writing goes on."""
+    full = f"/queue/one.{name}"
+    other = connect()
+    other.send(full, "1")
+    blocked = connect(headers={"heart-beat": "0,200"})
+    blocked.subscribe(queue)
+    blocked.send_frame("SEND", {"destination": full}, b"2")
+    other.send(queue, "delivered")
+    assert blocked.message().body == b"delivered"
+    with pytest.raises(TimeoutError):
+        blocked.read_frame(0.9)
+    assert blocked.ends_of_line >= 3
+
+
+def test_client_that_does_not_read_its_receipts_is_not_read_from(connect: Connect, queue: str) -> None:
+    """Its outgoing buffer is over outbox_max_bytes: it waits, nobody is closed, nothing is lost."""
+    wire = connect()
+    sent = 0
+    wire.socket.settimeout(1)
+    padding = "x" * 3000  # a receipt id as long as that fills buffers soon
+    with pytest.raises(TimeoutError):
+        while sent < 50_000:
+            wire.send_raw(wire.frame("SEND", {"destination": f"/topic/{sent % 7}", "receipt": f"{sent} {padding}"}))
+            sent += 1
+    wire.socket.settimeout(10)
+    assert 100 < sent < 20_000
+    for number in range(sent):
+        assert wire.read("RECEIPT")["receipt-id"].startswith(f"{number} ")

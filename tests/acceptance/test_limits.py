@@ -1,5 +1,6 @@
 """Every limit of a client: at it all works, one past it is refused, and the others are untouched (contract 6, 8)."""
 
+import resource
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -251,3 +252,24 @@ persistent = false
             for _ in range(sent):
                 reader.ack(reader.message())
             assert sender.read_frame().command == "RECEIPT"
+
+
+@pytest.mark.slow
+def test_broker_out_of_files_serves_those_it_has_and_recovers(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "[create]\nqueues = true\n") as broker:
+        address = (broker.host, broker.port)
+        good = Wire(address)
+        good.connect()
+        soft, hard = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        in_use = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (in_use + 5, hard))
+        waiting = [Wire(address) for _ in range(20)]
+        for number in range(20):
+            good.send("/queue/x", f"{number}")
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        for wire in waiting:
+            wire.connect()
+            wire.close()
+        good.send("/queue/x", "still here")
+        assert len(broker.log.splitlines()) < 200, "said once, not once a try"
+        good.close()

@@ -9,10 +9,14 @@ from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 
 CONFIG = """\
+[limits]
+block_timeout_s = 1.2
 [create]
 queues = true
 [queue."memory.#"]
 persistent = false
+[queue."one.*"]
+max_messages = 1
 [queue."exclusive.*"]
 exclusive = true
 [queue."durable.gone.*"]
@@ -156,3 +160,18 @@ def test_acked_in_time_is_left_alone(wire: Wire, kind: str, name: str) -> None:
         time.sleep(0.2)
         wire.ack(message)
     wire.fence()
+
+
+@pytest.mark.slow
+def test_ack_timeout_stands_still_while_its_connection_is_blocked(
+    connect: Connect, wire: Wire, kind: str, name: str
+) -> None:
+    """Nothing is read from it, so it could not ACK: it is refused for the block (1.2 s), not for the timeout (0.4 s)."""
+    queue, full = f"/queue/{kind}.hasty.{name}", f"/queue/one.{name}"
+    wire.send(queue, "x")
+    wire.send(full, "1")
+    blocked = connect()
+    blocked.subscribe(queue)
+    blocked.message()
+    blocked.send_frame("SEND", {"destination": full, "receipt": "blocked"}, b"2")
+    assert blocked.refusal(3)["receipt-id"] == "blocked"

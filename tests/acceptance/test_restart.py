@@ -323,3 +323,31 @@ def test_start_does_not_read_the_messages(broker: BrokerProcess) -> None:
             wire.subscribe("/queue/long")
             assert wire.message()["redelivered"] == "true"
             assert stats(broker)["queues"]["long"]["stored"] == 20_000
+
+
+def test_send_that_waits_for_room_at_sigterm_is_neither_receipted_nor_stored(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, '[queue."one"]\nmax_messages = 1\n') as broker:
+        wire, blocked = connected(broker), connected(broker)
+        wire.send("/queue/one", "1")
+        blocked.begin_ask("SEND", {"destination": "/queue/one"}, b"2")
+        with pytest.raises(TimeoutError):
+            blocked.read_frame(0.1)
+        assert broker.stop() == 0
+        with pytest.raises(Gone):
+            blocked.read_frame()
+        with broker:
+            assert stats(broker)["queues"]["one"]["messages"] == 1
+
+
+def test_open_transaction_leaves_no_trace_of_a_stop(broker: BrokerProcess) -> None:
+    with broker:
+        wire = connected(broker)
+        wire.send("/queue/q", "work")
+        wire.subscribe("/queue/q")
+        wire.ask("BEGIN", {"transaction": "t"})
+        wire.send("/queue/out", "x", {"transaction": "t"})
+        wire.ack(wire.message(), {"transaction": "t"})
+        assert broker.stop() == 0
+        with broker:
+            assert marks(drain(broker, "/queue/q")) == [("work", "true", None)]
+            assert drain(broker, "/queue/out") == []

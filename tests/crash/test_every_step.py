@@ -235,7 +235,9 @@ class Run:
         for group in self.groups:
             if self.is_loose or any(place in self.touched for place in group.puts):
                 continue
-            here = [place in there or any((o, place[1]) in there for n, o in PAIRS if n == place[0]) for place in group.puts]
+            here = [
+                place in there or any((o, place[1]) in there for n, o in PAIRS if n == place[0]) for place in group.puts
+            ]
             here += [place not in there for place in group.removes]
             assert all(here) or not any(here), f"{group} is on the disk in part: {here}"
         counts = {
@@ -310,7 +312,9 @@ SCENARIOS = {
         [on(b"a0", nack, receipt=b"x0"), on(b"a0", nack, receipt=b"x1"), on(b"a0", ack, receipt=b"x2")],
         [*sends("a", 2), subscribe(2, "a")],
     ),
-    "lost": Scenario([Closed(2), subscribe(3, "a", prefetch_count=9)], [*sends("a", 4), subscribe(2, "a", prefetch_count=3)]),
+    "lost": Scenario(
+        [Closed(2), subscribe(3, "a", prefetch_count=9)], [*sends("a", 4), subscribe(2, "a", prefetch_count=3)]
+    ),
     "overdue": Scenario([LATER, subscribe(3, "late")], [*sends("late", 2), subscribe(2, "late", prefetch_count=2)]),
     "commit": Scenario(
         [
@@ -354,9 +358,7 @@ SCENARIOS = {
     "purge": Scenario([admin(b'{"do":"purge","queue":"a"}'), *sends("a", 7)[5:]], sends("a", 5)),
     "delete": Scenario([admin(b'{"do":"delete","queue":"new"}'), *sends("new", 7)[5:]], sends("new", 5)),
     "move": Scenario([admin(b'{"do":"move","from":"a","to":"moved"}')], sends("a", 5)),
-    "auto_delete": Scenario(
-        [loosen, Closed(2), *sends("tmp", 5)[3:]], [*sends("tmp", 3), subscribe(2, "tmp")]
-    ),
+    "auto_delete": Scenario([loosen, Closed(2), *sends("tmp", 5)[3:]], [*sends("tmp", 3), subscribe(2, "tmp")]),
     "dedup": Scenario(
         [
             send(1, "once", b"first", b"1", dedup_id=b"i"),
@@ -426,8 +428,6 @@ def test_receipted_means_found(scenario: str, pace: str) -> None:
 
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("scenario", ["send", "auto", "ack cumulative", "lost", "purge", "move", "delete", "fanout"])
-def test_receipted_means_found_far_beyond_the_window(
-    scenario: str, pace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_receipted_means_found_far_beyond_the_window(scenario: str, pace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, SMALL | {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 2, "CHORE_MESSAGES": 2})
     play(SCENARIOS[scenario], PACES[pace]())

@@ -25,7 +25,6 @@ class Books:
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
     acked: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: with receipt
     last_first: dict[str, tuple[int, int]] = field(default_factory=dict)  # queue -> the last id first delivered
-    last_number: dict[tuple[str, bytes], tuple[tuple[int, int], int]] = field(default_factory=dict)
     deliveries: int = 0
     redeliveries: int = 0
     mistakes: list[str] = field(default_factory=list)
@@ -42,11 +41,16 @@ class Books:
         if (queue, message_id) in self.acked:
             self.mistakes.append(f"acked and redelivered: {message_id!r} in {queue}")
         self.came[queue, body].add(message_id)
-        _, boot, sequence = message_id.split(b"-")
+
+    def handed(self, deliver: Deliver) -> None:
+        """As the node hands it over: what was never out before comes in the order of acceptance."""
+        assert deliver.subscription is not None
+        queue = deliver.subscription.decode()
+        _, boot, sequence = deliver.message_id.split(b"-")
         place = int(boot), int(sequence)
         if not deliver.redelivered:
             if place <= self.last_first.get(queue, (0, 0)):
-                self.mistakes.append(f"order: {message_id!r} first came after {self.last_first[queue]} in {queue}")
+                self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
             self.last_first[queue] = place
 
     def judge(self, queues_of: dict[str, tuple[str, ...]], left: dict[str, int]) -> None:
@@ -141,7 +145,7 @@ class Producer(Client):
         self.go_on()
 
     def go_on(self) -> None:
-        while self.todo and len(self.waiting) < 4:
+        while self.link is not None and self.todo and len(self.waiting) < 4:
             body, job = self.todo.pop(0)
             self.waiting[body] = self.books.said[body] = job
             self.send(body, job)

@@ -32,9 +32,13 @@ class Scheduler:
         self._waiting: list[tuple[float, int, Callable[[], None]]] = []
         self._trace = hashlib.sha256()
 
-    def after(self, seconds: float, what: Callable[[], None]) -> None:
+    def at(self, moment_s: float, what: Callable[[], None]) -> None:
+        """Things of one moment happen in the order in which they were said."""
         self._count += 1
-        heapq.heappush(self._waiting, (self.now_s + seconds, self._count, what))
+        heapq.heappush(self._waiting, (moment_s, self._count, what))
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        self.at(self.now_s + seconds, what)
 
     def soon(self, mean_s: float, what: Callable[[], None]) -> None:
         """After a random time."""
@@ -69,7 +73,7 @@ class Link:
     def _carry(self, direction: int, what: Callable[[], None]) -> None:
         at_s = max(self.latest_s[direction], self.scheduler.now_s + self.scheduler.random.expovariate(1 / 0.002))
         self.latest_s[direction] = at_s
-        self.scheduler.after(at_s - self.scheduler.now_s, lambda: None if self.is_cut else what())
+        self.scheduler.at(at_s, lambda: None if self.is_cut else what())
 
     def say(self, *commands: Command) -> None:
         """From the client to the node."""
@@ -100,6 +104,7 @@ class SimNode:
         self.is_up = False
         self.boots = 0
         self.commit_s = 0.003
+        self.on_deliver: Callable[[Deliver], None] = lambda deliver: None
         self.start()
 
     # ---- up and down ----------------------------------------------------------------------------------------------------
@@ -112,6 +117,7 @@ class SimNode:
         self.delivers: dict[int, int] = {}
         self.paused: dict[int, list[list[Command]]] = {}
         self.at_sea: Batch | None = None
+        self.is_on_the_disk = False  # though the broker has not been told
         self.is_up = True
         self.is_stopping = False
         self.broker = Broker(
@@ -132,7 +138,7 @@ class SimNode:
     def crash(self) -> None:
         """The power goes. What was on its way to the disk may have reached it."""
         self.scheduler.trace(self.name, "crash")
-        if self.at_sea is not None and self.scheduler.random.random() < 0.5:
+        if self.at_sea is not None and not self.is_on_the_disk and self.scheduler.random.random() < 0.5:
             self.disk.commit(self.at_sea.writes)
         self.down()
 
@@ -199,6 +205,7 @@ class SimNode:
         if self.is_up and self.at_sea is None:
             self.at_sea = self.broker.seal()
             if self.at_sea is not None:
+                self.is_on_the_disk = False
                 self._at_this_boot(self.scheduler.random.expovariate(1 / self.commit_s), self.on_the_disk)
 
     def read_back(self, question: Question) -> None:
@@ -215,6 +222,7 @@ class SimNode:
         batch = self.at_sea
         assert batch is not None
         self.disk.commit(batch.writes)
+        self.is_on_the_disk = True
         self.scheduler.trace(self.name, "commit", batch.number, len(batch.writes))
         self.scheduler.soon(0.0005, lambda boot=self.boots: self.told(batch, boot))  # type: ignore[misc]
 
@@ -235,6 +243,7 @@ class SimNode:
                 self._at_this_boot(0.0, lambda c=commands: self.read(link, c))  # type: ignore[misc]
         else:
             if isinstance(reply, Deliver):
+                self.on_deliver(reply)
                 self.delivers[link.number] += 1
                 self._at_this_boot(self.scheduler.random.expovariate(1 / 0.001), lambda: self.written(link))
             if not isinstance(reply, Bye):

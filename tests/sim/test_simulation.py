@@ -35,7 +35,7 @@ JOBS: list[Job] = [
     ("/fanout/f",),
     ("/queue/x", "/queue/y"),
 ]
-SEEDS = range(int(os.environ.get("RADIATOR_SEEDS", "200")))
+SEEDS = range(int(os.environ.get("RADIATOR_SEEDS", "300")))
 FAULTS_S = 1.5
 END_S = 60.0
 
@@ -47,6 +47,7 @@ class Outcome:
         self.books = books = Books()
         declarations = Declarations(queues=QUEUES, fanouts=FANOUTS)
         self.node = node = SimNode(scheduler, "one", declarations, Limits(block_timeout_s=5, outbox_max_bytes=4000))
+        node.on_deliver = books.handed
         node.commit_s = random.choice([0.0005, 0.003, 0.02])
         self.producers = [
             Producer(scheduler, node, books, b"p%d" % n, [random.choice(JOBS) for _ in range(random.randrange(5, 25))])
