@@ -131,6 +131,7 @@ def test_block_waits_for_room(connect: Connect, kind: str, name: str) -> None:
     sender.await_receipt(asked)
 
 
+@pytest.mark.slow
 def test_block_is_refused_after_block_timeout(connect: Connect, kind: str, name: str) -> None:
     queue = address(kind, "block", name)
     sender = connect()

@@ -152,6 +152,7 @@ def test_expired_message_is_a_dead_letter(
     assert queue_stats(broker, queue)["stored"] == 0
 
 
+@pytest.mark.slow
 def test_dead_letter_does_not_expire_again(connect: Connect, wire: Wire, kind: str, name: str) -> None:
     queue = f"/queue/{kind}.{name}"
     wire.subscribe(queue)

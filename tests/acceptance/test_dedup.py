@@ -114,6 +114,7 @@ def test_it_is_forgotten_after_the_window(broker: BrokerProcess, wire: Wire, nam
     assert queue_stats(broker, queue)["accepted"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_it_is_remembered_over_a_restart(tmp_path: Path, end: str) -> None:
     broker = BrokerProcess(tmp_path, CONFIG)

@@ -22,6 +22,8 @@ message_ttl_ms = 100
 
 LONG_MS = 60_000
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["durable", "memory"])
 def kind(request: pytest.FixtureRequest) -> str:

@@ -222,6 +222,7 @@ def test_send_that_waits_too_long_is_refused_and_its_clocks_stand_still(connect:
     assert 2.8 <= time.monotonic() - began_s <= 4.5
 
 
+@pytest.mark.slow
 def test_blocked_connection_still_gets_heart_beats_and_deliveries(connect: Connect, queue: str, name: str) -> None:
     """Nothing is read from it; writing goes on."""
     full = f"/queue/one.{name}"
@@ -237,6 +238,7 @@ def test_blocked_connection_still_gets_heart_beats_and_deliveries(connect: Conne
     assert blocked.ends_of_line >= 3
 
 
+@pytest.mark.slow
 def test_client_that_does_not_read_its_receipts_is_not_read_from(connect: Connect, queue: str) -> None:
     """Its outgoing buffer is over outbox_max_bytes: it waits, nobody is closed, nothing is lost."""
     wire = connect()

@@ -14,6 +14,8 @@ heart_beat_ms = [200, 200]
 queues = true
 """
 
+pytestmark = pytest.mark.slow
+
 
 def listen(wire: Wire, seconds: float) -> int:
     """The ends of line that come in that time."""
@@ -25,13 +27,11 @@ def listen(wire: Wire, seconds: float) -> int:
     raise AssertionError("a frame came")
 
 
-@pytest.mark.slow
 def test_server_sends_every_interval(connect: Connect) -> None:
     wire = connect(headers={"heart-beat": "0,200"})
     assert 4 <= listen(wire, 1.3) <= 8
 
 
-@pytest.mark.slow
 def test_server_sends_no_more_often_than_it_offers(connect: Connect) -> None:
     wire = connect(headers={"heart-beat": "0,1"})
     assert listen(wire, 1.0) <= 6
@@ -42,7 +42,6 @@ def test_server_sends_none_where_none_are_wanted(connect: Connect) -> None:
         assert listen(connect(headers=headers), 0.5) == 0
 
 
-@pytest.mark.slow
 def test_server_sends_them_whatever_else_flows(connect: Connect, queue: str) -> None:
     wire = connect(headers={"heart-beat": "0,200"})
     wire.subscribe(queue, ack="auto")
@@ -53,7 +52,6 @@ def test_server_sends_them_whatever_else_flows(connect: Connect, queue: str) -> 
     assert wire.ends_of_line >= 4
 
 
-@pytest.mark.slow
 def test_silent_client_is_closed_after_twice_the_interval_and_a_second(connect: Connect) -> None:
     wire = connect(headers={"heart-beat": "200,0"})
     began_s = time.monotonic()
@@ -63,7 +61,6 @@ def test_silent_client_is_closed_after_twice_the_interval_and_a_second(connect: 
     assert 1.1 <= time.monotonic() - began_s <= 3.5
 
 
-@pytest.mark.slow
 def test_any_byte_counts_as_a_heart_beat(connect: Connect) -> None:
     wire = connect(headers={"heart-beat": "200,0"})
     half = wire.frame("BEGIN", {"transaction": "t", "receipt": "r"})

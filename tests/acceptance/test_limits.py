@@ -144,6 +144,7 @@ def test_unknown_client_may_say_little_before_it_is_connected(broker: BrokerProc
             pass  # a reset: what was not read any more
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"", b"\n", b"CONNECT\n", b"CONNECT\naccept-version:1.2\nhost:x\n\n", b"STO"])
 def test_connection_without_a_whole_connect_in_time_is_closed(broker: BrokerProcess, said: bytes) -> None:
     with Wire((broker.host, broker.port)) as wire:
@@ -153,6 +154,7 @@ def test_connection_without_a_whole_connect_in_time_is_closed(broker: BrokerProc
         assert 0.4 < time.monotonic() - began_s < 3
 
 
+@pytest.mark.slow
 def test_byte_by_byte_is_no_way_around_connect_timeout(broker: BrokerProcess) -> None:
     with Wire((broker.host, broker.port)) as wire:
         began_s = time.monotonic()
@@ -163,6 +165,7 @@ def test_byte_by_byte_is_no_way_around_connect_timeout(broker: BrokerProcess) ->
         assert time.monotonic() - began_s < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", [b"SEND\ndestination:/queue/stalled\n\nhalf a bo", b"SE", b"SEND\ndestination:/que"])
 def test_connection_that_stalls_within_a_frame_is_closed(wire: Wire, said: bytes) -> None:
     began_s = time.monotonic()

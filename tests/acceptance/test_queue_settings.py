@@ -134,6 +134,7 @@ def test_auto_delete_queue_goes_with_a_lost_connection(
 # ---- ack_timeout_s
 
 
+@pytest.mark.slow
 def test_message_unacked_for_too_long_comes_back_and_its_connection_is_closed(
     connect: Connect, wire: Wire, kind: str, name: str
 ) -> None:
@@ -151,6 +152,7 @@ def test_message_unacked_for_too_long_comes_back_and_its_connection_is_closed(
     wire.ack(back)
 
 
+@pytest.mark.slow
 def test_acked_in_time_is_left_alone(wire: Wire, kind: str, name: str) -> None:
     queue = f"/queue/{kind}.hasty.{name}"
     wire.subscribe(queue)
@@ -166,7 +168,7 @@ def test_acked_in_time_is_left_alone(wire: Wire, kind: str, name: str) -> None:
 def test_ack_timeout_stands_still_while_its_connection_is_blocked(
     connect: Connect, wire: Wire, kind: str, name: str
 ) -> None:
-    """Nothing is read from it, so it could not ACK: it is refused for the block (1.2 s), not for the timeout (0.4 s)."""
+    """Nothing is read from it, so it could not ACK: it is refused for the block (1.2 s), not for the timeout (0.4)."""
     queue, full = f"/queue/{kind}.hasty.{name}", f"/queue/one.{name}"
     wire.send(queue, "x")
     wire.send(full, "1")

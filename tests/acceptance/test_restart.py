@@ -15,6 +15,8 @@ from tests.broker_process import DEFAULT_CONFIG, SERVER, BrokerProcess, environm
 
 WIDE = {"prefetch-count": "1000"}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerProcess:
@@ -45,7 +47,6 @@ def marks(messages: list[Frame]) -> list[tuple[str, str, str | None]]:
     return [(one.body.decode(), one["redelivered"], one.get("redelivery-count")) for one in messages]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_everything_receipted_is_found_once_and_in_order(broker: BrokerProcess, end: str) -> None:
     queues = [f"/queue/q{number}" for number in range(3)]
@@ -134,7 +135,6 @@ def test_created_queue_outlives_a_restart_and_needs_no_create_then(broker: Broke
             wire.refusal()
 
 
-@pytest.mark.slow
 def test_message_ids_do_not_repeat_over_restarts(broker: BrokerProcess) -> None:
     seen: set[str] = set()
     for end in ("kill", "stop", "kill"):
@@ -149,7 +149,6 @@ def test_message_ids_do_not_repeat_over_restarts(broker: BrokerProcess) -> None:
             broker.stop() if end == "stop" else broker.kill()
 
 
-@pytest.mark.slow
 def test_order_holds_over_restarts(broker: BrokerProcess) -> None:
     for run in range(3):
         with broker:
@@ -188,7 +187,6 @@ def test_transaction_is_there_whole_or_not_at_all(broker: BrokerProcess) -> None
             assert [one.body for one in drain(broker, f"/queue/{number}")] == [b"kept"]
 
 
-@pytest.mark.slow
 def test_sigterm_commits_what_was_accepted_and_sends_its_receipts(broker: BrokerProcess) -> None:
     with broker:
         wire = connected(broker)
@@ -210,7 +208,6 @@ def test_sigterm_commits_what_was_accepted_and_sends_its_receipts(broker: Broker
         assert len(got) == len(receipted), "what was accepted was receipted"
 
 
-@pytest.mark.slow
 def test_sigterm_ends_within_5_s_though_clients_are_stuck(broker: BrokerProcess) -> None:
     with broker:
         stuck = connected(broker)
@@ -250,7 +247,6 @@ def test_nothing_is_accepted_while_it_stops(broker: BrokerProcess) -> None:
         Wire(address)
 
 
-@pytest.mark.slow
 def test_second_broker_on_one_data_directory_is_refused(broker: BrokerProcess) -> None:
     with broker:
         wire = connected(broker)
@@ -307,7 +303,6 @@ def test_data_directory_and_its_files_are_private(broker: BrokerProcess) -> None
             assert file.stat().st_mode & 0o777 == (0o700 if file.is_dir() else 0o600), file
 
 
-@pytest.mark.slow
 def test_start_does_not_read_the_messages(broker: BrokerProcess) -> None:
     """A start after kill -9 on a backlog takes hardly longer than one on an empty store."""
     with broker:

@@ -70,7 +70,9 @@ def test_ack_of_another_connections_message_is_refused_and_changes_nothing() -> 
     assert node.receipts(1) == [b"r"] and node.stored("q") == []
 
 
-@pytest.mark.parametrize("name", [b"", b"nonsense", b"feedfacecafebeef-1-99999", b"feedfacecafebeef-9-1", b"1t", b"\xff"])
+@pytest.mark.parametrize(
+    "name", [b"", b"nonsense", b"feedfacecafebeef-1-99999", b"feedfacecafebeef-9-1", b"1t", b"\xff"]
+)
 def test_ack_of_an_unknown_id_is_refused(name: bytes) -> None:
     node = node_with(CLIENT, 1)
     node.say(Ack(1, name))

@@ -8,9 +8,22 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Abort, Closed, Command, Committed, Event, Open, Read, Stop, Tick
+from radiator.commands import (
+    AUTO,
+    CLIENT,
+    CLIENT_INDIVIDUAL,
+    Abort,
+    Closed,
+    Command,
+    Committed,
+    Event,
+    Open,
+    Read,
+    Stop,
+    Tick,
+)
 from radiator.limits import GIB
 from radiator.replies import Deliver, Receipt, Reply
 from radiator.settings import Declarations, QueueSettings
@@ -116,8 +129,8 @@ class Machine(RuleBasedStateMachine):
         self.bodies += 1
         return b"%d" % self.bodies
 
-    def receipt(self, wanted: bool) -> bytes | None:
-        return b"r" + self.body() if wanted else None
+    def receipt(self, data: st.DataObject) -> bytes | None:
+        return b"r" + self.body() if data.draw(st.booleans()) else None
 
     def conn(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from(sorted(self.model.conns)))
@@ -133,44 +146,49 @@ class Machine(RuleBasedStateMachine):
 
     # ---- connections and subscriptions
 
-    @initialize(holds=st.booleans())
-    def start(self, holds: bool) -> None:
-        self.holds_commits = holds
-        self.connect()
-        self.connect()
+    @initialize(data=st.data())
+    def start(self, data: st.DataObject) -> None:
+        self.holds_commits = data.draw(st.booleans())
+        self.connect(data)
+        self.connect(data)
 
-    @precondition(lambda self: len(self.model.conns) < 3)
-    @rule()
-    def connect(self) -> None:
+    @rule(data=st.data())
+    def one_thing(self, data: st.DataObject) -> None:
+        """What happens most is drawn most often."""
+        conns = self.model.conns.values()
+        ways = [self.send] * 8 + [self.subscribe] * 2 + [self.begin] + [self.tick]
+        ways += [self.connect] * (3 * (len(conns) < 3)) + [self.close] * (2 * (len(conns) > 1))
+        ways += [self.unsubscribe] * any(c.subs or c.topics for c in conns)
+        ways += [self.answer] * (10 * any(c.unacked() for c in conns)) + [self.end] * (3 * any(c.sends for c in conns))
+        ways += [self.seal] * (3 * self.holds_commits) + [self.commit] * (3 * (self.node.at_sea is not None))
+        ways += [self.restart]
+        if not conns:
+            ways = [self.connect]
+        data.draw(st.sampled_from(ways))(data)
+
+    def connect(self, data: st.DataObject) -> None:
         self.connections += 1
         c = self.connections
         self.model.conns[c] = Conn()
         self.node.inbox[c], self.node.delivers[c] = [], 0
         self.tell(Open(c))
+        for _ in range(data.draw(st.integers(0, 3))):
+            self.subscribe(data, c)
 
-    @precondition(lambda self: len(self.model.conns) > 1)
-    @rule(data=st.data())
     def close(self, data: st.DataObject) -> None:
         self.lose(self.conn(data))
 
-    @precondition(lambda self: self.model.conns)
-    @rule(
-        data=st.data(),
-        source=st.sampled_from(SOURCES),
-        mode=st.sampled_from([AUTO, CLIENT, CLIENT, CLIENT_INDIVIDUAL, CLIENT_INDIVIDUAL]),
-        prefetch=st.sampled_from([None, None, 1, 2, 3]),
-        name=st.sampled_from([b"1", b"2", b"3", b"4"]),
-        wants=st.booleans(),
-    )
-    def subscribe(
-        self, data: st.DataObject, source: str, mode: str, prefetch: int | None, name: bytes, wants: bool
-    ) -> None:
-        c = self.conn(data)
+    def subscribe(self, data: st.DataObject, c: int | None = None) -> None:
+        c = self.conn(data) if c is None else c
+        source = data.draw(st.sampled_from(SOURCES))
+        mode = data.draw(st.sampled_from([AUTO, CLIENT, CLIENT, CLIENT_INDIVIDUAL, CLIENT_INDIVIDUAL]))
+        prefetch = data.draw(st.sampled_from([None, None, 1, 2, 3]))
+        name = data.draw(st.sampled_from([b"1", b"2", b"3", b"4"]))
         conn = self.model.conns[c]
         if name in conn.subs or name in conn.topics:
             return
         self.model.written()
-        receipt = self.receipt(wants)
+        receipt = self.receipt(data)
         self.model.receipt(c, receipt)
         if source.startswith("/topic/"):
             conn.topics.add(name)
@@ -178,16 +196,14 @@ class Machine(RuleBasedStateMachine):
             conn.subs[name] = Sub(name, source, mode, prefetch)
         self.say(subscribe(c, source, mode, name=name, prefetch_count=prefetch, receipt=receipt))
 
-    @precondition(lambda self: any(c.subs or c.topics for c in self.model.conns.values()))
-    @rule(data=st.data(), wants=st.booleans())
-    def unsubscribe(self, data: st.DataObject, wants: bool) -> None:
+    def unsubscribe(self, data: st.DataObject) -> None:
         c = self.conn(data)
         conn = self.model.conns[c]
         if not conn.subs and not conn.topics:
             return
         name = data.draw(st.sampled_from(sorted([*conn.subs, *conn.topics])))
         self.model.written()
-        receipt = self.receipt(wants)
+        receipt = self.receipt(data)
         self.model.receipt(c, receipt)
         if name in conn.topics:
             conn.topics.remove(name)
@@ -197,24 +213,17 @@ class Machine(RuleBasedStateMachine):
 
     # ---- messages
 
-    @precondition(lambda self: self.model.conns)
-    @rule(
-        data=st.data(),
-        to=st.sampled_from(TARGETS),
-        wants=st.booleans(),
-        lives_ms=st.sampled_from([None, None, None, 0, 1, 1000]),
-        dedup_id=st.sampled_from([None, b"i", b"j", b"k"]),
-    )
-    def send(
-        self, data: st.DataObject, to: str, wants: bool, lives_ms: int | None, dedup_id: bytes | None
-    ) -> None:
+    def send(self, data: st.DataObject) -> None:
+        to = data.draw(st.sampled_from(TARGETS))
+        lives_ms = data.draw(st.sampled_from([None, None, None, 0, 1, 1000]))
+        dedup_id = data.draw(st.sampled_from([None, b"i", b"j", b"k"]))
         c = self.conn(data)
         conn = self.model.conns[c]
         self.model.written()
         expires_ms = self.model.now_ms + lives_ms if lives_ms is not None and to == "a" else None
         address = to if to.startswith("/") else f"/queue/{to}"
         said = Said(address, self.body(), dedup_id, expires_ms or 0)
-        receipt = self.receipt(wants)
+        receipt = self.receipt(data)
         transaction = self.transaction(data, c)
         refused = False
         if transaction is not None:
@@ -225,9 +234,7 @@ class Machine(RuleBasedStateMachine):
                 self.model.take(c, [said], [], receipt)
             except Refused:
                 refused = True
-        self.say(
-            send(c, to, said.body, receipt, transaction=transaction, dedup_id=dedup_id, expires_ms=expires_ms)
-        )
+        self.say(send(c, to, said.body, receipt, transaction=transaction, dedup_id=dedup_id, expires_ms=expires_ms))
         self.expect_refusal(c, refused)
 
     def expect_refusal(self, c: int, refused: bool) -> None:
@@ -235,9 +242,8 @@ class Machine(RuleBasedStateMachine):
         if refused:
             self.lose(c)
 
-    @precondition(lambda self: any(c.unacked() for c in self.model.conns.values()))
-    @rule(data=st.data(), verb=st.sampled_from(["ack", "ack", "ack", "nack", "nack", "reject"]), wants=st.booleans())
-    def answer(self, data: st.DataObject, verb: str, wants: bool) -> None:
+    def answer(self, data: st.DataObject) -> None:
+        verb = data.draw(st.sampled_from(["ack", "ack", "nack", "nack", "reject"]))
         c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.unacked())))
         conn = self.model.conns[c]
         free = [item for item in conn.unacked() if item.transaction is None]
@@ -246,7 +252,7 @@ class Machine(RuleBasedStateMachine):
         item: Item = data.draw(st.sampled_from(free))
         self.model.written()
         items = self.model.means(item)
-        receipt = self.receipt(wants)
+        receipt = self.receipt(data)
         transaction = self.transaction(data, c)
         if transaction is not None:
             for one in items:
@@ -265,24 +271,22 @@ class Machine(RuleBasedStateMachine):
 
     # ---- transactions
 
-    @precondition(lambda self: self.model.conns)
-    @rule(data=st.data(), name=st.sampled_from([b"t", b"u"]))
-    def begin(self, data: st.DataObject, name: bytes) -> None:
+    def begin(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from([b"t", b"u"]))
         c = self.conn(data)
         conn = self.model.conns[c]
         if name not in conn.sends:
             conn.sends[name], conn.settled[name] = [], []
             self.say(begin(c, name))
 
-    @precondition(lambda self: any(c.sends for c in self.model.conns.values()))
-    @rule(data=st.data(), commits=st.sampled_from([True, True, False]), wants=st.booleans())
-    def end(self, data: st.DataObject, commits: bool, wants: bool) -> None:
+    def end(self, data: st.DataObject) -> None:
+        commits = data.draw(st.sampled_from([True, True, False]))
         c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.sends)))
         conn = self.model.conns[c]
         name = data.draw(st.sampled_from(sorted(conn.sends)))
         self.model.written()
         sends, settled = conn.sends.pop(name), conn.settled.pop(name)
-        receipt = self.receipt(wants)
+        receipt = self.receipt(data)
         refused = False
         if commits:
             try:
@@ -299,19 +303,15 @@ class Machine(RuleBasedStateMachine):
 
     # ---- the shell
 
-    @precondition(lambda self: self.holds_commits)
-    @rule()
-    def seal(self) -> None:
+    def seal(self, data: st.DataObject) -> None:
         self.node.seal()
         self.node.settle()
 
-    @precondition(lambda self: self.node.at_sea is not None)
-    @rule()
-    def commit(self) -> None:
+    def commit(self, data: st.DataObject) -> None:
         self.commit_one()
 
-    @rule(ms=st.sampled_from([1, 500, 1000]))
-    def tick(self, ms: int) -> None:
+    def tick(self, data: st.DataObject) -> None:
+        ms = data.draw(st.sampled_from([1, 500, 1000]))
         self.node.now_s += ms / 1000
         self.node.now_ms += ms
         self.model.now_ms += ms
@@ -320,18 +320,17 @@ class Machine(RuleBasedStateMachine):
         head = next((item for item in self.model.queues["a"] if item.state != OUT), None)
         assert head is None or head.state == STORING or not self.model.is_expired(head), "expired at the head"
 
-    @precondition(lambda self: self.connections > 3)
-    @rule(reaches=st.booleans(), way=st.sampled_from(["crash", "crash", "stop"]), holds=st.booleans())
-    def restart(self, reaches: bool, way: str, holds: bool) -> None:
+    def restart(self, data: st.DataObject) -> None:
+        way = data.draw(st.sampled_from(["crash", "crash", "stop"]))
         if way == "stop":
             self.stop()
-        elif reaches and self.node.at_sea is not None:
+        elif self.node.at_sea is not None and data.draw(st.booleans()):
             self.node.disk.commit(self.node.at_sea.writes)
             self.model.reached_the_disk(self.node.at_sea.number)
         self.model.crashed(clean=way == "stop")
         self.node = Watched(self.model, self.node.disk.platter)
-        self.holds_commits = holds
-        self.connect()
+        self.holds_commits = data.draw(st.booleans())
+        self.connect(data)
 
     def stop(self) -> None:
         self.node._one([Stop()])
@@ -378,8 +377,10 @@ class Machine(RuleBasedStateMachine):
         self.tell()
         self.model.crashed(clean=False)
         self.node = Watched(self.model, self.node.disk.platter)
-        self.connect()
-        c = self.connections
+        self.connections = c = self.connections + 1
+        self.model.conns[c] = Conn()
+        self.node.inbox[c], self.node.delivers[c] = [], 0
+        self.tell(Open(c))
         for name in QUEUES:
             self.model.conns[c].subs[name.encode()] = Sub(name.encode(), name, AUTO, None)
             self.say(subscribe(c, name, AUTO))
@@ -397,7 +398,7 @@ def test_core_agrees_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
         Machine,
         settings=settings(
             max_examples=EXAMPLES,
-            stateful_step_count=60,
+            stateful_step_count=50,
             suppress_health_check=list(HealthCheck),
             deadline=None,
             report_multiple_bugs=False,

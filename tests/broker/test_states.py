@@ -73,6 +73,12 @@ def test_state_is_assigned_in_one_function_only() -> None:
     assigned = []
     for path in Path(radiator.__file__).parent.joinpath("broker").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+            targets = (
+                node.targets
+                if isinstance(node, ast.Assign)
+                else [node.target]
+                if isinstance(node, ast.AugAssign)
+                else []
+            )
             assigned += [path.name for t in targets if isinstance(t, ast.Attribute) and t.attr == "state"]
     assert assigned == ["states.py"]

@@ -99,6 +99,7 @@ def test_large_message_comes_whole(connect: Connect) -> None:
     reader.ack(message)
 
 
+@pytest.mark.slow
 def test_slow_reader_is_not_closed_and_holds_up_nobody(connect: Connect, broker: BrokerProcess) -> None:
     """For longer than tcp_timeout_s its window is zero: its TCP answers, so it is alive."""
     sender, slow, other = connect(), connect(), connect()
@@ -134,6 +135,7 @@ def test_client_that_never_reads_its_receipts_is_not_heard_until_it_does(connect
         assert wire.read("RECEIPT")["receipt-id"] == receipt
 
 
+@pytest.mark.slow
 def test_clocks_of_a_waiting_producer_stand_still(connect: Connect) -> None:
     """It promised a byte every 0.1 s, so silence ends it after 1.2 s: but not while we do not listen to it."""
     producer, consumer = connect(heart_beat="100,100"), connect()

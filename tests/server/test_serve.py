@@ -241,6 +241,7 @@ def test_sync_interval_delays_a_receipt_and_no_more(tmp_path: Path) -> None:
 # ---- the service manager
 
 
+@pytest.mark.slow
 def test_service_manager_hears_ready_watchdog_and_stopping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", path)
@@ -262,6 +263,7 @@ def test_service_manager_hears_ready_watchdog_and_stopping(tmp_path: Path, monke
         assert told[-1] == b"STOPPING=1"
 
 
+@pytest.mark.slow
 def test_watchdog_is_silent_while_a_commit_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", path)

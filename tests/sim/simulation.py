@@ -62,7 +62,9 @@ class Scheduler:
 class Link:
     """One connection between a client and a node: words arrive in order, late, or never once it is cut."""
 
-    def __init__(self, scheduler: Scheduler, node: "SimNode", number: int, hear: Callable[[Reply | None], None]) -> None:
+    def __init__(
+        self, scheduler: Scheduler, node: "SimNode", number: int, hear: Callable[[Reply | None], None]
+    ) -> None:
         self.scheduler = scheduler
         self.node = node
         self.number = number

@@ -357,7 +357,9 @@ def test_transaction_larger_than_the_window_arrives_whole_and_in_order(small: No
 
 
 def test_ledger_survives_restarts_and_adds_up(small: None) -> None:
-    node = Node(queues(q=QueueSettings(dead_letter="dead", max_redeliveries=0, max_messages=20, overflow="drop-oldest")))
+    node = Node(
+        queues(q=QueueSettings(dead_letter="dead", max_redeliveries=0, max_messages=20, overflow="drop-oldest"))
+    )
     node.open(1, 9)
     fill(node, 22)
     node.say(subscribe(1, "q", prefetch_count=3))

@@ -148,7 +148,9 @@ def test_dead_letter_ignores_the_bound_and_dedup_of_its_target() -> None:
 
 
 def test_dead_letter_gets_the_time_to_live_of_its_new_queue() -> None:
-    node = Node(queues(q=QueueSettings(dead_letter="dead", max_redeliveries=0), dead=QueueSettings(message_ttl_ms=5000)))
+    node = Node(
+        queues(q=QueueSettings(dead_letter="dead", max_redeliveries=0), dead=QueueSettings(message_ttl_ms=5000))
+    )
     node.open(1)
     node.say(send(1, "q", expiration_ms=1000), subscribe(1, "q"))
     node.say(nack(node.message(1)))
