@@ -74,3 +74,17 @@ def test_programs_in_the_readme_work_when_pasted(broker: BrokerProcess) -> None:
         assert shown.returncode == 0, said
     finally:
         shown.kill()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/READING.md", "examples/README.md"])
+def test_links_lead_somewhere(page: str) -> None:
+    place = CHECKOUT / page
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", place.read_text())
+    assert [link for link in links if not (place.parent / link).exists()] == []
+
+
+def test_reading_guide_names_files_that_are_there() -> None:
+    text = (CHECKOUT / "docs" / "READING.md").read_text()
+    named = re.findall(r"`(?:radiator/)?((?:broker|server|store|protocols|config)/[\w/]+\.py)`", text)
+    assert named
+    assert [name for name in named if not (CHECKOUT / "radiator" / name).exists()] == []

@@ -103,7 +103,7 @@ class Broker:
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         desk.now_s, desk.now_ms = now_s, now_ms
         self.destinations = Destinations(
-            declarations, recovery, desk, limits.max_destinations, entropy, self.bury, self.freed_queue
+            declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue
         )
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
         self.connections: dict[int, Connection] = {}
@@ -169,8 +169,9 @@ class Broker:
         desk.at_sea = batch
         desk.open = Batch(batch.number + 1)
         self.batches += 1
-        # what it will take at most, until the next Tick tells: the mark must hold between two Ticks too
-        self.store_used_bytes += batch.size + batch.size // 2
+        # until the next Tick tells: the marks must hold between two Ticks too
+        self.store_used_bytes += batch.disk_bytes
+        self.disk_free_bytes -= min(batch.disk_bytes, max(0, self.disk_free_bytes))
         self.judge_disk()
         if self.intake.batch_room.waiters:
             self.freed[self.intake.batch_room] = None
@@ -216,12 +217,13 @@ class Broker:
         return True
 
     def committed(self, event: Committed) -> bool:
-        """D1, D2: what was held comes out here and nowhere else; what was stored becomes deliverable."""
+        """What was held comes out here and nowhere else; what was stored becomes deliverable."""
         desk = self.desk
         batch = desk.at_sea
         assert batch is not None and batch.number == event.number, "batches are committed in order, one at a time"
         desk.at_sea = None
         desk.committed = batch.number
+        # D1: the batch is on the disk, synced, before any of this leaves
         desk.turn.replies.extend(batch.held)
         for queue, part in batch.parts.items():
             queue.committed(part)
@@ -298,6 +300,8 @@ class Broker:
 
     def ticked(self, event: Tick) -> bool:
         """Time has passed: expiry, timeouts, and whether disk and memory have room."""
+        if self.is_stopping:
+            return True  # nothing may be written behind StoppedClean
         self.disk_free_bytes = event.disk_free_bytes
         self.store_used_bytes = event.store_used_bytes
         intake = self.intake
@@ -332,6 +336,7 @@ class Broker:
             connection.is_closing = True
         for queue in self.destinations.queues.values():
             if isinstance(queue, DurableQueue):
+                # D13: exactly those that are out
                 for position, delivery in queue.entries_out.items():
                     desk.write(Count(queue.number, position, delivery.entry.redeliveries, True))
         desk.write(StoppedClean())
@@ -478,6 +483,7 @@ class Broker:
             settle(command, delivery)
             is_persistent = is_persistent or delivery.subscription.queue.is_persistent
         if command.receipt is not None:
+            # D4: its Remove or Count is in the same batch
             self.receipt(connection, command, durable=is_persistent)
         connection.offer()
         for queue in {delivery.subscription.queue: None for delivery in deliveries}:
@@ -684,6 +690,7 @@ class Broker:
         """A dead letter: a new message in the dead-letter queue, put in the batch that removes the old one (D9)."""
         assert queue.settings.dead_letter is not None
         target = self.destinations.queue(queue.settings.dead_letter)
+        # D9: `leave` puts the Remove into this same batch
         target.put(self.moved(queue, entry, target, reason))
         if not target.is_persistent:
             target.pump()

@@ -172,9 +172,10 @@ class Connection:
     def say(self, desk: "Desk", reply: Reply, durable: bool = False) -> None:
         """A reply that keeps its order: behind those still held for this connection; `durable`: behind the open batch.
 
-        D1: a reply that promises the disk goes into the batch, and nowhere else.
+        A reply that promises the disk goes into the batch, and nowhere else.
         """
         if durable:
+            # D1: from here it can only leave through Broker.committed
             self.held_batch = desk.open.number
             desk.open.held.append(reply)
         elif self.held_batch > desk.committed:

@@ -14,6 +14,7 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
 from radiator.broker.turn import Desk
 from radiator.errors import Refusal, StoreError
+from radiator.limits import Limits
 from radiator.patterns import is_pattern, matches, overlaps
 from radiator.recovery import Recovery
 from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
@@ -51,7 +52,7 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "declarations", "desk", "entropy", "fanouts", "max_destinations", "next_number", "on_room",
+        "bury", "declarations", "desk", "entropy", "fanouts", "limits", "next_number", "on_room",
         "queues", "replies", "retired", "topics", "windows",
     )  # fmt: skip
 
@@ -60,14 +61,14 @@ class Destinations:
         declarations: Declarations,
         recovery: Recovery,
         desk: Desk,
-        max_destinations: int,
+        limits: Limits,
         entropy: Callable[[int], bytes],
         bury: DeadLetter,
         on_room: Callable[[Queue], None],
     ) -> None:
         self.declarations = declarations
         self.desk = desk
-        self.max_destinations = max_destinations
+        self.limits = limits
         self.entropy = entropy
         self.bury = bury
         self.on_room = on_room
@@ -133,11 +134,11 @@ class Destinations:
 
     def check_count(self) -> None:
         """Raises Refusal where one more destination would be too many."""
-        count = len(self.queues) + len(self.fanouts) + len(self.topics.exact) + len(self.replies)
-        if count >= self.max_destinations:
+        count = len(self.queues) + len(self.fanouts) + len(self.topics.exact)
+        if count >= self.limits.max_destinations:
             raise Refusal(
                 "too-many-destinations",
-                f"There are {count} destinations already, and max_destinations is {self.max_destinations}.",
+                f"There are {count} destinations already, and max_destinations is {self.limits.max_destinations}.",
             )
 
     def fanout(self, name: str) -> Fanout:
@@ -174,7 +175,12 @@ class Destinations:
         if queue is None:
             if is_pattern(name):
                 raise Refusal("wildcard", f"/temp-queue/{name} has a wildcard: only a topic's SUBSCRIBE may use them.")
-            self.check_count()
+            count = len(connection.temp_queues)
+            if count >= self.limits.max_subscriptions:
+                raise Refusal(
+                    "too-many-destinations",
+                    f"This connection has {count} temp queues: max_subscriptions bounds them too.",
+                )
             queue = MemoryQueue(name, TEMP_SETTINGS, self.desk, self.bury, self.on_room)
             queue.reply_id = self.entropy(REPLY_ID_BYTES).hex()
             connection.temp_queues[name] = queue

@@ -110,6 +110,7 @@ class Intake:
         if self.memory_bytes > self.memory_tight_bytes or _is_behind(connection, self.memory_room):
             return self.memory_room
         if is_persistent:
+            # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
             if self.disk_room.is_tight or _is_behind(connection, self.disk_room):
                 return self.disk_room
             batch = self.desk.open
@@ -237,7 +238,7 @@ class Intake:
         blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
         if blocked is not None:
             return blocked
-        # nothing below can fail
+        # D5 D6: nothing below can fail, and all that is persistent goes into the open batch
         if len(puts) < len(plan.puts):
             self.desk.count("duplicates", len(plan.puts) - len(puts))
         self.forget_found(connection)
@@ -252,6 +253,7 @@ class Intake:
                 queue.put(message)
                 if dedup_id is not None:
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
+                    # D14: in the batch that holds the message's Put
                     desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_BYTES + len(dedup_id))
                     queue.dedup_pending[dedup_id] = (desk.open.number, until_ms)
                     self.remembered += 1

@@ -79,6 +79,11 @@ class Batch:
     held: list[Reply] = field(default_factory=list)
     then: list[Callable[[], None]] = field(default_factory=list)
 
+    @property
+    def disk_bytes(self) -> int:
+        """What it will take of the disk, at most."""
+        return self.size + self.size // 2
+
 
 class Desk:
     """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
@@ -115,7 +120,8 @@ class Desk:
         self.counters: dict[str, int] = {}
 
     def next_position(self) -> int:
-        """A position that was never given before (D8: boot is committed before the first use)."""
+        """A position that was never given before."""
+        # D8: the store has committed `boot` before the first use
         self.sequence += 1
         return position_of(self.boot, self.sequence)
 

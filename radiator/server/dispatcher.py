@@ -49,7 +49,11 @@ class Dispatcher:
         self._sync_at_s = 0.0
         self._questions: deque[Question] = deque()
         self._measure_due = False
+        # what was measured last: free bytes and used bytes; and what batches take that this may not have seen
         self._room = (free_bytes(data_dir), store.used_bytes())
+        self._unseen_bytes = 0
+        self._unseen_by_measure_bytes = 0
+        self._at_sea_bytes = 0
         self._again = loop.timer(0)
         self._tick = loop.timer(TICK_S, TICK_S)
         self._sync: Any = None
@@ -158,6 +162,9 @@ class Dispatcher:
         self._awaited = 0
         self._put_to_sea_s = now_s
         self._sync_at_s = now_s + self._sync_interval_s
+        self._at_sea_bytes = batch.disk_bytes
+        self._unseen_bytes += batch.disk_bytes
+        self._unseen_by_measure_bytes += batch.disk_bytes
         self.committer.submit(batch)
 
     def _is_gathering(self) -> bool:
@@ -176,6 +183,7 @@ class Dispatcher:
 
     def _committed(self, number: int) -> None:
         self._is_home = True
+        self._at_sea_bytes = 0
         self._inbox.report(Committed(number))
 
     def sync_at_once(self) -> None:
@@ -189,18 +197,22 @@ class Dispatcher:
             return
         count = min(len(self._questions), QUESTIONS_AT_ONCE)
         inquiry = Inquiry([self._questions.popleft() for _ in range(count)], self._measure_due)
+        if self._measure_due:
+            self._unseen_by_measure_bytes = self._at_sea_bytes
         self._measure_due = False
         self._loader.submit(inquiry)
 
     def _found(self, findings: Findings) -> None:
         if findings.room is not None:
             self._room = findings.room
+            self._unseen_bytes = self._unseen_by_measure_bytes
         for event in findings.events:
             self._inbox.report(event)
         self._ask()
 
     def _ticked(self) -> None:
-        """The clock goes on whatever the disk does: the numbers are the last known."""
-        self._inbox.report(Tick(*self._room))
+        """The clock goes on whatever the disk does: with the last known numbers, less what was written since."""
+        free, used = self._room
+        self._inbox.report(Tick(max(0, free - self._unseen_bytes), used + self._unseen_bytes))
         self._measure_due = True
         self._ask()

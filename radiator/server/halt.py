@@ -25,6 +25,7 @@ def halt(log: Log, status: int, sentence: str) -> NoReturn:
 def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
     """The disk failed (74), or this is a bug (70), which is shown with its traceback."""
     if isinstance(error, DiskFailed):
+        # D7
         halt(log, EXIT_DISK_FAILED, str(error))
     log.trace("".join(traceback.format_exception(error)))
     halt(log, EXIT_BUG, f"A bug in {where}: {type(error).__name__}: {error}")

@@ -18,6 +18,7 @@ from gevent.event import Event
 
 from radiator import __version__
 from radiator.broker.broker import Broker
+from radiator.errors import RadiatorError
 from radiator.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
@@ -37,8 +38,8 @@ from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.timetable import Timetable
 from radiator.settings import Config
 from radiator.store.lmdb import open_store
+from radiator.writes import StoppedClean
 
-SWITCH_INTERVAL_S = 0.0001  # how long a thread may wait for Python's lock while the hub is busy; by itself 5 ms
 _STOP_LOOK_S = 0.005
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
@@ -52,9 +53,18 @@ def serve(config: Config) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     store = open_store(config.data_dir, config.map_size)
     try:
-        return Server(config, store).run()
+        return _made(config, store).run()
     finally:
         store.close()
+
+
+def _made(config: Config, store: CheckedStore) -> "Server":
+    """A start that fails has given out nothing: it is no unclean stop, and its messages need no mark."""
+    try:
+        return Server(config, store)
+    except RadiatorError:
+        store.commit([StoppedClean()])
+        raise
 
 
 class Server:

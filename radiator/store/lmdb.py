@@ -81,6 +81,8 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
             (data_dir / directory.NEW_FILE).unlink(missing_ok=True)
             if not directory.is_regular(data_dir / directory.DATA_FILE):
                 create(data_dir)
+            # the start that gave the file its name may have been killed before the name was on the disk
+            directory.sync_directory(data_dir)
             return LmdbStore(data_dir, map_size, lock)
         except BaseException:
             lock.release()
@@ -138,6 +140,7 @@ class LmdbStore:
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
             self._assert_books_agree(txn)
+        # D8: whoever is given this boot can be sure that no later start gets it
         with self._commit_or_fail() as txn:
             self._set_number(txn, BOOT, boot)
             self._set_number(txn, CLEAN, 0)
@@ -202,6 +205,7 @@ class LmdbStore:
                 books.append((key, records.encode_ledger(key, write.ledger)))
             else:
                 others.append(write)
+        # D12: all of it in one transaction, synced when this returns
         with self._commit_or_fail() as txn:
             if puts:
                 puts.sort()

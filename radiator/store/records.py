@@ -84,6 +84,7 @@ def _check(key: bytes, value: bytes, least_bytes: int, what: str) -> None:
 
     The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
     """
+    # D11
     if len(value) < least_bytes + _CRC_BYTES:
         raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has only {len(value)} bytes.")
     stored = int.from_bytes(value[-_CRC_BYTES:], "big")

@@ -165,12 +165,12 @@ def test_purge_that_is_cut_by_a_kill_leaves_books_that_add_up(tmp_path: Path) ->
 def test_many_expired_messages_leave_and_their_dead_letters_arrive(tmp_path: Path) -> None:
     config = '[queue."q"]\nmessage_ttl_ms = 300\ndead_letter = "late"\n[queue."late"]\n'
     with BrokerProcess(tmp_path, config) as broker:
-        fill(connected(broker), "/queue/q", LONG)
+        fill(connected(broker), "/queue/q", 2500)
         deadline_s = time.monotonic() + 15
         while (queues := stats(broker)["queues"])["q"]["messages"]:
             assert time.monotonic() < deadline_s, queues["q"]
             time.sleep(0.05)
-        assert queues["late"]["messages"] == LONG
+        assert queues["late"]["messages"] == 2500
         reader = connected(broker)
         reader.subscribe("/queue/late", headers={"prefetch-count": "65535"})
-        assert numbers(reader.messages(LONG)) == list(range(LONG))
+        assert numbers(reader.messages(2500)) == list(range(2500))

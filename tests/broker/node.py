@@ -21,7 +21,7 @@ from tests.sim.disk import Platter, SimDisk
 
 
 class Node:
-    """`inbox[connection]`: what each connection was told, in order (Deliver, Receipt, Refuse, Bye). `log`: all of it."""
+    """`inbox[connection]`: what each connection was told, in order. `log`: all of it, in order."""
 
     def __init__(
         self,

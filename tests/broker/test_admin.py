@@ -77,7 +77,7 @@ def test_wrong_request_is_answered_and_not_fatal(body: bytes, code: str) -> None
     assert node.stored("q") == [b"0"]
 
 
-# ---- stats, queues -----------------------------------------------------------------------------------------------------
+# ---- stats, queues --------------------------------------------------------------------------------------------------
 
 
 def test_stats_show_the_whole_broker() -> None:
@@ -103,7 +103,7 @@ def test_queues_are_listed_by_name_with_their_numbers() -> None:
     ]
 
 
-# ---- peek --------------------------------------------------------------------------------------------------------------
+# ---- peek -----------------------------------------------------------------------------------------------------------
 
 
 def test_peek_shows_the_oldest_and_changes_nothing(small: None) -> None:
@@ -137,7 +137,7 @@ def test_peek_shows_as_many_as_asked_for(count: int | None, seen: int) -> None:
     assert len(node.admin(9, **request)["messages"]) == seen
 
 
-# ---- delete ------------------------------------------------------------------------------------------------------------
+# ---- delete ---------------------------------------------------------------------------------------------------------
 
 
 def test_delete_frees_the_name_at_once_and_sweeps_later(small: None) -> None:
@@ -189,7 +189,7 @@ def test_delete_right_after_a_send_leaves_nothing() -> None:
     assert not node.disk.platter.messages and not node.disk.platter.queues and node.receipts(1) == [b"1", b"2"]
 
 
-# ---- move --------------------------------------------------------------------------------------------------------------
+# ---- move -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count, moved", [(None, 20), (7, 7), (100, 20)])

@@ -1,4 +1,4 @@
-"""The door: turns in order, stopping, starting. Contract sections 1 and 8."""
+"""The door: turns in order, stopping, starting."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def turn(node: Node, *events: object) -> list[object]:
     return list(node.broker.turn(list(events), node.now_s, node.now_ms).replies)  # type: ignore[arg-type]
 
 
-# ---- stop -----------------------------------------------------------------------------------------------------------------
+# ---- stop -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_at_sea", [False, True])
@@ -31,6 +31,7 @@ def test_stop_commits_what_was_accepted_and_sends_its_receipts(is_at_sea: bool) 
     assert node.disk.platter.is_clean
 
 
+@pytest.mark.durability("D13")
 def test_stop_marks_exactly_what_was_out_and_does_not_raise_its_count() -> None:
     node = Node()
     node.open(1, 2)
@@ -54,6 +55,7 @@ def test_stop_marks_exactly_what_was_out_and_does_not_raise_its_count() -> None:
     ]
 
 
+@pytest.mark.durability("D13")
 def test_unclean_start_marks_every_message_stored_before_it() -> None:
     node = Node()
     node.open(1)
@@ -157,7 +159,7 @@ def test_stop_during_a_long_work_ends(small: None) -> None:
     assert len(out) == 30 and all(d.redelivered for d in out if d.message.destination == "/queue/q")
 
 
-# ---- events in order ------------------------------------------------------------------------------------------------------
+# ---- events in order ------------------------------------------------------------------------------------------------
 
 
 def flushed(node: Node) -> None:
@@ -239,7 +241,7 @@ def test_turn_again_ends() -> None:
     assert not node.again and not node.broker.wants_turn
 
 
-# ---- limits ---------------------------------------------------------------------------------------------------------------
+# ---- limits ---------------------------------------------------------------------------------------------------------
 
 
 def test_subscriptions_at_the_limit_and_one_past() -> None:

@@ -1,4 +1,4 @@
-"""Flow control: contract section 4."""
+"""Flow control: windows, round robin, outgoing buffers, and who waits."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.broker.words import ack, nack, queue, send, subscribe, unsubscribe
 MODES = (CLIENT, CLIENT_INDIVIDUAL)
 
 
-def test_worked_example_of_the_contract_holds_step_by_step() -> None:
+def test_worked_example_holds_step_by_step() -> None:
     node = Node()
     node.open(1, 2)
     node.say(subscribe(1, "Q1"), subscribe(1, "Q2"), subscribe(1, "/topic/T1"))

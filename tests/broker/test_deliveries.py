@@ -1,4 +1,4 @@
-"""ACK and NACK: what they mean, and what they may not name. Contract sections 3 and 1."""
+"""ACK and NACK: what they mean, and what they may not name."""
 
 import pytest
 
@@ -129,6 +129,7 @@ def test_nacked_message_returns_to_its_own_place() -> None:
     ]
 
 
+@pytest.mark.durability("D4")
 def test_receipt_of_an_ack_or_nack_waits_for_the_disk() -> None:
     for answer in (ack, nack):
         node = node_with(CLIENT_INDIVIDUAL, 1)
@@ -149,6 +150,7 @@ def test_receipt_of_an_ack_on_a_memory_queue_leaves_at_once() -> None:
     assert node.receipts(1) == [b"r"]
 
 
+@pytest.mark.durability("D4")
 def test_nack_is_counted_and_the_count_is_kept_on_the_disk() -> None:
     node = node_with(CLIENT_INDIVIDUAL, 1)
     for count in range(3):
@@ -168,7 +170,7 @@ def test_message_of_another_store_is_never_ignored_as_auto() -> None:
     assert node.refusal(1).code == "not-unacked"
 
 
-# ---- in a transaction --------------------------------------------------------------------------------------------------
+# ---- in a transaction -----------------------------------------------------------------------------------------------
 
 
 def test_ack_in_a_transaction_happens_at_commit() -> None:

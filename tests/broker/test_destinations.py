@@ -1,4 +1,4 @@
-"""Names: what exists, what first use creates, what is refused; temp and reply queues. Contract section 2."""
+"""Names: what exists, what first use creates, what is refused; temp and reply queues."""
 
 import pytest
 
@@ -116,14 +116,24 @@ def test_send_only_address_cannot_be_subscribed_to(address: str) -> None:
 def test_destinations_at_the_limit_and_one_past() -> None:
     node = Node(limits=Limits(max_destinations=3))
     node.open(1, 2, 3, 4, 5)
-    node.say(send(1, "a"), subscribe(1, "/topic/b"), subscribe(1, "/temp-queue/c", receipt=b"r"))
+    node.say(send(1, "a"), subscribe(1, "/topic/b"), subscribe(1, "c", receipt=b"r"))
     assert node.receipts(1) == [b"r"]
-    node.say(send(2, "d"), subscribe(3, "/topic/d"), subscribe(4, "/temp-queue/d"), send(5, "a", receipt=b"r"))
-    assert [node.refusal(c).code for c in (2, 3, 4)] == ["too-many-destinations"] * 3
+    node.say(send(2, "d"), subscribe(3, "/topic/d"), send(5, "a", receipt=b"r"))
+    assert [node.refusal(c).code for c in (2, 3)] == ["too-many-destinations"] * 2
     assert node.receipts(5) == [b"r"]
+    assert node.admin(4, do="delete", queue="a")["ok"], "a temp queue is none of them: the operator can always ask"
 
 
-# ---- temp and reply queues ----------------------------------------------------------------------------------------------
+def test_temp_queues_at_the_limit_and_one_past() -> None:
+    node = Node(limits=Limits(max_subscriptions=2))
+    node.open(1, 2)
+    node.say(send(1, "/temp-queue/a"), send(1, "/temp-queue/b"), send(1, "/temp-queue/a", receipt=b"r"))
+    assert node.receipts(1) == [b"r"]
+    node.say(send(1, "/temp-queue/c"), send(2, "/temp-queue/c", receipt=b"r"))
+    assert node.refusal(1).code == "too-many-destinations" and node.receipts(2) == [b"r"]
+
+
+# ---- temp and reply queues ------------------------------------------------------------------------------------------
 
 
 def asked(node: Node, reply_to: str = "t") -> str:

@@ -1,4 +1,4 @@
-"""What comes in, waits or is refused: bounds, overflow, fanout, transactions, dedup-id, rooms. Contract sections 1, 3, 5."""
+"""What comes in, waits or is refused: bounds, overflow, fanout, transactions, dedup-id, rooms."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def fill(node: Node, count: int, first: int = 0, connection: int = 9, **more: ob
         node.say(send(connection, "q", b"%d" % number, **more))
 
 
-# ---- bounds and overflow ------------------------------------------------------------------------------------------------
+# ---- bounds and overflow --------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -151,7 +151,7 @@ def test_queue_above_a_lowered_bound_keeps_what_it_has() -> None:
     assert len(again.bodies(1)) == 5
 
 
-# ---- waiting for room -----------------------------------------------------------------------------------------------------
+# ---- waiting for room -----------------------------------------------------------------------------------------------
 
 
 def test_parked_sends_come_in_first_come_first_served() -> None:
@@ -328,7 +328,7 @@ def test_largest_holder_is_closed_past_the_memory() -> None:
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
 
 
-# ---- fanout ---------------------------------------------------------------------------------------------------------------
+# ---- fanout ---------------------------------------------------------------------------------------------------------
 
 
 def fanout(**settings: QueueSettings) -> Node:
@@ -423,7 +423,7 @@ def test_subscribe_to_a_fanout_is_refused_naming_its_children() -> None:
     assert refuse.code == "send-only" and "/queue/a, /queue/b" in refuse.sentence
 
 
-# ---- transactions ---------------------------------------------------------------------------------------------------------
+# ---- transactions ---------------------------------------------------------------------------------------------------
 
 
 def test_nothing_of_a_transaction_happens_before_commit() -> None:
@@ -601,7 +601,7 @@ def test_admin_request_cannot_be_part_of_a_transaction() -> None:
     assert node.refusal(9).code == "admin"
 
 
-# ---- dedup-id -------------------------------------------------------------------------------------------------------------
+# ---- dedup-id -------------------------------------------------------------------------------------------------------
 
 
 def dedup(window_s: float = 60, **settings: object) -> Node:
@@ -633,6 +633,7 @@ def test_dedup_id_is_remembered_over_a_restart() -> None:
     assert again.receipts(9) == [b"2"] and again.stored("q") == [b"1"]
 
 
+@pytest.mark.durability("D14")
 def test_dedup_id_and_message_share_one_batch() -> None:
     node = dedup()
     node.auto = False
@@ -787,7 +788,7 @@ def test_connection_that_closes_while_the_disk_is_asked_leaves_nothing() -> None
     assert node.receipts(9) == [b"2"] and node.stored("q") == [b"2"]
 
 
-# ---- pause and resume -------------------------------------------------------------------------------------------------------
+# ---- pause and resume -----------------------------------------------------------------------------------------------
 
 
 def test_pause_and_resume_come_in_pairs() -> None:

@@ -1,4 +1,4 @@
-"""Turns and batches: what is held, and the order in which RECEIPTs and ERRORs leave. Contract section 1."""
+"""Turns and batches: what is held, and the order in which RECEIPTs and ERRORs leave."""
 
 import pytest
 
@@ -140,6 +140,7 @@ def test_message_and_its_removal_may_share_a_batch() -> None:
     assert node.receipts(1) == [b"r"] and node.stored("q") == [b"y"]
 
 
+@pytest.mark.durability("D8")
 def test_position_never_repeats_and_ascends() -> None:
     desk = Desk("00", 3)
     positions = [desk.next_position() for _ in range(1000)]

@@ -1,7 +1,7 @@
 """Cut the power after every step of a scenario, start again on what the disk has, and compare with the promises.
 
-A step is a turn, a batch that is sealed, a batch that has reached the disk though nobody knows it yet, and one that was
-told. Each scenario runs at several paces of the disk, from "at once" to "at the very end", and is cut at each of its steps.
+A step is a turn, a batch that is sealed, a batch that has reached the disk though nobody knows it yet, and one that
+was told. Each scenario runs at several paces of the disk, from "at once" to "at the end".
 """
 
 from collections.abc import Callable
@@ -419,7 +419,7 @@ PACES: dict[str, Callable[[], Callable[[int], str]]] = {
 }
 
 
-@pytest.mark.durability("D1")
+@pytest.mark.durability("D1", "D5", "D6", "D9")
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_receipted_means_found(scenario: str, pace: str) -> None:

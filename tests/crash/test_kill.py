@@ -167,6 +167,7 @@ def drain(broker: BrokerProcess, books: Books) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
+@pytest.mark.durability("D12")
 def test_kill_at_random_times_breaks_no_promise(tmp_path: Path) -> None:
     seed = os.environ.get("RADIATOR_SEED") or str(random.SystemRandom().randrange(10**9))
     print(f"RADIATOR_SEED={seed}")

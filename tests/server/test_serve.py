@@ -42,6 +42,7 @@ FAILING_COMMIT = """
 """
 
 
+@pytest.mark.durability("D7")
 def test_failed_commit_ends_with_74_one_line_and_no_receipt(tmp_path: Path) -> None:
     with broken(tmp_path, FAILING_COMMIT.format(error='DiskFailed("The disk said no.")')) as broker:
         wire = connected(broker)

@@ -1,7 +1,7 @@
 """Clients of the simulation, and the books that they keep: what was receipted, what was acked, what came when.
 
-A body names its producer and number, and is said again, unchanged, until its RECEIPT comes. So a body may be stored twice
-(the contract says so), but a message id is one message: everything is judged by ids.
+A body names its producer and number, and is said again, unchanged, until its RECEIPT comes. So a body may be stored
+twice (as promised: at least once), but a message id is one message: everything is judged by ids.
 """
 
 from collections import defaultdict

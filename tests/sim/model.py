@@ -1,8 +1,8 @@
 """What the broker must do, said with lists and dicts: slow, small, obviously right.
 
-It knows nothing of windows, loads, rings or slices. It is told what a client says and what the shell reports, and judges
-what the broker replies: a delivery must be the head of its queue, for a consumer that has room; receipts must come as
-soon as they may, in order, and not before; the disk must hold exactly what was committed.
+It knows nothing of windows, loads, rings or slices. It is told what a client says and what the shell reports, and
+judges what the broker replies: a delivery must be the head of its queue, for a consumer that has room; receipts must
+come as soon as they may, in order, and not before; the disk must hold exactly what was committed.
 
 Bodies are unique, so (queue, body) names a message.
 """
@@ -124,7 +124,7 @@ class Model:
                 Item(name, body, READY, self.expiry.get((name, body), 0), count, not clean or (name, body) in out)
                 for body, count in self.disk[name].items()
             ]
-        self.remembered = {key: 0 for key in self.on_disk_remembered}
+        self.remembered = dict.fromkeys(self.on_disk_remembered, 0)
         self.conns, self.effects, self.thens = {}, {}, {}
         self.batch, self.committed = 1, 0
 
@@ -191,10 +191,11 @@ class Model:
                 continue
             for queue in self.fanouts[name] if kind == "fanout" else (name,):
                 key = (queue, said.dedup_id or b"")
-                if said.dedup_id is not None and self.settings[queue].dedup_window_s:
-                    if key in self.remembered or any(q == queue and s.dedup_id == said.dedup_id for q, s in puts):
-                        waits_for = max(waits_for, self.remembered.get(key, 0))
-                        continue
+                counts = said.dedup_id is not None and self.settings[queue].dedup_window_s > 0
+                is_here = any(q == queue and s.dedup_id == said.dedup_id for q, s in puts)
+                if counts and (key in self.remembered or is_here):
+                    waits_for = max(waits_for, self.remembered.get(key, 0))
+                    continue
                 puts.append((queue, said))
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))

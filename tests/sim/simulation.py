@@ -1,7 +1,7 @@
 """A deterministic simulation: nodes, their disks, the network, the clock and the clients, all on one seeded scheduler.
 
-One seed is one run, to the last word: nothing here asks the real clock or the real dice. Nodes have names and clients say
-which one they talk to, so that several nodes can share a run. The books of the clients are in tests/sim/books.py.
+One seed is one run, to the last word: nothing here asks the real clock or the real dice. Nodes have names and clients
+say which one they talk to, so that several nodes can share a run. The books of the clients are in tests/sim/books.py.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ class SimNode:
         self.on_deliver: Callable[[Deliver], None] = lambda deliver: None
         self.start()
 
-    # ---- up and down ----------------------------------------------------------------------------------------------------
+    # ---- up and down ------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.boots += 1
@@ -166,7 +166,7 @@ class SimNode:
         boot = self.boots
         self.scheduler.after(seconds, lambda: what() if self.is_up and self.boots == boot else None)
 
-    # ---- connections --------------------------------------------------------------------------------------------------
+    # ---- connections ------------------------------------------------------------------------------------------------
 
     def connect(self, hear: Callable[[Reply | None], None]) -> Link | None:
         if not self.is_up or self.is_stopping:
@@ -191,7 +191,7 @@ class SimNode:
             self.paused.pop(link.number, None)
             self.turn(Closed(link.number))
 
-    # ---- the loop -------------------------------------------------------------------------------------------------------
+    # ---- the loop ---------------------------------------------------------------------------------------------------
 
     def turn(self, *events: Event) -> None:
         turn = self.broker.turn([*events], self.scheduler.now_s, self.now_ms)

@@ -94,6 +94,7 @@ def test_boot_rises_at_every_start_and_the_id_stays(tmp_path: Path, scribe: Scri
         assert scribe.store.recovery.store_id == store_id
 
 
+@pytest.mark.durability("D8")
 def test_boot_is_on_the_disk_before_the_store_is_handed_out(tmp_path: Path) -> None:
     """Ids never repeat: even a broker killed in its first moment has used its boot's number up."""
     script = "import os, sys; from radiator.store.lmdb import open_store; s = open_store(sys.argv[1], 1 << 26);"
@@ -464,6 +465,7 @@ def test_what_an_unfinished_creation_left_is_removed(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "data")) == ["data.mdb", "lock.mdb", "radiator.lock"]
 
 
+@pytest.mark.durability("D12")
 def test_nothing_turns_the_sync_off(scribe: Scribe) -> None:
     """With `sync` or `metasync` off, or `writemap` on, a power cut loses or corrupts what was confirmed."""
     flags = scribe.store._env.flags()

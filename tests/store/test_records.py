@@ -95,6 +95,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.durability("D11")
 @pytest.mark.parametrize(("decode", "value"), ROWS)
 def test_every_flipped_bit_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
     decode(KEY, value)

@@ -109,7 +109,8 @@ class DurableQueue(Queue):
         )
 
     def committed(self, part: Part) -> None:
-        """D2: only here does a stored message become READY, and so deliverable."""
+        """Only here does a stored message become READY, and so deliverable."""
+        # D2: READY comes of Committed, or of a load, which sees nothing that is not committed
         storing, ready = self.storing, self.ready
         for entry in part.storing:
             if entry.state is State.STORING:
@@ -131,7 +132,8 @@ class DurableQueue(Queue):
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
-        """REMOVING: the Remove is in the open batch; GONE when that is committed. D3: nothing else writes a Remove."""
+        """REMOVING: the Remove is in the open batch; GONE when that is committed."""
+        # D3: nothing else writes a Remove, and every call comes from a row of PERSISTENT_MOVES
         if entry.state is State.STORING:
             del self.storing[entry.position]
             self.left_ready(entry)
@@ -142,6 +144,7 @@ class DurableQueue(Queue):
 
     def keep_count(self, entry: Entry) -> None:
         """The count is on the disk before the RECEIPT of a NACK leaves."""
+        # D4
         self.window_bytes += entry.size
         self.windows.size += entry.size
         self.windows.out -= entry.size
@@ -221,6 +224,10 @@ class DurableQueue(Queue):
     @property
     def storing_count(self) -> int:
         return len(self.storing)
+
+    def beyond_memory(self) -> tuple[int, int]:
+        held = len(self.entries_out) + len(self.ready) + len(self.returned) + len(self.storing)
+        return self.ledger.stored - held, self.ledger.stored_bytes - self.out_bytes - self.window_bytes
 
     def droppable(self) -> list[Entry]:
         return super().droppable() + list(self.storing.values())

@@ -32,9 +32,9 @@ class Queue:
     is_persistent: bool
 
     __slots__ = (
-        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "ready",
-        "redelivered", "reply_id", "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions",
-        "waiters",
+        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "out_bytes",
+        "ready", "redelivered", "reply_id", "reserved", "reserved_bytes", "returned", "ring", "settings",
+        "subscriptions", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +53,7 @@ class Queue:
         self.returned: list[tuple[int, Entry]] = []
         # out with consumers; ordered by the time of handing over
         self.entries_out: dict[int, Delivery] = {}
+        self.out_bytes = 0
         # room promised to transactions whose persistent part is on its way to the disk
         self.reserved = 0
         self.reserved_bytes = 0
@@ -168,6 +169,7 @@ class Queue:
         else:
             connection.last_own_place = subscription.place
         self.entries_out[entry.position] = delivery
+        self.out_bytes += entry.size
         if self.settings.ack_timeout_s is not None:
             delivery.due_s = desk.now_s + self.settings.ack_timeout_s
             delivery.parked_s = connection.parked_total_s
@@ -194,10 +196,15 @@ class Queue:
 
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
+    def left_out(self, entry: Entry) -> None:
+        """It is no longer with a consumer."""
+        del self.entries_out[entry.position]
+        self.out_bytes -= entry.size
+
     def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
         """It leaves the queue."""
         entry = delivery.entry
-        del self.entries_out[entry.position]
+        self.left_out(entry)
         self.ledger.acked += 1
         self.ledger.acked_bytes += entry.size
         self.leave(entry, event)
@@ -205,7 +212,7 @@ class Queue:
     def give_back(self, delivery: Delivery, event: Event) -> None:
         """NACK, LOST or OVERDUE: to its own place, unless it is expired or has come back too often."""
         entry = delivery.entry
-        del self.entries_out[entry.position]
+        self.left_out(entry)
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.desk.now_ms:
             self.expire(entry)
@@ -221,7 +228,7 @@ class Queue:
 
     def reject(self, delivery: Delivery) -> None:
         """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
-        del self.entries_out[delivery.entry.position]
+        self.left_out(delivery.entry)
         self.kill(delivery.entry, Event.GIVE_UP, REJECTED)
 
     def expire(self, entry: Entry) -> None:
@@ -337,29 +344,27 @@ class Queue:
 
     def may_evict(self, messages: int, size: int) -> bool:
         """Whether dropping the oldest that are not in flight makes room. False: they must be loaded first."""
-        settings, ledger = self.settings, self.ledger
+        settings = self.settings
         out = len(self.entries_out)
-        out_bytes = (
-            sum(delivery.entry.size for delivery in self.entries_out.values()) if settings.max_bytes is not None else 0
-        )
         if (settings.max_messages is not None and out + self.reserved + messages > settings.max_messages) or (
-            settings.max_bytes is not None and out_bytes + self.reserved_bytes + size > settings.max_bytes
+            settings.max_bytes is not None and self.out_bytes + self.reserved_bytes + size > settings.max_bytes
         ):
             raise Refusal(
                 "queue-full",
                 f"/queue/{self.name} is full, and too many of its messages are in flight ({out}) to drop the oldest.",
             )
-        droppable = self.droppable()
-        if (
-            settings.max_messages is None
-            or ledger.stored - len(droppable) + self.reserved + messages <= settings.max_messages
-        ) and (
+        beyond, beyond_bytes = self.beyond_memory()
+        if (settings.max_messages is None or out + beyond + self.reserved + messages <= settings.max_messages) and (
             settings.max_bytes is None
-            or ledger.stored_bytes - sum(e.size for e in droppable) + self.reserved_bytes + size <= settings.max_bytes
+            or self.out_bytes + beyond_bytes + self.reserved_bytes + size <= settings.max_bytes
         ):
             return True
         self.refill(is_needed=True)
         return False
+
+    def beyond_memory(self) -> tuple[int, int]:
+        """Messages that are stored and not in memory, and their bytes: they are dropped only once they are loaded."""
+        return 0, 0
 
     def droppable(self) -> list[Entry]:
         """Entries in memory that are not in flight, oldest first."""

@@ -278,7 +278,7 @@ def test_damaged_record_is_reported_stays_and_is_never_delivered(small: None) ->
     assert [n.fields["queue"] for n in again.notes if n.event == "damaged_record"] == ["q", "q"]
 
 
-# ---- purge --------------------------------------------------------------------------------------------------------------
+# ---- purge ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 10, 11, 50])
@@ -343,7 +343,7 @@ def test_long_purge_goes_in_batches(small: None, monkeypatch: pytest.MonkeyPatch
     assert node.disk.commits >= 5
 
 
-# ---- with transactions and restarts -------------------------------------------------------------------------------------
+# ---- with transactions and restarts ---------------------------------------------------------------------------------
 
 
 def test_transaction_larger_than_the_window_arrives_whole_and_in_order(small: None) -> None:

@@ -1,4 +1,4 @@
-"""Redelivery, dead letters, expiry, ack timeouts, exclusive, auto_delete: contract section 5, for both kinds of queue."""
+"""Redelivery, dead letters, expiry, ack timeouts, exclusive, auto_delete, for both kinds of queue."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def shown(deliver: Deliver) -> tuple[bytes, bool, int]:
     return deliver.message.body, deliver.redelivered, deliver.redeliveries
 
 
-# ---- redelivery ---------------------------------------------------------------------------------------------------------
+# ---- redelivery -----------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -81,7 +81,7 @@ def test_lost_connections_count_as_returns_too(persistent: bool) -> None:
     assert node.numbers("q")["messages"] == 0 and node.numbers("dead")["messages"] == 1
 
 
-# ---- dead letters -------------------------------------------------------------------------------------------------------
+# ---- dead letters ---------------------------------------------------------------------------------------------------
 
 
 def dead_letter(reason: str, persistent: bool) -> Node:
@@ -119,6 +119,7 @@ def test_dead_letter_says_where_it_comes_from_and_why(reason: str, persistent: b
     assert message.expires_ms == 0 and not deliver.redelivered
 
 
+@pytest.mark.durability("D9")
 def test_dead_letter_is_put_and_removed_in_one_batch() -> None:
     node = Node(queue(dead_letter="dead", max_redeliveries=0))
     node.open(1)
@@ -186,7 +187,7 @@ def test_reject_without_a_dead_letter_queue_drops_and_counts(persistent: bool) -
     assert node.numbers("q")["dropped"] == 1 and node.numbers("q")["messages"] == 0
 
 
-# ---- expiry -------------------------------------------------------------------------------------------------------------
+# ---- expiry ---------------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -298,7 +299,7 @@ def test_expired_reply_leaves_its_temp_queue() -> None:
     assert temp.ledger.expired == 1
 
 
-# ---- ack_timeout_s ------------------------------------------------------------------------------------------------------
+# ---- ack_timeout_s --------------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -409,7 +410,7 @@ def test_message_in_an_open_transaction_is_overdue() -> None:
     assert node.stored("q") == [b"x"]
 
 
-# ---- exclusive, auto_delete ---------------------------------------------------------------------------------------------
+# ---- exclusive, auto_delete -----------------------------------------------------------------------------------------
 
 
 @BOTH

@@ -1,11 +1,11 @@
-"""Topics: who is subscribed now, wildcards, and slow subscribers. Contract sections 2 and 4."""
+"""Topics: who is subscribed now, wildcards, and slow subscribers."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator.broker.kinds.topic import Topics, TopicSubscription
 from radiator.broker.consumers import Connection
+from radiator.broker.kinds.topic import Topics, TopicSubscription
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, Read
 from radiator.limits import Limits
@@ -95,7 +95,7 @@ def test_wildcard_is_a_whole_word() -> None:
     assert node.bodies(1) == [b"x"]
 
 
-# ---- slow subscribers ---------------------------------------------------------------------------------------------------
+# ---- slow subscribers -----------------------------------------------------------------------------------------------
 
 
 def slow(limits: Limits | None = None, **bounds: object) -> Node:

@@ -1,0 +1,256 @@
+"""The Store contract (radiator/store/__init__.py): one suite over the store on LMDB and the simulated disk.
+
+The simulated disk is only worth something if it does what the real one does: so the same tests run on both, and a whole
+broker writes to both at once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from radiator.commands import AUTO, CLIENT, StoredMessage
+from radiator.limits import MIB
+from radiator.message import Message, position_of
+from radiator.reads import Load, LookUp
+from radiator.settings import QueueSettings
+from radiator.store import Store
+from radiator.store.lmdb import open_store
+from radiator.writes import (
+    Books,
+    Count,
+    Declare,
+    Forget,
+    Ledger,
+    Put,
+    Remember,
+    Remove,
+    Retire,
+    StoppedClean,
+    Sweep,
+    Write,
+)
+from tests.broker.conftest import SMALL, shrink
+from tests.broker.node import Node
+from tests.broker.words import ack, begin, commit, nack, queues, send, subscribe
+from tests.sim.disk import SimDisk
+
+Again = Callable[[Store | None], Store]  # opens the store, or opens it again after a stop or a crash
+
+
+def lmdb_again(path: Path) -> Again:
+    def again(store: Store | None) -> Store:
+        if store is not None:
+            store.close()
+        return open_store(path / "data", 64 * MIB)
+
+    return again
+
+
+def sim_again(path: Path) -> Again:
+    return lambda store: SimDisk(store.platter if isinstance(store, SimDisk) else None)
+
+
+@pytest.fixture(params=[lmdb_again, sim_again], ids=["lmdb", "simulated"])
+def again(request: pytest.FixtureRequest, tmp_path: Path) -> Again:
+    return request.param(tmp_path)  # type: ignore[no-any-return]
+
+
+def put(queue: int, number: int, size: int = 3, boot: int = 1) -> Put:
+    return Put(queue, position_of(boot, number), Message("/queue/q", b"a:b\n", 2, bytes(size), 1, 2))
+
+
+def books(queue: int, messages: int, size: int = 7) -> Books:
+    return Books(queue, Ledger(messages, messages * size, messages, messages * size))
+
+
+def filled(again: Again, count: int = 5) -> Store:
+    store = again(None)
+    store.commit([Declare(1, "q"), *(put(1, n) for n in range(1, count + 1)), books(1, count)])
+    return store
+
+
+def sequences(found: Sequence[StoredMessage]) -> list[int]:
+    return [stored.position & (1 << 64) - 1 for stored in found]
+
+
+def test_messages_are_loaded_in_order_and_as_they_were_put(again: Again) -> None:
+    store = again(None)
+    writes: list[Write] = [Declare(1, "q"), Declare(2, "r"), put(2, 9), put(1, 3), put(1, 1), put(1, 2)]
+    store.commit([*writes, books(1, 3), books(2, 1)])
+    found = store.load(Load(1, 1, 0, 100, MIB))
+    assert sequences(found) == [1, 2, 3]
+    assert found[0].message == put(1, 1).message
+    assert [(s.redeliveries, s.redelivered) for s in found] == [(0, False)] * 3
+
+
+@pytest.mark.parametrize(
+    "after, most, expected", [(0, 2, [1, 2]), (2, 2, [3, 4]), (4, 9, [5]), (5, 9, []), (3, 1, [4])]
+)
+def test_load_goes_on_after_a_position_up_to_its_limit(
+    again: Again, after: int, most: int, expected: list[int]
+) -> None:
+    store = filled(again)
+    assert sequences(store.load(Load(1, 1, position_of(1, after), most, MIB))) == expected
+
+
+def test_load_gives_at_least_one_message_of_any_size(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), put(1, 1, 5000), put(1, 2, 5000), books(1, 2, 5004)])
+    assert sequences(store.load(Load(1, 1, 0, 100, 1))) == [1]
+
+
+def test_removed_message_is_gone_with_its_count(again: Again) -> None:
+    store = filled(again)
+    store.commit([Count(1, position_of(1, 2), 4), Count(1, position_of(1, 3), 0, True), books(1, 5)])
+    assert [(s.redeliveries, s.redelivered) for s in store.load(Load(1, 1, 0, 3, MIB))] == [
+        (0, False),
+        (4, True),
+        (0, True),
+    ]
+    store.commit([Remove(1, position_of(1, 2)), books(1, 4)])
+    assert sequences(store.load(Load(2, 1, 0, 9, MIB))) == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_restart_finds_everything_and_marks_it_after_an_unclean_stop(again: Again, clean: bool) -> None:
+    store = filled(again)
+    first = store.recovery
+    store.commit([Count(1, position_of(1, 2), 0, True), *([StoppedClean()] if clean else [])])
+    store = again(store)
+    recovery = store.recovery
+    assert recovery.store_id == first.store_id and recovery.boot == first.boot + 1
+    assert recovery.was_clean == clean and recovery.next_queue == 2
+    assert [(q.number, q.name, astuple(q.ledger)) for q in recovery.queues] == [(1, "q", astuple(books(1, 5).ledger))]
+    marks = [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB))]
+    assert marks == ([False, True, False, False, False] if clean else [True] * 5)
+
+
+def test_marks_of_an_unclean_stop_stay_over_a_clean_one(again: Again) -> None:
+    store = again(filled(again))
+    store.commit([put(1, 1, boot=2), books(1, 6), StoppedClean()])
+    store = again(store)
+    assert [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB))] == [True] * 5 + [False]
+
+
+def test_dedup_id_is_remembered_until_its_time(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), Declare(2, "r"), Remember(1, b"i", 100), books(1, 0), books(2, 0)])
+    assert [store.look_up(LookUp(1, 1, b"i", now_ms)) for now_ms in (0, 100, 101)] == [True, True, False]
+    assert not store.look_up(LookUp(1, 2, b"i", 0)) and not store.look_up(LookUp(1, 1, b"j", 0))
+
+
+def test_forget_drops_what_is_past_and_nothing_else(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), *(Remember(1, b"%d" % n, n) for n in range(10)), books(1, 0)])
+    store.commit([Forget(5, 100)])
+    assert [store.look_up(LookUp(1, 1, b"%d" % n, 0)) for n in range(10)] == [False] * 5 + [True] * 5
+
+
+def test_dedup_id_remembered_again_keeps_its_later_time(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), Remember(1, b"i", 10), books(1, 0)])
+    store.commit([Remember(1, b"i", 50)])
+    store.commit([Forget(20, 100)])
+    assert store.look_up(LookUp(1, 1, b"i", 30))
+
+
+def test_retired_queue_is_swept_in_slices_over_a_restart(again: Again) -> None:
+    store = filled(again)
+    store.commit([books(1, 5), Retire(1, "q"), Declare(2, "q"), put(2, 9), books(2, 1)])
+    store.commit([Sweep(1, 2)])
+    store = again(store)
+    assert store.recovery.retired == {1: 3} and [q.number for q in store.recovery.queues] == [2]
+    store.commit([Sweep(1, 100)])
+    store = again(store)
+    assert store.recovery.retired == {} and sequences(store.load(Load(1, 2, 0, 9, MIB))) == [9]
+
+
+def test_queue_numbers_are_never_used_again(again: Again) -> None:
+    store = filled(again, 1)
+    store.commit([Remove(1, position_of(1, 1)), books(1, 0), Retire(1, "q")])
+    store = again(store)
+    assert store.recovery.next_queue == 2 and store.recovery.queues == []
+    with pytest.raises(AssertionError):
+        store.commit([Declare(1, "q")])
+
+
+@pytest.mark.parametrize("wrong", [put(1, 1), Remove(1, position_of(1, 9)), Retire(1, "q")])
+def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -> None:
+    store = filled(again)
+    if isinstance(wrong, Retire):
+        store.commit([books(1, 5), wrong])
+    with pytest.raises((AssertionError, KeyError)):
+        store.commit([wrong])
+
+
+# ---- a whole broker on both -----------------------------------------------------------------------------------------
+
+
+class Both(SimDisk):
+    """Each batch goes to both; each answer must be the same."""
+
+    real: Store
+
+    def commit(self, writes: Sequence[Write]) -> None:
+        self.real.commit(writes)
+        super().commit(writes)
+
+    def load(self, load: Load) -> list[StoredMessage]:
+        found = super().load(load)
+        assert self.real.load(load) == found
+        return found
+
+    def look_up(self, look_up: LookUp) -> bool:
+        found = super().look_up(look_up)
+        assert self.real.look_up(look_up) == found
+        return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, SMALL)
+    random = Random(seed)
+    declared = queues(
+        q=QueueSettings(dead_letter="dead", max_redeliveries=1),
+        once=QueueSettings(dedup_window_s=3),
+        tmp=QueueSettings(),
+    )
+    real = open_store(tmp_path / "data", 64 * MIB)
+    monkeypatch.setattr("tests.broker.node.SimDisk", Both)
+    monkeypatch.setattr(Both, "real", real, raising=False)
+    node = Node(declared)
+    for boot in range(3):
+        node.open(1, 2, 9)
+        for number in range(40):
+            body = b"%d.%d" % (boot, number)
+            to = random.choice(["q", "once", "tmp", "made"])
+            node.say(send(9, to, body, dedup_id=b"%d" % random.randrange(20), expiration_ms=random.choice([None, 900])))
+            if number == 5:
+                node.say(subscribe(1, "q"), subscribe(1, "tmp", AUTO), subscribe(2, "once", CLIENT, prefetch_count=5))
+            for deliver in node.messages(1) + node.messages(2):
+                if deliver.ack_due and random.random() < 0.7:
+                    node.say(random.choice([ack, nack])(deliver))
+            if random.random() < 0.2:
+                node.say(begin(9), send(9, "q", b"t" + body, transaction=b"t"), commit(9))
+            if random.random() < 0.1:
+                node.admin(9, do="purge", queue="tmp")
+            node.wait(random.choice([0, 0, 0.5]))
+        if node.has("made"):
+            node.admin(9, do="delete", queue="made")
+        if boot == 1:
+            node.stop()
+        real.close()
+        real = open_store(tmp_path / "data", 64 * MIB)
+        monkeypatch.setattr(Both, "real", real, raising=False)
+        node = node.again_on(node.disk.platter)
+        found, simulated = real.recovery, node.disk.recovery
+        assert (found.boot, found.was_clean, found.next_queue) == (
+            simulated.boot,
+            simulated.was_clean,
+            simulated.next_queue,
+        )
+        assert found.queues == simulated.queues and found.retired == simulated.retired
+    real.close()
