@@ -99,12 +99,10 @@ class Broker:
         self.high_water_bytes = high_water_bytes(map_size, limits)
         self.disk_free_min = disk_free_min
         self.store_used_bytes = 0
-        self.disk_free_bytes = disk_free_min
+        self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         desk.now_s, desk.now_ms = now_s, now_ms
-        self.destinations = Destinations(
-            declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue
-        )
+        self.destinations = Destinations(declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue)
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
         self.connections: dict[int, Connection] = {}
         self.parked: dict[int, Connection] = {}

@@ -1,22 +1,150 @@
-"""What a sceptic broke once: each of these failed before it was mended."""
+"""What somebody who believed nothing has broken once. Each of these failed before it was mended."""
 
 import os
-import shutil
 import socket
 import subprocess
-import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from radiator.commands import Committed, Stop, Tick
-from radiator.limits import GIB
+from radiator.commands import Stop, Tick
+from radiator.limits import GIB, MIB
 from radiator.settings import Declarations, QueueSettings
-from radiator.store import directory
 from radiator.store.lmdb import open_store
-from radiator.writes import StoppedClean
-from tests.acceptance.wire import END_OF_TALK, Wire
+from tests.acceptance.wire import Gone, Wire
 from tests.broker.node import Node
 from tests.broker.words import send
-from tests.broker_process import BrokerProcess
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
+
+DISK_MIB = 64
+BODY = b"x" * 200_000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(QueueSettings(dedup_window_s=1), id="dedup-ids are forgotten"),
+        pytest.param(QueueSettings(message_ttl_ms=1000), id="messages expire"),
+    ],
+)
+def test_nothing_is_written_behind_a_clean_stop(settings: QueueSettings) -> None:
+    node = Node(Declarations(queues={"q": settings}))
+    node.open(1)
+    node.say(send(1, "q"))
+    node.auto = False
+    node.turn([Stop()])
+    assert node.seal()
+    node.now_s, node.now_ms = node.now_s + 60, node.now_ms + 60_000
+    node.turn([Tick(GIB, 0)])
+    node.commit()
+    assert node.stopped and not node.seal() and node.disk.platter.is_clean
+
+
+def test_disk_free_min_holds_between_two_ticks() -> None:
+    node = Node(auto=False)
+    node.broker.disk_free_min = 16 * MIB
+    node.open(1)
+    node.turn([Tick(24 * MIB, 0)])
+    for _ in range(2):
+        node.say(*(send(1, "q", BODY) for _ in range(18)))
+        assert node.seal() and not node.paused
+        node.commit()
+    node.say(send(1, "q", BODY))
+    assert node.paused == {1}
+    node.turn([Tick(24 * MIB, 0)])
+    assert node.paused == set()
+
+
+def test_failed_start_marks_nothing_redelivered(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path).start()
+    try:
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect()
+            wire.send("/queue/q", "m")
+        assert broker.stop() == 0
+        config = broker.config_file.read_text()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            broker.config_file.write_text(config.replace("127.0.0.1:0", f"127.0.0.1:{taken.getsockname()[1]}"))
+            assert broker.start_and_fail() == 1
+        broker.config_file.write_text(config)
+        broker.start()
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect()
+            wire.subscribe("/queue/q")
+            assert wire.message()["redelivered"] == "false"
+    finally:
+        broker.kill()
+
+
+def test_every_start_syncs_the_name_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start that renamed it may have been killed before the name was on the disk."""
+    open_store(tmp_path / "data", GIB).close()
+    synced = []
+    fsync = os.fsync
+
+    def noted(file: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    open_store(tmp_path / "data", GIB).close()
+    assert str(tmp_path / "data") in synced
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """An ext4 of its own, DISK_MIB large."""
+    image, mounted = tmp_path / "image", tmp_path / "disk"
+    mounted.mkdir()
+    with image.open("wb") as file:
+        file.truncate(DISK_MIB * MIB)
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m0", image], check=True, capture_output=True)
+        subprocess.run(["mount", "-o", "loop", image, mounted], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no file system can be mounted here: {error}")
+    yield mounted
+    subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.slow
+def test_flood_waits_before_the_disk_is_full(small_disk: Path, tmp_path: Path) -> None:
+    server = SERVER.replace('"data"', f'"{small_disk / "data"}"')
+    broker = BrokerProcess(tmp_path, f"{server}\n{EVERYTHING_MAY_BE_CREATED}")
+    receipts = []
+
+    def flood() -> None:
+        try:
+            with Wire((broker.host, broker.port)) as wire:
+                wire.connect()
+                while True:
+                    for _ in range(16):
+                        wire.send_frame("SEND", {"destination": "/queue/q", "receipt": "r"}, BODY)
+                    for _ in range(16):
+                        wire.read("RECEIPT")
+                        receipts.append(True)
+        except (Gone, OSError):
+            pass
+
+    with broker:
+        producers = [threading.Thread(target=flood) for _ in range(4)]
+        for producer in producers:
+            producer.start()
+        broker.wait_for_log("disk_tight", 30)
+        time.sleep(2)
+        assert broker.is_running, broker.log
+        assert broker.stop() == 0
+    for producer in producers:
+        producer.join()
+    broker.start()
+    try:
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect()
+            wire.subscribe("/queue/q")
+            for _ in receipts:
+                wire.ack(wire.message())
+    finally:
+        broker.kill()
