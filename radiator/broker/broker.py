@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from radiator.broker import admin, stats
-from radiator.broker.chores import Chore, Give, Sweeping
+from radiator.broker.chores import Chore, Expiring, Give, Sweeping
 from radiator.broker.consumers import MESSAGE_BYTES, Connection, Subscription, Transaction
 from radiator.broker.deliveries import named_by, settle
 from radiator.broker.destinations import FANOUT, QUEUE, TEMP, TOPIC, Destinations, split
@@ -45,7 +45,7 @@ from radiator.commands import (
 )
 from radiator.commands import Event as ShellEvent
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, Limits, high_water_bytes
+from radiator.limits import BATCH_BYTES, Limits, high_water_bytes
 from radiator.message import Message, header_line, message_id, without_headers
 from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
@@ -111,6 +111,7 @@ class Broker:
         self.chores: deque[Chore] = deque(
             Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
         )
+        self.expiring: set[Queue] = set()
         self.is_stopping = False
         self.is_said = False
         self.forget_s = now_s
@@ -364,8 +365,7 @@ class Broker:
 
     def send(self, connection: Connection, command: Send) -> Resource | None:
         if command.transaction is not None:
-            self.send_in_transaction(connection, command)
-            return None
+            return self.send_in_transaction(connection, command)
         intake = self.intake
         address = command.destination
         queue = self.destinations.queues.get(address[7:]) if address.startswith("/queue/") else None
@@ -518,12 +518,16 @@ class Broker:
         connection.transaction_bytes += size
         self.intake.memory_bytes += size
 
-    def send_in_transaction(self, connection: Connection, command: Send) -> None:
+    def send_in_transaction(self, connection: Connection, command: Send) -> Resource | None:
         assert command.transaction is not None
         transaction = self.transaction(connection, command.transaction)
+        blocked = self.intake.blocked(connection, None, False, 0)
+        if blocked is not None:
+            return blocked
         self.grow(connection, transaction, command.size + WRITE_BYTES)
         transaction.sends.append(command)
         self.receipt(connection, command)
+        return None
 
     def begin(self, connection: Connection, command: Begin) -> Resource | None:
         if command.transaction in connection.transactions:
@@ -650,10 +654,11 @@ class Broker:
 
     def watch(self, queue: Queue) -> None:
         """Expiry at its head, consumer or not; deliveries that are overdue."""
-        if queue.ledger.stored_expiring:
-            if queue.peek_head() is None:
-                queue.refill()
-            queue.expire_head(CHORE_MESSAGES)
+        if queue.ledger.stored_expiring and queue not in self.expiring:
+            expiring = Expiring(self.desk, queue, self.expiring.discard)
+            if not expiring.is_done:
+                self.expiring.add(queue)
+                self.chores.append(expiring)
         if queue.settings.ack_timeout_s is None:
             return
         for delivery in queue.overdue():

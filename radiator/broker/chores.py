@@ -98,6 +98,43 @@ class Sweeping:
             self.desk.write(Sweep(self.number, CHORE_MESSAGES), CHORE_MESSAGES * WRITE_BYTES)
 
 
+class Expiring:
+    """What has expired at the head of a queue leaves, until something that has not is there; `then` is told the end."""
+
+    __slots__ = ("desk", "queue", "then")
+
+    def __init__(self, desk: Desk, queue: Queue, then: Callable[[Queue], None]) -> None:
+        self.desk = desk
+        self.queue = queue
+        self.then = then
+
+    @property
+    def is_done(self) -> bool:
+        if self.queue.is_gone or self.queue.ledger.stored_expiring == 0:
+            return True
+        return self.queue.ready_count == 0 if self.queue.peek_head() is None else not self._has_expired_head
+
+    @property
+    def _has_expired_head(self) -> bool:
+        head = self.queue.peek_head()
+        return head is not None and 0 < head.message.expires_ms <= self.desk.now_ms
+
+    @property
+    def can_go_on(self) -> bool:
+        return self._has_expired_head and self.desk.open.size < BATCH_BYTES
+
+    def step(self) -> None:
+        queue = self.queue
+        for _ in range(CHORE_MESSAGES):
+            if not self._has_expired_head or self.desk.open.size >= BATCH_BYTES:
+                break
+            queue.take_head()
+        if queue.peek_head() is None:
+            queue.refill()
+        if self.is_done:
+            self.then(queue)
+
+
 class Moving:
     """`move FROM TO`: out of one queue and into the other, each slice in one batch; it stops where the target is full.
 

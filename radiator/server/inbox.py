@@ -1,6 +1,6 @@
 """The door of the broker: what has happened and was not told yet.
 
-What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each, so that a consumer's ACK does
+What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each: a consumer's ACK does
 not wait behind all that the producers poured in. The whole is bounded by INBOX_MAX_BYTES: `is_full` is for the readers
 to obey. Reports of our own (Committed, Loaded, Written, Tick) are always taken, and go before what clients say. However
 much comes, the dispatcher is woken once.

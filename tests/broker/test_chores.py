@@ -5,7 +5,7 @@ import pytest
 from radiator.commands import AUTO, CLIENT, Closed
 from tests.broker.conftest import shrink
 from tests.broker.node import Node
-from tests.broker.words import send, subscribe
+from tests.broker.words import queue, send, subscribe
 
 
 def lost(node: Node, count: int) -> None:
@@ -65,3 +65,27 @@ def test_crash_in_the_middle_of_a_long_work_loses_nothing(small: None) -> None:
     again.say(subscribe(1, "q", AUTO))
     out = again.messages(1)
     assert [d.message.body for d in out] == [b"%d" % n for n in range(10)] and all(d.redelivered for d in out)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_everything_that_has_expired_leaves_at_one_tick(persistent: bool) -> None:
+    node = Node(queue(persistent=persistent, message_ttl_ms=300))
+    node.open(1)
+    node.auto = False
+    for number in range(5000):
+        node.say(send(1, "q", b"%d" % number))
+    node.auto = True
+    node.wait(0.2)
+    assert node.numbers("q")["stored"] == 5000
+    node.wait(0.2)
+    numbers = node.numbers("q")
+    assert (numbers["stored"], numbers["expired"]) == (0, 5000)
+
+
+def test_expiry_stops_at_a_head_that_lives() -> None:
+    node = Node()
+    node.open(1)
+    node.say(send(1, "q", b"dies", expiration_ms=100), send(1, "q", b"lives"), send(1, "q", b"dies", expiration_ms=100))
+    node.wait(1)
+    assert (node.numbers("q")["expired"], node.numbers("q")["stored"]) == (1, 2)
+    assert not node.again

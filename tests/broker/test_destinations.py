@@ -224,9 +224,9 @@ def test_reply_of_a_transaction_comes_at_commit() -> None:
 def test_reply_subscription_counts_against_the_limit() -> None:
     node = Node(limits=Limits(max_subscriptions=2))
     node.open(1)
-    node.say(send(1, "q", reply_to="a"), send(1, "q", reply_to="b"), send(1, "q", reply_to="a", receipt=b"r"))
+    node.say(subscribe(1, "other"), send(1, "q", reply_to="a"), send(1, "q", reply_to="a", receipt=b"r"))
     assert node.receipts(1) == [b"r"]
-    node.say(send(1, "q", reply_to="c"))
+    node.say(send(1, "q", reply_to="b"))
     assert node.refusal(1).code == "too-many-subscriptions"
 
 

@@ -809,3 +809,16 @@ def test_frames_up_to_the_largest_size_come_in() -> None:
     node.open(1, 9)
     node.say(subscribe(1, "q"), send(9, "q", bytes(16 * MIB), b"r"))
     assert node.receipts(9) == [b"r"] and len(node.message(1).message.body) == 16 * MIB
+
+
+def test_send_in_a_transaction_waits_past_80_percent_of_the_memory() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000))
+    node.open(1, 2)
+    node.say(begin(1), begin(2))
+    node.say(send(1, "q", b"x" * 79_000, b"r1", transaction=b"t"))
+    node.say(send(2, "q", b"x" * 2_000, b"r2", transaction=b"t"))
+    node.say(send(2, "q", b"x", b"r3", transaction=b"t"))
+    assert node.receipts(1) == [b"r1"] and node.receipts(2) == [b"r2"] and 2 in node.paused
+    node.say(abort(1))
+    node.wait(1.1)
+    assert node.receipts(2) == [b"r2", b"r3"] and not node.paused

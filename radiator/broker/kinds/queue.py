@@ -277,15 +277,6 @@ class Queue:
         if message.expires_ms:
             ledger.stored_expiring += 1
 
-    def expire_head(self, most: int) -> bool:
-        """Let go what has expired at the head, at most so many; whether there may be more."""
-        for _ in range(most):
-            entry = self.peek_head()
-            if entry is None or not 0 < entry.message.expires_ms <= self.desk.now_ms:
-                return False
-            self.take_head()
-        return True
-
     def peek_head(self) -> Entry | None:
         """The READY entry that is next."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
