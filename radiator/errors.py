@@ -11,6 +11,8 @@
 Whatever else escapes is a bug (AssertionError, IllegalMove in broker/states.py) and stops the program.
 """
 
+from radiator.limits import SHOWN_BYTES
+
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
@@ -54,3 +56,13 @@ class DamagedRecord(StoreError):
 
 class DiskFailed(RadiatorError):
     """A write or sync failed. What reached the disk is unknown; nothing that waited for it may be answered."""
+
+
+def shown(value: bytes) -> str:
+    """A peer's bytes as they may stand in a sentence: quoted, printable, cut."""
+    cut = value[:SHOWN_BYTES]
+    try:
+        text = repr(cut.decode())
+    except UnicodeDecodeError:
+        text = repr(cut)[1:]
+    return text + ("..." if len(value) > SHOWN_BYTES else "")

@@ -1,7 +1,8 @@
-"""Every bound in the program, with its unit and its reason.
+"""Every bound of the broker, with its unit and its reason.
 
 `Limits` are those an operator may set ([limits] in config.toml); the constants below them are ours. What happens at a
-bound stands beside it: wait (back-pressure), refuse (ERROR, close) or close.
+bound stands beside it: wait (back-pressure), refuse (ERROR, close), close or cut. What a caller of radiator/client.py
+or of the command line may choose has its default there.
 """
 
 from dataclasses import dataclass
@@ -34,10 +35,20 @@ class Limits:
 # ---- names and protocol
 NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
+ID_MAX_BYTES = KIB  # refuse: an `id`, `transaction` or `receipt`; each is kept while what it names lasts
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
+TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live together stay within 64 bits
+SIZE_MAX = 10**15 - 1  # refuse: bytes or messages that a header asks for; 15 digits, as a time has
+NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() of a long text is slow
 CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
 HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
+ADDRESSES_KEPT = 64  # forgotten, and decoded anew: destinations that a session remembers; a sender uses few
+SHOWN_BYTES = 60  # cut: how much of a peer's value a sentence repeats
+ERROR_MESSAGE_CHARACTERS = 200  # cut: how much of the sentence stands in ERROR's `message`; the body has all of it
+# What our client takes: a MESSAGE is the frame that was sent plus what the broker adds, and escaping for another
+# version may double a header.
+CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max_headers=512)
 
 # ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
@@ -46,6 +57,7 @@ COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
+MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs find no room
 
 # ---- sockets
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
@@ -65,17 +77,24 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 # ---- the disk
 GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
-PAGE_BYTES = 4 * KIB  # LMDB's page on every platform we run on
 LOAD_MESSAGES = 500  # one stretch of a window that is read back
 LOAD_BYTES = MIB
 WINDOW_MESSAGES = 1000  # READY messages of one persistent queue that are kept in memory
 WINDOW_BYTES = 2 * MIB  # the same in bytes; an empty window takes one message of any size
 WINDOWS_BYTES = 32 * MIB  # all windows together: past it each keeps one message only
 MAP_BATCHES_MIN = 4  # refuse: a map_size that does not hold so many largest batches
-LEDGER_PAGES_MAX = 8  # copy-on-write pages that one touched queue or message can cost beyond its own bytes
+READERS_MAX = 16  # refuse, with a StoreError: who reads the store at once: the loader, backups and checks
+DRAIN_BYTES = 64 * MIB  # map beyond the pages of a file that has outgrown map_size: what emptying it copies
+BACKUP_META_BYTES = 16 * MIB  # map beyond the copied pages, for a few rows of meta
+FORGET_MESSAGES = 1000  # dedup-ids that one Forget drops, beside twice as many as came in since the last
+FORGET_BUSY_S = 1.0  # how often, while ids come in
+FORGET_IDLE_S = 10.0  # how often otherwise
+CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pages that a running broker frees
+CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 
 # ---- operations
 TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head is late by at most this
+BEAT_S = 1.0  # how often a thread that touches the disk shows that it is not stuck
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
 STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop
 COLLECT_EVERY_S = 3600.0  # how often garbage in circles is looked for: it stops everything, 0.1 s for 500,000 messages
@@ -86,6 +105,8 @@ LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
 LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end
 QUESTIONS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together
 PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
+PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
+PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 
 assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"

@@ -19,7 +19,7 @@ from radiator.broker.states import State
 from radiator.broker.stats import of_queue
 from radiator.commands import Loaded, Send
 from radiator.errors import Refusal
-from radiator.limits import ADMIN_BODY_MAX_BYTES, LOAD_BYTES, PEEK_MESSAGES_MAX
+from radiator.limits import ADMIN_BODY_MAX_BYTES, LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
 from radiator.message import Message, header_line, message_id, unescape
 from radiator.patterns import name_mistake
 from radiator.reads import Load
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 Reply = Callable[[Answer], None]
 
-PEEK_BODY_BYTES = 64 * 1024  # a longer body is shown cut
-PEEK_BODIES_BYTES = 8 * 1024 * 1024  # all bodies of one answer: it must fit the asker's queue
-PEEK_COUNT = 10
+PEEK_COUNT = 10  # where none is asked for
 
 
 def request(broker: "Broker", connection: Connection, command: Send) -> None:

@@ -44,19 +44,22 @@ from radiator.commands import (
     Written,
 )
 from radiator.commands import Event as ShellEvent
-from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, Limits, high_water_bytes
+from radiator.errors import Refusal, shown
+from radiator.limits import (
+    BATCH_BYTES,
+    FORGET_BUSY_S,
+    FORGET_IDLE_S,
+    FORGET_MESSAGES,
+    MEMORY_TIGHT,
+    Limits,
+    high_water_bytes,
+)
 from radiator.message import Message, header_line, message_id, without_headers
 from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.settings import Declarations
 from radiator.writes import Count, Forget, StoppedClean
-
-FORGET_IDLE_S = 10.0
-FORGET_BUSY_S = 1.0
-FORGET_MESSAGES = 1000
-MEMORY_TIGHT = 0.8
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
 NOT_BURIED = frozenset(
@@ -394,7 +397,7 @@ class Broker:
         ):
             raise Refusal(
                 "subscription",
-                f"The subscription id {_shown(command.subscription)} is in use on this connection already.",
+                f"The subscription id {shown(command.subscription)} is in use on this connection already.",
             )
         connection.check_subscriptions(self.limits.max_subscriptions)
         kind, name = split(command.destination)
@@ -461,7 +464,7 @@ class Broker:
         else:
             raise Refusal(
                 "subscription",
-                f"There is no subscription with the id {_shown(command.subscription)} on this connection.",
+                f"There is no subscription with the id {shown(command.subscription)} on this connection.",
             )
         return None
 
@@ -506,7 +509,7 @@ class Broker:
         found = connection.transactions.get(name)
         if found is None:
             raise Refusal(
-                "transaction", f"There is no open transaction {_shown(name)} on this connection: BEGIN comes first."
+                "transaction", f"There is no open transaction {shown(name)} on this connection: BEGIN comes first."
             )
         return found
 
@@ -532,7 +535,7 @@ class Broker:
     def begin(self, connection: Connection, command: Begin) -> Resource | None:
         if command.transaction in connection.transactions:
             raise Refusal(
-                "transaction", f"The transaction {_shown(command.transaction)} is open on this connection already."
+                "transaction", f"The transaction {shown(command.transaction)} is open on this connection already."
             )
         if len(connection.transactions) >= self.limits.max_transactions:
             raise Refusal(
@@ -670,7 +673,7 @@ class Broker:
             self.refuse(
                 connection,
                 "ack-timeout",
-                f"{_shown(delivery.message_id)} of /queue/{queue.name} was not acked within "
+                f"{shown(delivery.message_id)} of /queue/{queue.name} was not acked within "
                 f"{queue.settings.ack_timeout_s:g} s.",
                 None,
             )
@@ -790,10 +793,6 @@ class Broker:
 
 def _holds(connection: Connection) -> int:
     return connection.held_bytes + sum(delivery.entry.size for delivery in connection.unacked.values())
-
-
-def _shown(text: bytes) -> str:
-    return text[:80].decode("utf-8", "replace")
 
 
 _HANDLERS: dict[type, Callable[..., bool]] = {

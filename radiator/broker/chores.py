@@ -116,7 +116,7 @@ class Expiring:
 
     @property
     def _has_expired_head(self) -> bool:
-        head = self.queue.peek_head()
+        head = None if self.queue.is_gone else self.queue.peek_head()
         return head is not None and 0 < head.message.expires_ms <= self.desk.now_ms
 
     @property
@@ -141,7 +141,7 @@ class Moving:
     done: gets the number of messages moved, once they are on the disk.
     """
 
-    __slots__ = ("desk", "done", "is_done", "left", "moved", "source", "target", "through", "total")
+    __slots__ = ("desk", "done", "is_done", "left", "moved", "source", "target", "total")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from radiator.broker.consumers import Connection, Delivery
 from radiator.broker.states import Event
 from radiator.commands import AUTO, CLIENT, Ack, Nack
-from radiator.errors import Refusal
+from radiator.errors import Refusal, shown
 
 
 def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> list[Delivery]:
@@ -18,10 +18,10 @@ def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> l
         if _means_nothing(connection, command, id_prefix):
             return []
         what = "NACK" if isinstance(command, Nack) else "ACK"
-        raise Refusal("not-unacked", f"{what} of {_shown(message_id)}: no such message is unacked on this connection.")
+        raise Refusal("not-unacked", f"{what} of {shown(message_id)}: no such message is unacked on this connection.")
     if delivery.transaction is not None:
         raise Refusal(
-            "in-transaction", f"{_shown(message_id)} is in the open transaction {_shown(delivery.transaction)} already."
+            "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
         )
     subscription = delivery.subscription
     if subscription.ack != CLIENT:
@@ -46,10 +46,6 @@ def _means_nothing(connection: Connection, command: Ack | Nack, id_prefix: bytes
         named = connection.queue_subscriptions.get(command.subscription)
         return named is not None and named.ack == AUTO
     return connection.had_auto
-
-
-def _shown(text: bytes) -> str:
-    return text[:80].decode("utf-8", "replace")
 
 
 def settle(command: Ack | Nack, delivery: Delivery) -> None:

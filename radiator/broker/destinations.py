@@ -20,8 +20,8 @@ from radiator.recovery import Recovery
 from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
 from radiator.writes import Books, Declare, Ledger, Retire
 
-QUEUE, FANOUT, TOPIC, TEMP, REPLY, ADMIN = "queue", "fanout", "topic", "temp-queue", "reply-queue", "admin"
-REPLY_ID_BYTES = 16
+QUEUE, FANOUT, TOPIC, TEMP, REPLY = "queue", "fanout", "topic", "temp-queue", "reply-queue"
+REPLY_ID_BYTES = 16  # so that nobody can guess one
 TEMP_SETTINGS = QueueSettings(
     persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX, overflow="reject"
 )

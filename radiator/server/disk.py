@@ -13,12 +13,10 @@ from typing import Any, Protocol
 
 from radiator.broker.turn import Batch
 from radiator.commands import Event, Found, Loaded
-from radiator.limits import READER_CHECK_S
+from radiator.limits import BEAT_S, READER_CHECK_S
 from radiator.reads import Load, Question
 from radiator.server.worker import Worker
 from radiator.store import Store
-
-BEAT_S = 1.0  # how often a thread shows that it is not stuck
 
 
 class CheckedStore(Store, Protocol):

@@ -40,7 +40,7 @@ from radiator.settings import Config
 from radiator.store.lmdb import open_store
 from radiator.writes import StoppedClean
 
-_STOP_LOOK_S = 0.005
+_STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
 
@@ -74,7 +74,6 @@ class Server:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
-        self._config = config
         self._log = Log()
         self._signalled_s = 0.0
         self._stop = Event()

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from radiator.errors import StoreError
-from radiator.limits import MIB
+from radiator.limits import BACKUP_META_BYTES
 from radiator.store import directory, records
 from radiator.store.check import Report, check
 from radiator.store.datafile import (
@@ -23,8 +23,6 @@ from radiator.store.datafile import (
 )
 from radiator.store.reader import Reader, backup_meta
 from radiator.store.tables import BACKUP, CLEAN, STORE_ID
-
-_META_ROOM_BYTES = 16 * MIB  # map beyond the copied pages, for a few rows of meta
 
 
 def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
@@ -105,4 +103,4 @@ def _install_copy(source: Path, target: Path) -> None:
 
 
 def _rewrite_meta(file: Path, rows: dict[bytes, bytes | None]) -> None:
-    write_meta(file, rows, map_size=checked_head(file).end_bytes + _META_ROOM_BYTES)
+    write_meta(file, rows, map_size=checked_head(file).end_bytes + BACKUP_META_BYTES)

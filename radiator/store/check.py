@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from radiator.errors import DamagedRecord, StoreError
+from radiator.limits import CHECK_FINDINGS_MAX, CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.store import directory, records
 from radiator.store.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
@@ -29,12 +30,6 @@ from radiator.store.tables import (
     RETIRED,
     STORE_ID,
 )
-
-SLICE_RECORDS = 10_000
-"""One read transaction each: a longer one pins pages that a running broker frees, and its file grows."""
-
-FINDINGS_MAX = 1000
-"""What a report holds; the rest is counted."""
 
 _Value = TypeVar("_Value")
 
@@ -57,7 +52,7 @@ class Report:
 
     def find(self, sentence: str) -> None:
         """Adds a finding."""
-        if len(self.findings) < FINDINGS_MAX:
+        if len(self.findings) < CHECK_FINDINGS_MAX:
             self.findings.append(sentence)
         else:
             self.findings_left_out += 1
@@ -166,7 +161,7 @@ def _recount(reader: Reader, report: Report) -> None:
     while number is not None:
         with reader.snapshot() as snapshot:
             counted = 0
-            while counted < SLICE_RECORDS:
+            while counted < CHECK_SLICE_RECORDS:
                 number = _next_queue(snapshot, number)
                 if number is None:
                     break
@@ -223,7 +218,7 @@ def _slices(reader: Reader, table: bytes) -> Iterator[tuple[Snapshot, bytes, mem
             slice_start, start = start, None
             for read, (key, value) in enumerate(snapshot.rows(table, slice_start), 1):
                 yield snapshot, key, value
-                if read == SLICE_RECORDS:
+                if read == CHECK_SLICE_RECORDS:
                     start = key + b"\0"
                     break
 

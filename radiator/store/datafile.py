@@ -12,7 +12,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from radiator.errors import DiskFailed, StoreError
-from radiator.limits import MIB
+from radiator.limits import MIB, READERS_MAX
 from radiator.store import directory, records
 from radiator.store.tables import (
     BACKUP,
@@ -29,7 +29,6 @@ from radiator.store.tables import (
 LIB_VERSION = 0
 """LMDB 0.9's file format, which every other tool reads."""
 
-_MAX_READERS = 16  # the loader, backups and checks
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _STORE_ID_BYTES = 8
 
@@ -46,7 +45,7 @@ def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bo
         metasync=True,
         writemap=False,
         max_dbs=len(TABLES),
-        max_readers=_MAX_READERS,
+        max_readers=READERS_MAX,
         max_spare_txns=1,
         lib_version=LIB_VERSION,
     )

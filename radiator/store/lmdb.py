@@ -6,6 +6,7 @@ page, written synchronously; so a crash at any point leaves the whole batch or n
 Values go through records.py, where every one gets its checksum: LMDB has none. Read next: check.py, backup.py.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import lmdb
 
 from radiator.commands import StoredMessage
 from radiator.errors import DamagedRecord, DiskFailed, StoreError
-from radiator.limits import MIB
+from radiator.limits import DRAIN_BYTES
 from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LookUp
 from radiator.recovery import Recovery, StoredQueue
@@ -60,7 +61,6 @@ from radiator.writes import (
     Write,
 )
 
-_DRAIN_BYTES = 64 * MIB  # map beyond the file's pages, at least
 _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB
 
 _CHECK_HINT = "Run `radiator check` on it"
@@ -106,7 +106,7 @@ class LmdbStore:
         self._filled_bytes = 0  # the file is known to be as long
         try:
             # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
-            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + _DRAIN_BYTES))
+            self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + DRAIN_BYTES))
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
@@ -235,7 +235,15 @@ class LmdbStore:
             self._fill_up()
         except (lmdb.Error, OSError) as error:
             self._ended = True
-            raise DiskFailed(f"Writing to {self._file} failed: {error}.") from error
+            raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_told()}") from error
+
+    def _free_told(self) -> str:
+        """For whoever reads it: LMDB calls a full disk an input/output error."""
+        try:
+            told = os.statvfs(self._file)
+        except OSError:
+            return ""
+        return f" Its file system has {told.f_bavail * told.f_frsize} bytes free."
 
     def _fill_up(self) -> None:
         """LMDB leaves free pages at the end of the file unwritten; then a later start could not tell it from a cut one.

@@ -89,3 +89,18 @@ def test_expiry_stops_at_a_head_that_lives() -> None:
     node.wait(1)
     assert (node.numbers("q")["expired"], node.numbers("q")["stored"]) == (1, 2)
     assert not node.again
+
+
+def test_queue_that_is_deleted_while_it_expires_writes_nothing_more(small: None) -> None:
+    node = Node(auto=False)
+    node.open(1, 9)
+    for number in range(5):
+        node.say(send(1, "q", b"%d" % number, expiration_ms=100))
+    node.seal()
+    node.commit()
+    node.wait(1)
+    assert 0 < node.numbers("q")["messages"] < 5, "a slice has gone, the rest goes on"
+    node.say(send(9, "/admin", b'{"do":"delete","queue":"q"}', reply_to="t"))
+    node.auto = True
+    node.turn([])
+    assert not node.has("q") and not node.disk.platter.messages and not node.disk.platter.queues

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from radiator.errors import StoreError
+from radiator.limits import CHECK_FINDINGS_MAX
 from radiator.message import position_of
 from radiator.store import check as checking
 from radiator.store import records
-from radiator.store.check import FINDINGS_MAX, Report, check
+from radiator.store.check import Report, check
 from radiator.store.tables import FORMAT, META
 from radiator.writes import Ledger
 from tests.store.scribe import Scribe, filled, message_of
@@ -54,7 +55,7 @@ def test_check_changes_nothing_and_takes_no_broker_lock(path: Path) -> None:
 def test_check_of_slices_smaller_than_the_tables_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = check(path)
     for records_each in (1, 7):
-        monkeypatch.setattr(checking, "SLICE_RECORDS", records_each)
+        monkeypatch.setattr(checking, "CHECK_SLICE_RECORDS", records_each)
         assert check(path) == whole
 
 
@@ -227,9 +228,9 @@ def test_dedup_tables_that_disagree_are_found(path: Path) -> None:
 
 def test_report_of_endless_damage_is_bounded() -> None:
     report = Report()
-    for number in range(FINDINGS_MAX + 5):
+    for number in range(CHECK_FINDINGS_MAX + 5):
         report.find(str(number))
-    assert (len(report.findings), report.findings_left_out) == (FINDINGS_MAX, 5)
+    assert (len(report.findings), report.findings_left_out) == (CHECK_FINDINGS_MAX, 5)
 
 
 # ---- beside a running broker --------------------------------------------------------------------------------------
@@ -269,7 +270,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_check_beside_a_running_broker_finds_nothing_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "SLICE_RECORDS", 50)
+    monkeypatch.setattr(checking, "CHECK_SLICE_RECORDS", 50)
     writer = running_writer(tmp_path / "data")
     try:
         until(lambda: check(tmp_path / "data").messages > 500)

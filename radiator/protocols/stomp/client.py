@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
-from radiator.errors import Violation
-from radiator.limits import KIB, MIB, Limits
-from radiator.protocols.stomp.frame import Frame, encode_frame, shown
+from radiator.errors import Violation, shown
+from radiator.limits import CLIENT_LIMITS, Limits
+from radiator.protocols.stomp.frame import Frame, encode_frame
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (
     ANSWER_COMMANDS,
@@ -28,9 +28,6 @@ from radiator.protocols.stomp.spec import (
 from radiator.protocols.stomp.values import agreed_s, heart_beats
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
-
-# A MESSAGE is the frame that was sent plus what the broker adds, and escaping for another version may double a header.
-CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max_headers=512)
 
 NEW, CONNECTING, OPEN, CLOSING, CLOSED = "new", "connecting", "open", "closing", "closed"
 

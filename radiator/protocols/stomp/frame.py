@@ -7,13 +7,12 @@ values, so that a SEND's headers can be stored and sent on without being encoded
 import re
 from dataclasses import dataclass
 
-from radiator.errors import Violation
+from radiator.errors import Violation, shown
+from radiator.limits import ERROR_MESSAGE_CHARACTERS
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
 _ESCAPE = re.compile(rb"\\(?:.|\Z)", re.DOTALL)
-_SHOWN_BYTES = 60  # how much of a peer's value a sentence repeats
-_MESSAGE_CHARACTERS = 200  # how much of the sentence stands in ERROR's `message`
 
 
 @dataclass(slots=True)
@@ -36,16 +35,6 @@ class BrokenFrame(Violation):
     def __init__(self, sentence: str, receipt: bytes | None = None) -> None:
         super().__init__(sentence)
         self.receipt = receipt
-
-
-def shown(value: bytes) -> str:
-    """A peer's bytes as they may stand in a sentence: quoted, printable, cut."""
-    cut = value[:_SHOWN_BYTES]
-    try:
-        text = repr(cut.decode())
-    except UnicodeDecodeError:
-        text = repr(cut)[1:]
-    return text + ("..." if len(value) > _SHOWN_BYTES else "")
 
 
 def unescape(value: bytes, version: int) -> bytes:
@@ -136,7 +125,7 @@ def encode_receipt(receipt: bytes, version: int) -> bytes:
 def encode_error(code: str, sentence: str, receipt: bytes | None, version: int | None) -> bytes:
     """ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
     body = sentence.encode()
-    short = "".join(c if c.isprintable() else " " for c in sentence[:_MESSAGE_CHARACTERS])
+    short = "".join(c if c.isprintable() else " " for c in sentence[:ERROR_MESSAGE_CHARACTERS])
     if version is None:
         # says the same in every version: nothing in it that one of them would escape
         short = short.replace(":", " ").replace("\\", " ")

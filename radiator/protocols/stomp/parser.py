@@ -8,14 +8,14 @@ parser must not be used again.
 import re
 from collections.abc import Iterator
 
-from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, Limits
-from radiator.protocols.stomp.frame import BrokenFrame, Frame, shown, unescape
+from radiator.errors import shown
+from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
+from radiator.protocols.stomp.frame import BrokenFrame, Frame, unescape
 from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
 
 _LF, _CR = 10, 13
 _LF_ENDS = re.compile(rb"\n*+")
 _LF_AND_CRLF_ENDS = re.compile(rb"(?:\n+|\r\n)*+")
-_LENGTH_DIGITS_MAX = 18  # more than any body can have; int() of a long text is slow
 
 _ANYTHING, _BLANK_LINE, _BODY, _NUL = range(4)  # what a frame that is not whole is waiting for
 
@@ -301,7 +301,7 @@ class Parser:
     def _content_length(self, value: bytes) -> int:
         if not value.isdigit():
             raise BrokenFrame(f"content-length {shown(value)} is not a number of octets: digits only.")
-        if len(value) > _LENGTH_DIGITS_MAX:
+        if len(value) > NUMBER_DIGITS_MAX:
             raise self._frame_too_long(shown(value))
         return int(value)
 

@@ -27,9 +27,17 @@ from radiator.commands import (
     Subscribe,
     Unsubscribe,
 )
-from radiator.errors import Violation
-from radiator.limits import DEDUP_ID_MAX_BYTES, PREFETCH_COUNT_MAX, Limits
-from radiator.protocols.stomp.frame import BrokenFrame, Frame, encode_error, encode_message, encode_receipt, shown
+from radiator.errors import Violation, shown
+from radiator.limits import (
+    ADDRESSES_KEPT,
+    DEDUP_ID_MAX_BYTES,
+    ID_MAX_BYTES,
+    PREFETCH_COUNT_MAX,
+    SIZE_MAX,
+    TIME_MAX_MS,
+    Limits,
+)
+from radiator.protocols.stomp.frame import BrokenFrame, Frame, encode_error, encode_message, encode_receipt
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (
     ALL_VERSIONS,
@@ -42,9 +50,7 @@ from radiator.protocols.stomp.spec import (
     VERSION_NAMES,
 )
 from radiator.protocols.stomp.values import (
-    SIZE_MAX,
     TEMP_QUEUE,
-    TIME_MAX_MS,
     address,
     agreed_s,
     flag,
@@ -58,7 +64,7 @@ from radiator.replies import Deliver, Receipt, Refuse, Reply
 PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PROTOCOL.md)
 
 _ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_INDIVIDUAL}
-_ADDRESSES_KEPT = 64  # decoded destinations that a session remembers; a sender uses few
+_KEPT_IDS = (b"receipt", b"transaction", b"id")
 _SEND_OPTIONS = frozenset(
     [b"transaction", b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"correlation-id"]
 )
@@ -185,6 +191,7 @@ class StompSession:
     def _command(self, frame: Frame) -> Command:
         receipt = frame.headers.get(b"receipt")
         try:
+            _check_ids(frame.headers)
             return _READERS[frame.command](self, frame, receipt)
         except Violation as broken:
             raise BrokenFrame(str(broken), receipt) from None
@@ -280,7 +287,7 @@ class StompSession:
 
     def _address(self, value: bytes) -> str:
         known = self._addresses
-        if known is None or len(known) >= _ADDRESSES_KEPT:
+        if known is None or len(known) >= ADDRESSES_KEPT:
             known = self._addresses = {}
         found = known.get(value)
         if found is None:
@@ -301,6 +308,16 @@ _READERS: dict[bytes, Callable[[StompSession, Frame, bytes | None], Command]] = 
     b"NACK": StompSession._nack,
     b"DISCONNECT": StompSession._disconnect,
 }
+
+
+def _check_ids(headers: dict[bytes, bytes]) -> None:
+    """What a client names its things by is kept as long as they last, so it is bounded."""
+    for header in _KEPT_IDS:
+        value = headers.get(header)
+        if value is not None and len(value) > ID_MAX_BYTES:
+            raise Violation(
+                f"{header.decode()} {shown(value)} has {len(value)} bytes: at most {ID_MAX_BYTES} are allowed."
+            )
 
 
 def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:

@@ -4,14 +4,11 @@ raises a Violation that names the header, the value, and what would be right. No
 
 import re
 
-from radiator.errors import Violation
-from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES
-from radiator.protocols.stomp.frame import shown
+from radiator.errors import Violation, shown
+from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX
 from radiator.protocols.stomp.spec import VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"
-TIME_MAX_MS = 10**15 - 1  # some 31,700 years; keeps a time and a time to live together within 64 bits
-SIZE_MAX = 10**15 - 1
 
 _NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -45,7 +42,7 @@ def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) ->
     value = headers.get(header)
     if value is None:
         return None
-    if value.isdigit() and len(value) <= 18 and least <= int(value) <= most:
+    if value.isdigit() and len(value) <= NUMBER_DIGITS_MAX and least <= int(value) <= most:
         return int(value)
     raise Violation(f"{header.decode()} {shown(value)} is not a whole number from {least} to {most}.")
 

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radiator.errors import Violation
-from radiator.limits import Limits
+from radiator.limits import CLIENT_LIMITS, Limits
 from radiator.message import Message, escape
-from radiator.protocols.stomp.client import CLIENT_LIMITS
 from radiator.protocols.stomp.frame import (
     BrokenFrame,
     Frame,

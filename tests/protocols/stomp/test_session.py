@@ -20,7 +20,14 @@ from radiator.commands import (
     Subscribe,
     Unsubscribe,
 )
-from radiator.limits import CONNECT_MAX_BYTES, DEDUP_ID_MAX_BYTES, HEART_BEAT_MIN_MS, PREFETCH_COUNT_MAX, Limits
+from radiator.limits import (
+    CONNECT_MAX_BYTES,
+    DEDUP_ID_MAX_BYTES,
+    HEART_BEAT_MIN_MS,
+    ID_MAX_BYTES,
+    PREFETCH_COUNT_MAX,
+    Limits,
+)
 from radiator.message import Message
 from radiator.protocols import PROTOCOLS, Session
 from radiator.protocols.stomp.session import StompSession
@@ -251,6 +258,21 @@ def test_dedup_id_at_the_limit_is_taken_and_one_past_it_refused() -> None:
     assert isinstance(word, Send) and word.dedup_id == b"d" * DEDUP_ID_MAX_BYTES
     assert "has 256 bytes" in failure(b"SEND\ndestination:a\ndedup-id:" + b"d" * 256 + b"\n\n\0")
     assert "has 0 bytes" in failure(b"SEND\ndestination:a\ndedup-id:\n\n\0")
+
+
+@pytest.mark.parametrize(
+    "command", [b"SUBSCRIBE\nid:s\ndestination:a", b"BEGIN\ntransaction:t", b"SEND\ndestination:a"]
+)
+@pytest.mark.parametrize("header", [b"id", b"transaction", b"receipt"])
+def test_kept_id_at_the_limit_is_taken_and_one_past_it_refused(header: bytes, command: bytes) -> None:
+    name, _, lines = command.partition(b"\n")
+
+    def wire(size: int) -> bytes:  # of repeated headers the first counts
+        return name + b"\n" + header + b":" + b"i" * size + b"\n" + lines + b"\n\n\0"
+
+    assert not isinstance(said(wire(ID_MAX_BYTES)), Fail)
+    sentence = failure(wire(ID_MAX_BYTES + 1))
+    assert sentence.startswith(header.decode()) and "has 1025 bytes: at most 1024 are allowed." in sentence
 
 
 def test_mandatory_is_true_or_false() -> None:
