@@ -14,6 +14,7 @@ import os
 import stat
 import struct
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from radiator.errors import StoreError
@@ -33,6 +34,8 @@ _FILE_MODE = 0o600
 _META_MAGIC = 0xBEEFC0DE
 _META_VERSION = 1
 _META = struct.Struct("=16x I I 8x Q I 44x 48x Q Q")
+Meta = tuple[int, int, int, int, int, int]  # magic, version, map bytes, page bytes, last page, transaction
+_META_READS = 100  # a commit takes longer than a read
 
 
 def prepare(directory: Path) -> None:
@@ -148,13 +151,9 @@ def read_head(file: Path) -> FileHead:
 
     Raises StoreError for what is no LMDB file of our kind, or too short to say.
     """
-    with file.open("rb") as opened:
-        first = _read_meta(file, opened.read(_META.size))
+    with file.open("rb", buffering=0) as opened:
+        first, second = _read_metas(file, opened)
         page_bytes = first[3]
-        if page_bytes < 512 or page_bytes > 65536 or page_bytes & (page_bytes - 1):
-            raise StoreError(f"{file} is damaged: its page size is {page_bytes}. Restore a backup.")
-        opened.seek(page_bytes)
-        second = _read_meta(file, opened.read(_META.size))
         # after the metas: a running broker only ever makes the file longer, and does so before its meta says it
         file_bytes = os.fstat(opened.fileno()).st_size
     _, _, map_bytes, _, last_page, transaction = max(first, second, key=lambda meta: meta[5])
@@ -167,10 +166,34 @@ def fill_up(file: Path, end_bytes: int) -> None:
         os.truncate(file, end_bytes)
 
 
-def _read_meta(file: Path, page: bytes) -> tuple[int, int, int, int, int, int]:
+def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
+    """Both meta pages, of transactions that follow each other.
+
+    LMDB writes them in turn and takes the newer one. Were one's number damaged, it would take the older one and with
+    it silently undo the last commit; so any other pair is refused. Beside a running broker a commit may come between
+    the two reads: then they are read again.
+    """
+    for _ in range(_META_READS):
+        opened.seek(0)
+        first = _read_meta(file, opened.read(_META.size))
+        page_bytes = first[3]
+        if page_bytes < 512 or page_bytes > 65536 or page_bytes & (page_bytes - 1):
+            raise StoreError(f"{file} is damaged: its page size is {page_bytes}. Restore a backup.")
+        opened.seek(page_bytes)
+        second = _read_meta(file, opened.read(_META.size))
+        even, odd = first[5], second[5]
+        if even % 2 == 0 and (abs(even - odd) == 1 or even == odd == 0):
+            return first, second
+    raise StoreError(
+        f"{file} is damaged: its two heads are of transactions {even} and {odd}, which do not follow each other."
+        " Restore a backup."
+    )
+
+
+def _read_meta(file: Path, page: bytes) -> Meta:
     if len(page) < _META.size:
         raise StoreError(f"{file} is no store: it is cut off within its first pages. Restore a backup.")
-    meta: tuple[int, int, int, int, int, int] = _META.unpack(page)
+    meta: Meta = _META.unpack(page)
     if meta[:2] != (_META_MAGIC, _META_VERSION):
         raise StoreError(f"{file} is not a store of Radiator: it is no LMDB 0.9 file. Give another data directory.")
     return meta

@@ -116,6 +116,10 @@ class LmdbStore:
                 raise
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be used: {error}. {_CHECK_HINT}.") from error
+        except DiskFailed as error:
+            if isinstance(error.__cause__, lmdb.CorruptedError):
+                raise StoreError(f"{self._file} is damaged: {error.__cause__}. {_CHECK_HINT}.") from error
+            raise
 
     def _begin_boot(self) -> None:
         """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it."""

@@ -12,6 +12,8 @@ from radiator.errors import StoreError
 from radiator.store import directory
 from tests.store.scribe import Scribe, filled
 
+TRANSACTION_OFFSET = 144  # in a meta page of LMDB 0.9 on a 64-bit machine
+
 HOLD_LOCK = """
 import sys
 from pathlib import Path
@@ -136,3 +138,29 @@ def test_foreign_file_is_refused(tmp_path: Path, content: bytes, sentence: str) 
     with pytest.raises(StoreError, match=sentence):
         Scribe(tmp_path / "data")
     assert (tmp_path / "data" / "data.mdb").read_bytes() == content
+
+
+def test_flipped_transaction_number_of_a_head_is_refused(tmp_path: Path) -> None:
+    """LMDB would take the older head, and undo the last commit without a word.
+
+    Two bits of the 128 are beyond telling: those that make the older number follow the newer.
+    """
+    filled(tmp_path / "data")
+    file = tmp_path / "data" / "data.mdb"
+    whole = file.read_bytes()
+    page_bytes = directory.read_head(file).page_bytes
+    accepted = 0
+    for page in (0, 1):
+        offset = page * page_bytes + TRANSACTION_OFFSET
+        for bit in range(64):
+            damaged = bytearray(whole)
+            damaged[offset + bit // 8] ^= 1 << bit % 8
+            file.write_bytes(damaged)
+            try:
+                directory.read_head(file)
+                accepted += 1
+            except StoreError as refused:
+                assert "do not follow each other" in str(refused)
+    assert accepted <= 2
+    file.write_bytes(whole)
+    directory.read_head(file)
