@@ -35,7 +35,7 @@ class Limits:
 # ---- names and protocol
 NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
-ID_MAX_BYTES = KIB  # refuse: an `id`, `transaction` or `receipt`; each is kept while what it names lasts
+ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live together stay within 64 bits

@@ -5,9 +5,10 @@ prefetch-count has a window of its own; ack:auto has none. Whatever the window, 
 buffer is over its bound.
 
 A subscription is *listed* in its queue's ring while it may get that queue's next message. A queue that finds it without
-room takes it off; it then waits among the connection's `unlisted` until there is room again.
+room takes it off; it then waits with its connection until there is room again.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -50,16 +51,17 @@ class Subscription:
         """Whether it shares its connection's window of one."""
         return self.prefetch_count is None and self.ack != AUTO
 
-    def has_room(self) -> bool:
-        """Whether it may be handed one more message now."""
-        connection = self.connection
-        if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing or self.is_over:
-            return False
+    def has_window(self) -> bool:
+        """Whether its window has room."""
         if self.ack == AUTO:
             return True
         if self.prefetch_count is not None:
             return self.in_flight < self.prefetch_count
-        return connection.shared_in_flight == 0
+        return self.connection.shared_in_flight == 0
+
+    def has_room(self) -> bool:
+        """Whether it may be handed one more message now."""
+        return self.connection.takes_more and self.has_window()
 
 
 @dataclass(slots=True, eq=False)
@@ -87,6 +89,8 @@ class Delivery:
         subscription.in_flight -= 1
         if subscription.is_shared:
             connection.shared_in_flight -= 1
+        elif not subscription.is_listed and not subscription.is_over:
+            connection.unlisted_own[subscription] = None
 
 
 @dataclass(slots=True, eq=False)
@@ -111,8 +115,8 @@ class Connection:
         "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "is_closing", "last_own_place",
         "last_place", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes",
         "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight", "temp_queues",
-        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted", "unwritten", "waits_for",
-        "written",
+        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own", "unlisted_shared",
+        "unwritten", "waits_for", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -123,7 +127,10 @@ class Connection:
         self.shared_in_flight = 0
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
-        self.unlisted: deque[Subscription] = deque()
+        # without room when their queue came to them: those that share the window, by place; and those whose own window
+        # has room, so that the outgoing buffer has none, or `offer` will come to them
+        self.unlisted_shared: list[Subscription] = []
+        self.unlisted_own: dict[Subscription, None] = {}
         self.next_place = 0
         self.last_place = -1
         self.last_own_place = -1
@@ -185,27 +192,44 @@ class Connection:
         else:
             desk.turn.replies.append(reply)
 
-    def last_of(self, subscription: Subscription) -> int:
-        """The place last served among those that share the window, or among those that do not."""
-        return self.last_place if subscription.is_shared else self.last_own_place
+    @property
+    def takes_more(self) -> bool:
+        """Whether its outgoing buffer takes another queue message."""
+        return self.outbox_bytes < self.outbox_max_bytes and not self.is_closing
+
+    def unlist(self, subscription: Subscription) -> None:
+        """Its queue found it without room. One whose own window is full is noted when a message leaves that window."""
+        if subscription.is_shared:
+            insort(self.unlisted_shared, subscription, key=_place)
+        elif subscription.has_window():
+            self.unlisted_own[subscription] = None
+
+    def forget(self, subscription: Subscription) -> None:
+        """It is over: it waits for nothing."""
+        self.unlisted_own.pop(subscription, None)
+        shared = self.unlisted_shared
+        index = bisect_left(shared, subscription.place, key=_place)
+        if index < len(shared) and shared[index] is subscription:
+            del shared[index]
 
     def offer(self) -> None:
-        """There may be room again: give it to the next subscription that has a message, round robin."""
-        unlisted = self.unlisted
-        if len(unlisted) == 1:
-            if unlisted[0].is_over:
-                unlisted.clear()
-            elif unlisted[0].has_room():
-                subscription = unlisted.popleft()
-                subscription.queue.join(subscription)
+        """There may be room again: give it to the next subscriptions that have a message, round robin.
+
+        The one after the last served comes first: places above it, then those below.
+        """
+        shared = self.unlisted_shared
+        while shared and self.shared_in_flight == 0 and self.takes_more:
+            index = bisect_right(shared, self.last_place, key=_place)
+            subscription = shared.pop(index if index < len(shared) else 0)
+            subscription.queue.join(subscription)
+        if not self.unlisted_own:
             return
-        if not unlisted:
-            return
-        # the one after the last served first: places above it, then those below
-        order = sorted((s for s in unlisted if not s.is_over), key=lambda s: (s.place <= self.last_of(s), s.place))
-        unlisted.clear()
-        for subscription in order:
-            if subscription.has_room():
-                subscription.queue.join(subscription)
-            else:
-                unlisted.append(subscription)
+        for subscription in sorted(self.unlisted_own, key=lambda s: (s.place <= self.last_own_place, s.place)):
+            if not self.takes_more:
+                return
+            del self.unlisted_own[subscription]
+            subscription.queue.join(subscription)
+
+
+def _place(subscription: Subscription) -> int:
+    return subscription.place

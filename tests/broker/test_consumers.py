@@ -241,6 +241,48 @@ def test_unsubscribed_messages_come_back_when_the_connection_ends() -> None:
     assert [(d.message.body, d.redelivered) for d in node.messages(2)] == [(b"1", True)]
 
 
+def test_subscription_that_waited_for_room_is_forgotten_when_it_ends() -> None:
+    node = Node()
+    node.open(1, 2)
+    for name in ("a", "b"):
+        node.say(send(1, name), send(1, name))
+    node.say(subscribe(2, "a"), subscribe(2, "a", name=b"own", prefetch_count=1))
+    for _ in range(3):
+        node.say(subscribe(2, "b"), subscribe(2, "b", "auto", name=b"auto"))
+        node.say(unsubscribe(2, "b"), unsubscribe(2, "auto"))
+    node.say(unsubscribe(2, "a"), unsubscribe(2, "own"))
+    connection = node.broker.connections[2]
+    assert not connection.unlisted_shared and not connection.unlisted_own
+
+
+def test_many_waiting_subscriptions_are_served_in_turn() -> None:
+    node = Node(limits=Limits(max_subscriptions=200))
+    node.open(1, 2)
+    names = [f"q{number}" for number in range(100)]
+    for name in names * 2:
+        node.say(send(1, name))
+    node.say(*(subscribe(2, name) for name in names))
+    served = []
+    for _ in names:
+        deliver = node.message(2)
+        served.append(deliver.message.destination.removeprefix("/queue/"))
+        node.say(ack(deliver))
+    assert served == names
+
+
+def test_window_of_its_own_that_was_full_gets_the_next_message_after_an_ack() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.say(subscribe(2, "a", prefetch_count=1), subscribe(2, "b", prefetch_count=1))
+    for body in (b"1", b"2", b"3"):
+        node.say(send(1, "a", body), send(1, "b", body))
+    for body in (b"1", b"2", b"3"):
+        first, second = node.messages(2)
+        assert (first.message.body, second.message.body) == (body, body)
+        node.say(ack(second), ack(first))
+    assert node.messages(2) == []
+
+
 def test_unsubscribe_of_an_unknown_id_is_refused() -> None:
     node = Node()
     node.open(1)

@@ -149,17 +149,19 @@ def drain(broker: BrokerProcess, books: Books) -> None:
             wire.connect()
             wire.subscribe(queue, id=queue, headers={"prefetch-count": "1000"})
             wire.send_frame("SEND", {"destination": queue, "receipt": "end"}, b"end")
-            while True:
+            is_receipted = is_ended = False
+            while not (is_receipted and is_ended):
+                # read back from the disk, a message may come before the RECEIPT of its SEND: both are after the sync
                 message = wire.read_frame() if not wire.early else wire.early.pop(0)
                 if message.command == "RECEIPT":
+                    is_receipted = True
                     continue
                 if message.body != b"end":
                     redelivered = message["redelivered"] == "true"
                     copy = books.delivered(queue, message.body, message["message-id"], redelivered, in_order=True)
                     books.giving_up(copy)
                 wire.send_frame("ACK", {"id": message["ack"]})
-                if message.body == b"end":
-                    break
+                is_ended = is_ended or message.body == b"end"
             wire.fence()
     drained = {queue: stats(broker)["queues"][queue.removeprefix("/queue/")]["messages"] for queue in QUEUES}
     assert set(drained.values()) == {0}, drained

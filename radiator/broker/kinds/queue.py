@@ -5,7 +5,7 @@ A subclass says how a message comes in (`put`), how it leaves (`remove`) and how
 """
 
 import heapq
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from radiator.broker.consumers import MESSAGE_BYTES, Connection, Delivery, Subscription
@@ -46,8 +46,8 @@ class Queue:
         self.bury = bury
         self.on_room = on_room
         self.ledger = Ledger()
-        self.subscriptions: list[Subscription] = []
-        self.ring: deque[Subscription] = deque()
+        self.subscriptions: dict[Subscription, None] = {}
+        self.ring: OrderedDict[Subscription, None] = OrderedDict()
         # READY entries, in order: those that never were out, and those that came back
         self.ready: deque[Entry] = deque()
         self.returned: list[tuple[int, Entry]] = []
@@ -94,23 +94,25 @@ class Queue:
     def subscribe(self, subscription: Subscription) -> None:
         """Take it in, without delivering yet (the RECEIPT of its SUBSCRIBE goes first). Raises Refusal `exclusive`."""
         others = self.subscriptions
-        if others and (self.settings.exclusive or subscription.exclusive or any(s.exclusive for s in others)):
+        # one that is exclusive is alone
+        if others and (self.settings.exclusive or subscription.exclusive or next(iter(others)).exclusive):
             raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
-        others.append(subscription)
+        others[subscription] = None
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """No further deliveries to it. What is unacked stays with its connection."""
         subscription.is_over = True
-        self.subscriptions.remove(subscription)
+        del self.subscriptions[subscription]
+        subscription.connection.forget(subscription)
         if subscription.is_listed:
-            self.ring.remove(subscription)
+            del self.ring[subscription]
             subscription.is_listed = False
 
     def join(self, subscription: Subscription) -> None:
         """It has room: it takes its place at the end of the ring, and what is ready goes out."""
-        if not subscription.is_listed and not subscription.is_over:
+        if not subscription.is_listed:
             subscription.is_listed = True
-            self.ring.append(subscription)
+            self.ring[subscription] = None
         self.pump()
 
     def pump(self) -> None:
@@ -121,15 +123,15 @@ class Queue:
                 self.refill()
                 if not self.ready:
                     return
-            subscription = ring[0]
+            subscription = next(iter(ring))
             if not subscription.has_room():
-                ring.popleft()
+                del ring[subscription]
                 subscription.is_listed = False
-                subscription.connection.unlisted.append(subscription)
+                subscription.connection.unlist(subscription)
                 continue
             entry = self.take_head()
             if entry is not None:
-                ring.rotate(-1)
+                ring.move_to_end(subscription)
                 self.deliver(entry, subscription)
 
     def take_head(self) -> Entry | None:

@@ -42,7 +42,7 @@ class Node:
     """A word of the trie: what follows it, and who subscribed up to here."""
 
     words: dict[str, "Node"] = field(default_factory=dict)
-    subscriptions: list[TopicSubscription] = field(default_factory=list)
+    subscriptions: dict[TopicSubscription, None] = field(default_factory=dict)
 
 
 class Topics:
@@ -52,24 +52,24 @@ class Topics:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.exact: dict[str, list[TopicSubscription]] = {}
+        self.exact: dict[str, dict[TopicSubscription, None]] = {}
         self.patterns = Node()
 
     def subscribe(self, subscription: TopicSubscription) -> None:
         """From now on it gets what matches."""
         if not is_pattern(subscription.pattern):
-            self.exact.setdefault(subscription.pattern, []).append(subscription)
+            self.exact.setdefault(subscription.pattern, {})[subscription] = None
             return
         node = self.patterns
         for word in subscription.pattern.split("."):
             node = node.words.setdefault(word, Node())
-        node.subscriptions.append(subscription)
+        node.subscriptions[subscription] = None
 
     def unsubscribe(self, subscription: TopicSubscription) -> None:
         """It gets nothing more; words that nobody needs go."""
         if not is_pattern(subscription.pattern):
             there = self.exact[subscription.pattern]
-            there.remove(subscription)
+            del there[subscription]
             if not there:
                 del self.exact[subscription.pattern]
             return
@@ -77,7 +77,7 @@ class Topics:
         words = subscription.pattern.split(".")
         for word in words:
             path.append(path[-1].words[word])
-        path[-1].subscriptions.remove(subscription)
+        del path[-1].subscriptions[subscription]
         for word, parent, node in zip(reversed(words), reversed(path[:-1]), reversed(path[1:]), strict=True):
             if node.subscriptions or node.words:
                 return

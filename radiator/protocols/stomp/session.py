@@ -64,7 +64,7 @@ from radiator.replies import Deliver, Receipt, Refuse, Reply
 PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PROTOCOL.md)
 
 _ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_INDIVIDUAL}
-_KEPT_IDS = (b"receipt", b"transaction", b"id")
+_KEPT_IDS = (b"transaction", b"id")
 _SEND_OPTIONS = frozenset(
     [b"transaction", b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"correlation-id"]
 )
