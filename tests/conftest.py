@@ -1,6 +1,27 @@
-"""What every test has: hypothesis runs the same examples each time, and prints how to get a failing one again."""
+"""What every test has: hypothesis runs the same examples each time, and prints how to get a failing one again.
 
+Tests against a whole broker in a process of its own are slow ones: `make check` leaves them out.
+"""
+
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("radiator", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("radiator")
+
+HERE = Path(__file__).parent
+WHOLE_BROKER = (
+    "acceptance",
+    "crash/test_sceptic.py",
+    "interop",
+    "server/test_serve.py",
+    "test_examples.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(HERE).as_posix().startswith(WHOLE_BROKER):
+            item.add_marker(pytest.mark.slow)
