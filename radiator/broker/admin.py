@@ -20,7 +20,7 @@ from radiator.broker.stats import of_queue
 from radiator.commands import Loaded, Send
 from radiator.errors import Refusal
 from radiator.limits import ADMIN_BODY_MAX_BYTES, LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
-from radiator.message import Message, header_line, message_id, unescape
+from radiator.message import Message, header_line, unescape
 from radiator.patterns import name_mistake
 from radiator.reads import Load
 
@@ -154,7 +154,7 @@ def _shown(broker: "Broker", entry: Entry, body_bytes_max: int) -> Answer:
         headers.append([unescape(part, message.escaping).decode("utf-8", "replace") for part in (name, value)])
     body = _cut(message.body, body_bytes_max)
     answer: Answer = {
-        "message_id": message_id(broker.recovery.store_id, entry.position).decode(),
+        "message_id": broker.desk.message_id(entry.position).decode(),
         "destination": message.destination,
         "timestamp": message.accepted_ms,
         "expires": message.expires_ms,

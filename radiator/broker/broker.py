@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from radiator.broker import admin, stats
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping
-from radiator.broker.consumers import MESSAGE_BYTES, Connection, Subscription, Transaction
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Subscription, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
 from radiator.broker.destinations import FANOUT, QUEUE, TEMP, TOPIC, Destinations, split
 from radiator.broker.entry import Entry
@@ -19,7 +19,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.kinds.topic import TopicSubscription
 from radiator.broker.states import Event
-from radiator.broker.turn import WRITE_BYTES, Batch, Desk, Turn
+from radiator.broker.turn import WRITE_COST_BYTES, Batch, Desk, Turn
 from radiator.commands import (
     AUTO,
     Abort,
@@ -54,7 +54,7 @@ from radiator.limits import (
     Limits,
     high_water_bytes,
 )
-from radiator.message import Message, header_line, message_id, without_headers
+from radiator.message import Message, header_line, without_headers
 from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
@@ -227,6 +227,10 @@ class Broker:
         desk.committed = batch.number
         # D1: the batch is on the disk, synced, before any of this leaves
         desk.turn.replies.extend(batch.held)
+        for reply in batch.held:
+            connection = self.connections.get(reply.connection)
+            if connection is not None:
+                connection.held_reply_bytes -= reply_cost_bytes(reply)
         for queue, part in batch.parts.items():
             queue.committed(part)
         if not self.is_stopping:
@@ -470,12 +474,12 @@ class Broker:
 
     def ack(self, connection: Connection, command: Ack | Nack) -> Resource | None:
         transaction = self.transaction(connection, command.transaction) if command.transaction is not None else None
-        deliveries = named_by(connection, command, self.desk.id_prefix)
+        deliveries = named_by(connection, command, self.desk.store_id)
         if transaction is not None:
             for delivery in deliveries:
                 delivery.transaction = command.transaction
             transaction.settlements.append((command, deliveries))
-            self.grow(connection, transaction, MESSAGE_BYTES * (1 + len(deliveries)))
+            self.grow(connection, transaction, MESSAGE_COST_BYTES * (1 + len(deliveries)))
             self.receipt(connection, command)
             return None
         is_persistent = False
@@ -527,7 +531,7 @@ class Broker:
         blocked = self.intake.blocked(connection, None, False, 0)
         if blocked is not None:
             return blocked
-        self.grow(connection, transaction, command.size + WRITE_BYTES)
+        self.grow(connection, transaction, command.size + WRITE_COST_BYTES)
         transaction.sends.append(command)
         self.receipt(connection, command)
         return None
@@ -712,7 +716,7 @@ class Broker:
             for name, value in (
                 (b"dead-letter-reason", reason.encode()),
                 (b"original-destination", b"/queue/" + queue.name.encode()),
-                (b"original-message-id", message_id(self.recovery.store_id, entry.position)),
+                (b"original-message-id", self.desk.message_id(entry.position)),
                 (b"redelivery-count", b"%d" % entry.redeliveries),
             ):
                 headers += header_line(name, value, old.escaping)

@@ -11,7 +11,7 @@ from radiator.broker.consumers import Delivery
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import Event
-from radiator.broker.turn import WRITE_BYTES, Desk
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.limits import BATCH_BYTES, CHORE_MESSAGES
 from radiator.message import Message
 from radiator.writes import Sweep
@@ -95,7 +95,7 @@ class Sweeping:
         if self.can_go_on:
             self.in_batch = self.desk.open.number
             self.left -= CHORE_MESSAGES
-            self.desk.write(Sweep(self.number, CHORE_MESSAGES), CHORE_MESSAGES * WRITE_BYTES)
+            self.desk.write(Sweep(self.number, CHORE_MESSAGES), CHORE_MESSAGES * WRITE_COST_BYTES)
 
 
 class Expiring:

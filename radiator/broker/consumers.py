@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from radiator.broker.entry import Entry
 from radiator.commands import AUTO, Ack, Command, Nack, Send
 from radiator.errors import Refusal
-from radiator.replies import Deliver, Reply
+from radiator.replies import Deliver, Receipt, Reply
 
 if TYPE_CHECKING:
     from radiator.broker.kinds.durable_queue import DurableQueue
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from radiator.broker.kinds.topic import TopicSubscription
     from radiator.broker.turn import Desk
 
-MESSAGE_BYTES = 256  # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
+# what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
+MESSAGE_COST_BYTES = 256
 
 
 @dataclass(slots=True, eq=False)
@@ -112,11 +113,11 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "is_closing", "last_own_place",
-        "last_place", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes",
-        "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight", "temp_queues",
-        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own", "unlisted_shared",
-        "unwritten", "waits_for", "written",
+        "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
+        "last_own_place", "last_place", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
+        "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight",
+        "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
+        "unlisted_shared", "unwritten", "waits_for", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -148,6 +149,7 @@ class Connection:
         self.transactions: dict[bytes, Transaction] = {}
         self.transaction_bytes = 0
         self.held_batch = 0
+        self.held_reply_bytes = 0
         # waiting for room
         self.parked: deque[Command] = deque()
         self.parked_bytes = 0
@@ -159,7 +161,8 @@ class Connection:
     @property
     def held_bytes(self) -> int:
         """Memory that goes when this connection goes."""
-        return self.buffered_bytes + self.transaction_bytes + self.outbox_bytes + self.parked_bytes
+        waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
+        return self.buffered_bytes + self.transaction_bytes + waiting_bytes
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many."""
@@ -171,9 +174,9 @@ class Connection:
 
     def post(self, desk: "Desk", deliver: Deliver, size: int, delivery: Delivery | None) -> None:
         """Put a MESSAGE into its outgoing buffer; `delivery` where being written is its ack."""
-        self.outbox_bytes += size + MESSAGE_BYTES
+        self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = desk.turn_number
-        self.unwritten.append((size + MESSAGE_BYTES, delivery))
+        self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))
         desk.turn.replies.append(deliver)
 
     def say(self, desk: "Desk", reply: Reply, durable: bool = False) -> None:
@@ -184,13 +187,13 @@ class Connection:
         if durable:
             # D1: from here it can only leave through Broker.committed
             self.held_batch = desk.open.number
-            desk.open.held.append(reply)
-        elif self.held_batch > desk.committed:
-            batch = desk.batch(self.held_batch)
-            assert batch is not None, "a batch that is not committed is open or at sea"
-            batch.held.append(reply)
-        else:
+        elif self.held_batch <= desk.committed:
             desk.turn.replies.append(reply)
+            return
+        batch = desk.batch(self.held_batch)
+        assert batch is not None, "a batch that is not committed is open or at sea"
+        batch.held.append(reply)
+        self.held_reply_bytes += reply_cost_bytes(reply)
 
     @property
     def takes_more(self) -> bool:
@@ -229,6 +232,11 @@ class Connection:
                 return
             del self.unlisted_own[subscription]
             subscription.queue.join(subscription)
+
+
+def reply_cost_bytes(reply: Reply) -> int:
+    """What a reply costs in memory while it is held."""
+    return MESSAGE_COST_BYTES + (len(reply.receipt) if isinstance(reply, Receipt) else 0)
 
 
 def _place(subscription: Subscription) -> int:

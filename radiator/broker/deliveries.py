@@ -6,7 +6,7 @@ from radiator.commands import AUTO, CLIENT, Ack, Nack
 from radiator.errors import Refusal, shown
 
 
-def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> list[Delivery]:
+def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
     """The deliveries that it settles; none where it means nothing (`auto` subscriptions, topics).
 
     `client`: this message and all sent before it on the same subscription, without those that wait in a transaction.
@@ -15,7 +15,7 @@ def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> l
     message_id = command.message_id
     delivery = connection.unacked.get(message_id)
     if delivery is None or (command.subscription is not None and command.subscription != delivery.subscription.name):
-        if _means_nothing(connection, command, id_prefix):
+        if _means_nothing(connection, command, store_id):
             return []
         what = "NACK" if isinstance(command, Nack) else "ACK"
         raise Refusal("not-unacked", f"{what} of {shown(message_id)}: no such message is unacked on this connection.")
@@ -35,10 +35,9 @@ def named_by(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> l
     return named
 
 
-def _means_nothing(connection: Connection, command: Ack | Nack, id_prefix: bytes) -> bool:
+def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -> bool:
     """Topic messages are never unacked; an `auto` message was acked when it was sent."""
-    store = id_prefix.partition(b"-")[0]
-    if not command.message_id.startswith(store + b"-"):
+    if not command.message_id.startswith(store_id.encode() + b"-"):
         return False
     if command.message_id.endswith(b"t"):
         return connection.had_topic

@@ -96,7 +96,7 @@ class Destinations:
                 self._create(name)
             self.queues[name].is_declared = True
 
-    def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> Queue:
+    def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
         self.queues[name] = queue
         return queue
@@ -111,7 +111,7 @@ class Destinations:
         self.next_number += 1
         self.desk.write(Declare(number, name))
         queue = self._open(number, name, settings, Ledger())
-        self.desk.part(queue)  # type: ignore[arg-type]
+        self.desk.part(queue)
         return queue
 
     def queue(self, name: str) -> Queue:

@@ -13,7 +13,7 @@ from radiator.broker.deliveries import settle
 from radiator.broker.destinations import FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.turn import WRITE_BYTES, Desk
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import AUTO, Ack, Nack, Send
 from radiator.errors import Refusal
 from radiator.limits import BATCH_BYTES, Limits
@@ -38,11 +38,14 @@ Resource = Room | Queue
 FLUSH = Room("flush")  # not room but time: this turn ends here and goes on after its replies have been written
 
 
+Arrival = tuple[Queue, Message, bytes | None]  # where to, what, and its dedup-id
+
+
 @dataclass(slots=True)
 class Plan:
-    """What a SEND or a COMMIT is about to do. puts: (queue, message, its dedup-id or None)."""
+    """What a SEND or a COMMIT is about to do."""
 
-    puts: list[tuple[Queue, Message, bytes | None]] = field(default_factory=list)
+    puts: list[Arrival] = field(default_factory=list)
     publishes: list[tuple[str, Message]] = field(default_factory=list)
     replies: list[tuple[Queue | None, Message]] = field(default_factory=list)
     fanouts: list[Fanout] = field(default_factory=list)
@@ -150,7 +153,7 @@ class Intake:
         elif kind == FANOUT:
             fanout = destinations.fanout(name)
             plan.fanouts.append(fanout)
-            common = self.desk.id_prefix + b"%d" % (self.desk.next_position() & 0xFFFFFFFFFFFFFFFF)
+            common = self.desk.message_id(self.desk.next_position())
             headers += header_line(b"fanout-message-id", common, command.escaping)
             for child in fanout.children:
                 queue = destinations.queue(child)
@@ -202,12 +205,48 @@ class Intake:
         return queue
 
     def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Resource | None:
-        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced,
-        or now if
-        nothing is persistent. Returns the room to wait for, or None."""
+        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or
+        now if nothing is persistent. Returns the room to wait for, or None.
+        """
+        new = self.without_duplicates(connection, plan)
+        if isinstance(new, Room):
+            return new
+        puts, duplicates_of = new
+        needs, persistent_bytes = self.needs(puts)
+        blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
+        if blocked is not None:
+            return blocked
+        # D5 D6: nothing below can fail, and all that is persistent goes into the open batch
+        if len(puts) < len(plan.puts):
+            self.desk.count("duplicates", len(plan.puts) - len(puts))
+        self.forget_found(connection)
+        for fanout in plan.fanouts:
+            fanout.accepted += 1
+        for queue, (count, size) in needs.items():
+            if queue.settings.overflow != BLOCK:
+                queue.evict(count, size)
+        self.store(puts)
         settlements = transaction.settlements if transaction is not None else []
+        is_persistent = self.settle_stored(settlements) or persistent_bytes > 0
+        desk = self.desk
+        rest = _Rest(self, [(q, m) for q, m, _ in puts if not q.is_persistent], plan, settlements)
+        if is_persistent and not rest.is_empty:
+            rest.reserve()
+            desk.open.then.append(rest.carry_out_reserved)
+        else:
+            rest.carry_out()
+        if is_persistent:
+            connection.held_batch = desk.open.number
+        elif duplicates_of > desk.committed:
+            connection.held_batch = max(connection.held_batch, duplicates_of)
+        return None
+
+    def without_duplicates(self, connection: Connection, plan: Plan) -> tuple[list[Arrival], int] | Room:
+        """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:
+        none); or the room to wait for while the disk is asked.
+        """
         duplicates_of = 0
-        puts: list[tuple[Queue, Message, bytes | None]] = []
+        puts: list[Arrival] = []
         seen: set[tuple[int, bytes]] = set()
         for queue, message, dedup_id in plan.puts:
             if dedup_id is not None and queue.settings.dedup_window_s and isinstance(queue, DurableQueue):
@@ -221,13 +260,17 @@ class Intake:
                 puts.append((queue, message, dedup_id))
             else:
                 puts.append((queue, message, None))
+        return puts, duplicates_of
+
+    def needs(self, puts: list[Arrival]) -> tuple[dict[Queue, tuple[int, int]], int]:
+        """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
         needs: dict[Queue, tuple[int, int]] = {}
         for queue, message, _ in puts:
             count, size = needs.get(queue, (0, 0))
             queue.check_size(message.size)
             needs[queue] = (count + 1, size + message.size)
         persistent_bytes = sum(
-            size + count * WRITE_BYTES for queue, (count, size) in needs.items() if queue.is_persistent
+            size + count * WRITE_COST_BYTES for queue, (count, size) in needs.items() if queue.is_persistent
         )
         if persistent_bytes > self.limits.max_batch_bytes:
             raise Refusal(
@@ -235,18 +278,10 @@ class Intake:
                 f"This comes to {persistent_bytes} bytes with all its copies: "
                 f"max_batch_bytes is {self.limits.max_batch_bytes}.",
             )
-        blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
-        if blocked is not None:
-            return blocked
-        # D5 D6: nothing below can fail, and all that is persistent goes into the open batch
-        if len(puts) < len(plan.puts):
-            self.desk.count("duplicates", len(plan.puts) - len(puts))
-        self.forget_found(connection)
-        for fanout in plan.fanouts:
-            fanout.accepted += 1
-        for queue, (count, size) in needs.items():
-            if queue.settings.overflow != BLOCK:
-                queue.evict(count, size)
+        return needs, persistent_bytes
+
+    def store(self, puts: list[Arrival]) -> None:
+        """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         desk = self.desk
         for queue, message, dedup_id in puts:
             if isinstance(queue, DurableQueue):
@@ -254,10 +289,14 @@ class Intake:
                 if dedup_id is not None:
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
                     # D14: in the batch that holds the message's Put
-                    desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_BYTES + len(dedup_id))
+                    desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))
                     queue.dedup_pending[dedup_id] = (desk.open.number, until_ms)
                     self.remembered += 1
-        is_persistent = persistent_bytes > 0
+
+    def settle_stored(self, settlements: list[tuple[Ack | Nack, list[Delivery]]]) -> bool:
+        """Into the open batch: the ACKs and NACKs of persistent queues; all of them leave their windows. Whether there
+        were any.
+        """
         settled: dict[Queue, None] = {}
         for command, deliveries in settlements:
             for delivery in deliveries:
@@ -265,22 +304,11 @@ class Intake:
                 delivery.leave_window()
                 queue = delivery.subscription.queue
                 if queue.is_persistent:
-                    is_persistent = True
                     settle(command, delivery)
                     settled[queue] = None
         for queue in settled:
             queue.pump()
-        rest = _Rest(self, [(q, m) for q, m, _ in puts if not q.is_persistent], plan, settlements)
-        if is_persistent and not rest.is_empty:
-            rest.reserve()
-            desk.open.then.append(rest.carry_out_reserved)
-        else:
-            rest.carry_out()
-        if is_persistent:
-            connection.held_batch = desk.open.number
-        elif duplicates_of > desk.committed:
-            connection.held_batch = max(connection.held_batch, duplicates_of)
-        return None
+        return bool(settled)
 
     def first_blocked(
         self, connection: Connection, needs: dict[Queue, tuple[int, int]], persistent_bytes: int, plan: Plan
@@ -306,9 +334,9 @@ class Intake:
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
     def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | Room | None:
-        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or
-        the room
-        to wait for while the disk is asked."""
+        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the
+        room to wait for while the disk is asked.
+        """
         number, until_ms = queue.dedup_pending.get(dedup_id, (0, 0))
         if until_ms >= self.desk.now_ms:
             return number

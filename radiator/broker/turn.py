@@ -17,9 +17,8 @@ from radiator.writes import Books, Write
 
 NoteValue = str | int | float | bool
 
-WRITE_BYTES = (
-    64  # what a write costs in a batch beside the bytes of a message: its word, its key, its share of the books
-)
+# what a write costs in a batch beside the bytes of a message: its word, its key, its share of the books
+WRITE_COST_BYTES = 64
 
 
 @dataclass(slots=True)
@@ -97,19 +96,19 @@ class Desk:
         "boot",
         "committed",
         "counters",
-        "id_prefix",
         "now_ms",
         "now_s",
         "open",
         "sequence",
+        "store_id",
         "turn",
         "turn_number",
     )
 
     def __init__(self, store_id: str, boot: int) -> None:
+        self.store_id = store_id
         self.boot = boot
         self.sequence = 0
-        self.id_prefix = message_id(store_id, position_of(boot, 0))[:-1]
         self.now_s = 0.0
         self.now_ms = 0
         self.turn = Turn()
@@ -125,6 +124,10 @@ class Desk:
         self.sequence += 1
         return position_of(self.boot, self.sequence)
 
+    def message_id(self, position: int) -> bytes:
+        """The id on the wire of what has that position, in this boot or an earlier one."""
+        return message_id(self.store_id, position)
+
     def part(self, queue: Stored) -> Part:
         """The queue's part of the open batch; asking for it makes the batch write the queue's books."""
         part = self.open.parts.get(queue)
@@ -132,7 +135,7 @@ class Desk:
             part = self.open.parts[queue] = Part()
         return part
 
-    def write(self, word: Write, size: int = WRITE_BYTES) -> None:
+    def write(self, word: Write, size: int = WRITE_COST_BYTES) -> None:
         """Add a write to the open batch."""
         self.open.writes.append(word)
         self.open.size += size

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.commands import AUTO, Found, Read, Send, Tick
+from radiator.commands import AUTO, Abort, Begin, Found, Read, Send, Tick
 from radiator.limits import MIB, Limits
 from radiator.reads import LookUp
 from radiator.replies import Pause, Receipt, Resume
@@ -315,6 +315,27 @@ def test_producers_wait_past_80_percent_of_the_memory() -> None:
     node.say(subscribe(1, "q", AUTO))
     node.wait(0.25)
     assert node.paused == set() and node.receipts(9) == [b"1", b"2", b"3"]
+
+
+def test_receipts_that_wait_for_the_disk_count_as_held() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000), auto=False)
+    node.open(1, 2)
+    node.say(send(1, "q", receipt=b"first"), send(2, "q", receipt=b"other"))
+    node.seal()
+    for number in range(4):
+        node.say(Begin(1, b"t", b"%d" % number * 10_000), Abort(1, b"t", b"%d" % number * 10_000))
+    node.commit()
+    node.wait(1)
+    assert len(node.receipts(1)) == 9 and not node.is_refused(1)
+    assert node.broker.connections[1].held_reply_bytes == 0
+
+    node.say(send(1, "q", receipt=b"second"))
+    node.seal()
+    for _ in range(6):
+        node.say(Begin(1, b"t", b"b" * 10_000), Abort(1, b"t", b"a" * 10_000))
+    node.wait(1)
+    node.commit()
+    assert node.refusal(1).code == "memory" and not node.is_refused(2)
 
 
 def test_largest_holder_is_closed_past_the_memory() -> None:

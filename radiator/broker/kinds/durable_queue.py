@@ -11,7 +11,7 @@ from copy import copy
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
-from radiator.broker.turn import WRITE_BYTES, Desk, Part
+from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded
 from radiator.limits import BATCH_BYTES, LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES, WINDOWS_BYTES
 from radiator.message import Message
@@ -87,7 +87,7 @@ class DurableQueue(Queue):
         desk = self.desk
         position = desk.next_position()
         part = desk.part(self)
-        desk.write(Put(self.number, position, message), size + WRITE_BYTES)
+        desk.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
         if self.beyond == 0 and self.window_takes(size):
             entry = Entry(position, message, State.STORING, size)
             part.storing.append(entry)

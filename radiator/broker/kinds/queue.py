@@ -8,7 +8,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
-from radiator.broker.consumers import MESSAGE_BYTES, Connection, Delivery, Subscription
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Subscription
 from radiator.broker.entry import Entry
 from radiator.broker.states import Event, State, move
 from radiator.broker.turn import Desk
@@ -155,9 +155,7 @@ class Queue:
         move(entry, Event.DELIVER, self.moves)
         desk = self.desk
         connection = subscription.connection
-        message_id = desk.id_prefix + b"%d" % (entry.position & 0xFFFFFFFFFFFFFFFF)
-        if entry.position >> 64 != desk.boot:
-            message_id = self.old_id(entry.position)
+        message_id = desk.message_id(entry.position)
         delivery = Delivery(entry, subscription, message_id)
         subscription.in_flight += 1
         is_auto = subscription.ack == AUTO
@@ -190,11 +188,6 @@ class Queue:
             entry.size,
             delivery if is_auto else None,
         )
-
-    def old_id(self, position: int) -> bytes:
-        """The id of a message that an earlier boot accepted."""
-        store = self.desk.id_prefix.split(b"-")[0]
-        return b"%b-%d-%d" % (store, position >> 64, position & 0xFFFFFFFFFFFFFFFF)
 
     # ---- what becomes of a message that is out ----------------------------------------------------------------------
 
@@ -414,4 +407,4 @@ class Queue:
 
 def cost_of(messages: int, size: int) -> int:
     """Memory that so many messages of so many bytes take."""
-    return messages * 2 * MESSAGE_BYTES + size
+    return messages * 2 * MESSAGE_COST_BYTES + size

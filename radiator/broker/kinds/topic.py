@@ -7,7 +7,7 @@ whatever the patterns.
 
 from dataclasses import dataclass, field
 
-from radiator.broker.consumers import MESSAGE_BYTES, Connection
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO
 from radiator.message import Message
@@ -34,7 +34,7 @@ class TopicSubscription:
             return False
         if self.buffer_max_messages is not None and len(connection.unwritten) >= self.buffer_max_messages:
             return True
-        return connection.outbox_bytes + size + MESSAGE_BYTES > self.buffer_max_bytes
+        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > self.buffer_max_bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +112,7 @@ class Topics:
     def publish(self, message: Message, subscriptions: list[TopicSubscription]) -> None:
         """Hand it to those subscribed now. The message id is marked as a topic's by its `t`."""
         desk = self.desk
-        message_id = desk.id_prefix + b"%dt" % (desk.next_position() & 0xFFFFFFFFFFFFFFFF)
+        message_id = desk.message_id(desk.next_position()) + b"t"
         size = message.size
         for subscription in subscriptions:
             connection = subscription.connection
