@@ -43,6 +43,26 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}. Try `{self.prog} --help`.\n")
 
 
+class _CommandParser(_Parser):
+    """Of one command: its options may stand before, between and behind its arguments."""
+
+    _is_within = False
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        if self._is_within:  # argparse's own call, out of the one below
+            return super().parse_known_args(args, namespace)
+        self._is_within = True
+        try:
+            # mixed, argparse forgets that what stands behind `--` is no option
+            parse = super().parse_known_args if "--" in args else self.parse_known_intermixed_args
+            known, unknown = parse(args, namespace)
+        finally:
+            self._is_within = False
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+
 def parser() -> argparse.ArgumentParser:
     """Of the whole command line."""
     top = _Parser(
@@ -52,7 +72,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="version", version=f"radiator {__version__}")
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    commands = top.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
+    )
     for command in COMMANDS:
         one = commands.add_parser(
             command.name,

@@ -1,6 +1,7 @@
 """`radiator backup` and `radiator restore`: one file that holds a whole store, and a store made of it."""
 
 import argparse
+import os
 from pathlib import Path
 
 from radiator.cli.check import print_report
@@ -16,6 +17,7 @@ def _backup_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_backup(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import backup
 
+    os.stat(arguments.file.parent)  # raises what names it: a sentence about the file beside it would puzzle
     backup(arguments.data_dir, arguments.file, arguments.compact)
     return 0
 
@@ -28,6 +30,7 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
 def _run_restore(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import restore
 
+    os.stat(arguments.file)  # raises: what is not there is no damaged backup
     return print_report(restore(arguments.file, arguments.data_dir), arguments.data_dir)
 
 

@@ -11,6 +11,7 @@ ENVIRONMENT = "RADIATOR_BROKER"
 ASK_TIMEOUT_S = 30.0
 CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
 QUEUE_PREFIX = "/queue/"
+OTHER_PREFIXES = ("/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +33,9 @@ def _address(text: str) -> Address:
 
 
 def _queue_name(text: str) -> str:
+    """A name that begins as another kind of address is a slip: `move` would make a queue of that odd name."""
+    if text.startswith(OTHER_PREFIXES):
+        raise argparse.ArgumentTypeError(f"{text!r} is no queue; write NAME or {QUEUE_PREFIX}NAME")
     return text.removeprefix(QUEUE_PREFIX)
 
 

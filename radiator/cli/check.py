@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
 from radiator.cli.text import bytes_text, count_text, printable
-from radiator.errors import EXIT_REFUSED
+from radiator.errors import EXIT_REFUSED, StoreError
 
 if TYPE_CHECKING:
     from radiator.store.check import Report
@@ -20,6 +20,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.check import check
 
+    if arguments.data_dir.is_file():
+        raise StoreError(
+            f"{arguments.data_dir} is a file, and this checks a data directory. "
+            "`radiator restore` makes one from a backup, and checks it."
+        )
     return print_report(check(arguments.data_dir), arguments.data_dir)
 
 

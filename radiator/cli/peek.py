@@ -29,7 +29,9 @@ def _shown(message: dict[str, Any]) -> str:
     at = datetime.fromtimestamp(int(message["timestamp"]) / 1000).astimezone().isoformat(" ", "milliseconds")
     facts = [str(message["message_id"]), at, bytes_text(int(message["size"])), str(message["state"])]
     if message.get("redelivered"):
-        facts.append(f"came back {count_text(int(message.get('redelivery_count', 0)), 'time')}")
+        count = int(message.get("redelivery_count", 0))
+        # not counted: out when the broker stopped, or perhaps out when it was killed
+        facts.append(f"came back {count_text(count, 'time')}" if count else "may have been delivered before")
     lines = [", ".join(printable(fact) for fact in facts), f"  destination:{printable(str(message['destination']))}"]
     lines += [f"  {printable(str(name))}:{printable(str(value))}" for name, value in message.get("headers", [])]
     return "\n".join([*lines, "", *("  " + line for line in _body_lines(message))])

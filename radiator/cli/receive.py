@@ -21,12 +21,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     received = 0
     with Client(arguments.broker) as client:
-        client.subscribe(arguments.destination, ack="client-individual")
+        subscription = client.subscribe(arguments.destination, ack="client-individual")
         while arguments.count is None or received < arguments.count:
             message = client.receive(arguments.timeout)
             if message is None:
                 break
             _write(message.body, arguments.raw)
+            if received + 1 == arguments.count:
+                # before the ACK, which asks for the next one: that would come back marked as redelivered, and counted
+                client.unsubscribe(subscription)
             # only now: whatever ends this process before, the message comes back
             client.ack(message, confirm=False)
             received += 1

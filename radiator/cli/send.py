@@ -8,11 +8,15 @@ from radiator.cli.broker import add_broker
 from radiator.cli.command import Command
 from radiator.client import Client
 
+_OWN_HEADERS = frozenset({"destination", "content-length", "receipt", "transaction"})
+
 
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME:VALUE")
+    if name in _OWN_HEADERS:
+        raise argparse.ArgumentTypeError(f"{name!r} is not yours to give: this command writes it itself, or cannot")
     return name, value
 
 
