@@ -29,10 +29,10 @@ class Worker(stomp.ConnectionListener):
     def on_message(self, frame: stomp.utils.Frame) -> None:
         job = frame.body
         if job == "job 3" and frame.headers["redelivered"] == "false":
-            print(f"{self.name} fails at {job}")
+            print(f"{self.name} fails at {job}\n", end="", flush=True)
             self.connection.nack(frame.headers["ack"])  # somebody else may try
             return
-        print(f"{self.name} has done {job}")
+        print(f"{self.name} has done {job}\n", end="", flush=True)
         self.connection.ack(frame.headers["ack"])  # and only now does the next job come
         self.done.append(job)
         if len(self.done) == JOBS:

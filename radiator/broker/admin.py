@@ -206,6 +206,8 @@ def _move(broker: "Broker", asked: Answer, reply: Reply) -> None:
     if not isinstance(name, str) or not name.removeprefix("/queue/"):
         raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}.")
     mistake = name_mistake(name.removeprefix("/queue/"))
+    if name.startswith("/") and not name.startswith("/queue/"):
+        mistake = "is the address of something else"
     if mistake:
         raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}, which {mistake}.")
     target = broker.destinations.queue(name.removeprefix("/queue/"))

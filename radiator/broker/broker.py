@@ -62,6 +62,7 @@ from radiator.settings import Declarations
 from radiator.writes import Count, Forget, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
+NOT_MOVED = frozenset((b"redelivery-count",))
 NOT_BURIED = frozenset(
     (
         b"expiration",
@@ -708,10 +709,10 @@ class Broker:
     def moved(self, queue: Queue, entry: Entry, target: Queue, reason: str | None) -> Message:
         """The message as it enters another queue; with a reason, as a dead letter."""
         old = entry.message
-        headers = old.headers
+        # a dead letter's count is not that of the queue which it is moved to
+        headers = without_headers(old.headers, NOT_MOVED if reason is None else NOT_BURIED)
         expires_ms = old.expires_ms
         if reason is not None:
-            headers = without_headers(headers, NOT_BURIED)
             expires_ms = 0
             for name, value in (
                 (b"dead-letter-reason", reason.encode()),

@@ -107,7 +107,9 @@ STATS = Command(
         "purged + dead-lettered. A ledger that does not add up is a bug: it is said so, and the exit status "
         "is 1."
     ),
-    example="radiator stats --watch\nradiator stats --prometheus > /var/lib/node_exporter/radiator.prom",
+    example=(
+        "radiator stats --watch\nradiator stats --prometheus > radiator.prom.new && mv radiator.prom.new radiator.prom"
+    ),
     add_arguments=_arguments,
     run=_run,
 )

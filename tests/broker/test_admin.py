@@ -263,3 +263,22 @@ def test_peek_shows_less_of_each_body_where_many_are_asked_for() -> None:
     node.say(Send(1, "/admin", b"", 2, b'{"do": "peek", "queue": "Q", "count": 1000}', reply_to="t"))
     message = json.loads(node.bodies(1)[-1])["messages"][0]
     assert len(message["body"]) == 8 * 1024 * 1024 // 1000
+
+
+def test_move_of_a_dead_letter_drops_the_count_that_it_died_with() -> None:
+    node = Node(queues(q=QueueSettings(dead_letter="dead", max_redeliveries=0), dead=QueueSettings()))
+    node.open(1, 2)
+    node.say(send(1, "q"), subscribe(2, "q"))
+    node.say(nack(node.message(2)))
+    node.say(send(1, "/admin", b'{"do":"move","from":"dead","to":"q"}', reply_to="t"))
+    again = node.message(2)
+    assert header(again.message, b"redelivery-count") is None
+    assert header(again.message, b"dead-letter-reason") == b"redeliveries"
+    assert (again.redelivered, again.redeliveries) == (False, 0)
+
+
+def test_move_to_an_address_of_another_kind_is_refused() -> None:
+    node = node_with(1)
+    node.say(send(1, "/admin", b'{"do":"move","from":"q","to":"/topic/x"}', reply_to="t"))
+    answer = json.loads(node.bodies(1)[-1])
+    assert not answer["ok"] and "address of something else" in answer["error"]

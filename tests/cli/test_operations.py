@@ -331,3 +331,25 @@ def test_bench_refuses_a_queue_that_is_not_empty(run: Run, client: Client) -> No
     status, _, err = run("bench", "--destination", "/queue/somebody")
     assert status == 1
     assert "is not empty" in err
+
+
+def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -> None:
+    client.send("/queue/two", b"one", confirm=True)
+    client.send("/queue/two", b"two", confirm=True)
+    assert run("receive", "/queue/two", "--count", "1")[:2] == (0, "one\n")
+    client.subscribe("/queue/two", ack="client-individual")
+    message = client.receive(timeout_s=5)
+    assert message is not None and message.body == b"two" and message.headers["redelivered"] == "false"
+    client.ack(message)
+
+
+def test_options_may_stand_anywhere(run: Run, tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(b"carried")
+    assert run("send", "/queue/anywhere", "--header", "a:b", str(body)) == (0, "", "")
+    assert run("receive", "/queue/anywhere", "--count", "1")[:2] == (0, "carried\n")
+
+
+def test_move_to_what_is_no_queue_is_a_usage_error(run: Run) -> None:
+    status, _, said = run("move", "orders", "/topic/x")
+    assert status == 2 and "'/topic/x' is no queue" in said

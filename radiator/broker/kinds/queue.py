@@ -322,10 +322,12 @@ class Queue:
             return False
         if settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (too_many or too_large):
             return self.may_evict(messages, size)
+        given = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
+        bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
         raise Refusal(
             "queue-full",
             f"/queue/{self.name} is full: it holds {self.ledger.stored} messages of {self.ledger.stored_bytes} bytes "
-            f"(max_messages {settings.max_messages}, max_bytes {settings.max_bytes}).",
+            f"({bounds}).",
         )
 
     def may_evict(self, messages: int, size: int) -> bool:
