@@ -73,6 +73,7 @@ class Client(stomp.ConnectionListener):
 
 
 Make = Callable[..., Client]
+SINCE_1_1 = pytest.mark.parametrize("client", ["1.1", "1.2"], indirect=True)  # 1.0 has no NACK and no heart-beats
 
 
 @pytest.fixture(params=VERSIONS)
@@ -120,10 +121,9 @@ def test_acks_let_the_next_one_come(client: Make, name: str) -> None:
         one.answer(frame)
 
 
+@SINCE_1_1
 def test_nack_brings_it_again(client: Make, name: str) -> None:
     one = client()
-    if one.version == "1.0":
-        pytest.skip("1.0 has no NACK")
     one.send(f"/queue/{name}", "x")
     one.subscribe(f"/queue/{name}")
     one.answer(one.message(), "nack")
@@ -194,11 +194,9 @@ def test_body_may_be_binary(client: Make, name: str) -> None:
 
 
 @pytest.mark.slow
+@SINCE_1_1
 def test_heart_beats_keep_a_silent_connection(client: Make, name: str) -> None:
-    try:
-        one = client(heartbeats=(400, 400))
-    except TypeError:
-        pytest.skip("1.0 has no heart-beats")
+    one = client(heartbeats=(400, 400))
     time.sleep(2.5)
     assert one.heart_beat_timeouts == 0
     assert one.connection.is_connected()
