@@ -17,7 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+import radiator
+
+CHECKOUT = Path(radiator.__file__).resolve().parent.parent  # a broken copy of the package starts broken brokers
 START_MAX_S = 20.0
 STOP_MAX_S = 10.0
 

@@ -1,0 +1,68 @@
+"""What a campaign may need of a machine, each tried for real.
+
+A campaign is skipped only where the machine cannot run it: CannotRun says why. Where it could, had a program been
+installed, that is a failure, NotInstalled: a proof that was silently not made is none.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+class CannotRun(Exception):
+    """This machine cannot run it; the sentence says why."""
+
+
+class NotInstalled(Exception):
+    """This machine could run it; the sentence says what to install."""
+
+
+def linux() -> None:
+    if not sys.platform.startswith("linux"):
+        raise CannotRun(f"it needs Linux, and this is {sys.platform}")
+
+
+def root() -> None:
+    linux()
+    if os.geteuid() != 0:
+        raise CannotRun("it needs root")
+
+
+def program(name: str, package: str) -> None:
+    """Root can install what is missing; others are told, and it is skipped."""
+    if shutil.which(name) is None:
+        kind = NotInstalled if os.geteuid() == 0 else CannotRun
+        raise kind(f"{name} is not here; on Debian or Ubuntu: apt install {package}")
+
+
+def strace() -> None:
+    """System calls of a child can be traced and made to fail."""
+    linux()
+    program("strace", "strace")
+    probe = ["strace", "-f", "-qq", "-e", "trace=getcwd", "-e", "inject=getcwd:error=EIO", "-o", "/dev/null", "true"]
+    done = subprocess.run(probe, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CannotRun(f"strace may not trace here: {done.stderr.strip()[-200:]}")
+
+
+def loop_mount() -> None:
+    """A file system of one's own can be made and mounted."""
+    root()
+    program("mkfs.ext4", "e2fsprogs")
+    with tempfile.TemporaryDirectory() as directory:
+        image, mount = Path(directory, "image"), Path(directory, "mount")
+        mount.mkdir()
+        with image.open("wb") as file:
+            file.truncate(16 << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True, capture_output=True)
+        done = subprocess.run(["mount", "-o", "loop", image, mount], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise CannotRun(f"no loop device can be mounted here: {done.stderr.strip()[-200:]}")
+        subprocess.run(["umount", mount], check=True)
+
+
+NEEDS: dict[str, Callable[[], None]] = {"linux": linux, "root": root, "strace": strace, "loop_mount": loop_mount}

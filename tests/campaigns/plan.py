@@ -1,0 +1,20 @@
+"""All campaigns, in the order of the table."""
+
+from importlib import import_module
+
+from tests.campaigns.campaign import Campaign
+
+MODULES: tuple[str, ...] = ()
+"""Files of this folder; each has `CAMPAIGNS`, a tuple."""
+
+
+def campaigns() -> list[Campaign]:
+    return [one for module in MODULES for one in import_module(f"tests.campaigns.{module}").CAMPAIGNS]
+
+
+def by_name(name: str) -> Campaign:
+    """By its name, or its number (T4). LookupError with the names there are."""
+    for one in campaigns():
+        if name.lower() in (one.name, one.number.lower()):
+            return one
+    raise LookupError(f"There is no campaign {name!r}; there are {', '.join(one.name for one in campaigns())}.")
