@@ -210,7 +210,11 @@ class Broker:
         for index, command in enumerate(commands):
             if connection.is_closing:
                 break
-            blocked = self.carry_out(connection, command)
+            try:
+                blocked = _COMMANDS[type(command)](self, connection, command)
+            except Refusal as refusal:
+                self.refuse(connection, refusal.code, str(refusal), command.receipt)
+                break
             if blocked is FLUSH:
                 self.backlog.append(Read(event.connection, commands[index:], event.buffered_bytes))
                 return False
@@ -484,15 +488,18 @@ class Broker:
             self.receipt(connection, command)
             return None
         is_persistent = False
+        queues: dict[Queue, None] = {}
         for delivery in deliveries:
             delivery.leave_window()
             settle(command, delivery)
-            is_persistent = is_persistent or delivery.subscription.queue.is_persistent
+            queue = delivery.subscription.queue
+            queues[queue] = None
+            is_persistent = is_persistent or queue.is_persistent
         if command.receipt is not None:
             # D4: its Remove or Count is in the same batch
             self.receipt(connection, command, durable=is_persistent)
         connection.offer()
-        for queue in {delivery.subscription.queue: None for delivery in deliveries}:
+        for queue in queues:
             queue.pump()
             if queue.settings.auto_delete:
                 self.maybe_delete(queue)

@@ -31,7 +31,7 @@ MESSAGE_COST_BYTES = 256
 @dataclass(slots=True, eq=False)
 class Subscription:
     """One SUBSCRIBE to a queue. `prefetch_count` None: it shares its connection's window. `place`: its turn in
-    round robin.
+    round robin. is_shared: whether it shares its connection's window of one.
     """
 
     connection: "Connection"
@@ -46,23 +46,23 @@ class Subscription:
     is_listed: bool = False
     is_over: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
+    is_shared: bool = field(init=False)
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether it shares its connection's window of one."""
-        return self.prefetch_count is None and self.ack != AUTO
+    def __post_init__(self) -> None:
+        self.is_shared = self.prefetch_count is None and self.ack != AUTO
 
     def has_window(self) -> bool:
         """Whether its window has room."""
-        if self.ack == AUTO:
-            return True
-        if self.prefetch_count is not None:
-            return self.in_flight < self.prefetch_count
-        return self.connection.shared_in_flight == 0
+        if self.is_shared:
+            return self.connection.shared_in_flight == 0
+        return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def has_room(self) -> bool:
         """Whether it may be handed one more message now."""
-        return self.connection.takes_more and self.has_window()
+        connection = self.connection
+        if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing:
+            return False
+        return connection.shared_in_flight == 0 if self.is_shared else self.has_window()
 
 
 @dataclass(slots=True, eq=False)

@@ -12,6 +12,8 @@ from typing import Protocol
 class State(Enum):
     """Where a message of a queue stands."""
 
+    __hash__ = object.__hash__  # Enum's own is written in Python, and `move` looks up two for each step of each message
+
     STORING = "accepted, on its way to the disk"
     READY = "on the disk (in a memory queue: accepted), waiting for a consumer"
     IN_FLIGHT = "handed to a connection, not yet acked"
@@ -21,6 +23,8 @@ class State(Enum):
 
 class Event(Enum):
     """What can happen to it."""
+
+    __hash__ = object.__hash__
 
     COMMITTED = "the batch that holds its last change is on the disk"
     DELIVER = "handed to a consumer"

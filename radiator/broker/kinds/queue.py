@@ -124,15 +124,15 @@ class Queue:
                 if not self.ready:
                     return
             subscription = next(iter(ring))
-            if not subscription.has_room():
+            if subscription.has_room():
+                entry = self.take_head()
+                if entry is not None:
+                    ring.move_to_end(subscription)
+                    self.deliver(entry, subscription)
+            else:
                 del ring[subscription]
                 subscription.is_listed = False
                 subscription.connection.unlist(subscription)
-                continue
-            entry = self.take_head()
-            if entry is not None:
-                ring.move_to_end(subscription)
-                self.deliver(entry, subscription)
 
     def take_head(self) -> Entry | None:
         """The READY entry that is next, or None if what was there had expired."""

@@ -6,12 +6,14 @@ values, so that a SEND's headers can be stored and sent on without being encoded
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from radiator.errors import Violation, shown
-from radiator.limits import ERROR_MESSAGE_CHARACTERS
+from radiator.limits import ADDRESSES_KEPT, ERROR_MESSAGE_CHARACTERS
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
+_LF, _CR, _COLON, _BACKSLASH = b"\n\r:\\"
 _ESCAPE = re.compile(rb"\\(?:.|\Z)", re.DOTALL)
 
 
@@ -58,7 +60,7 @@ def unescape(value: bytes, version: int) -> bytes:
 
 def escaped(value: bytes, version: int) -> bytes:
     """`value` by that version's rules; most values need nothing."""
-    if b":" in value or b"\\" in value or b"\n" in value or b"\r" in value:
+    if _COLON in value or _BACKSLASH in value or _LF in value or _CR in value:
         return escape(value, version)
     return value
 
@@ -103,18 +105,24 @@ def encode_message(
     block = message.headers
     if message.escaping != version and block:
         block = converted(block, message.escaping, version)
-    head = b"MESSAGE\ndestination:%b\nmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n" % (
-        escaped(message.destination.encode(), version),
+    return b"%bmessage-id:%b\n%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n%b\0" % (
+        _message_beginning(message.destination, subscription, version),
         message_id,
-        b"" if subscription is None else b"subscription:%b\n" % escaped(subscription, version),
         b"ack:%b\n" % message_id if ack_due else b"",
         len(body),
         message.accepted_ms,
         b"true" if redelivered else b"false",
+        b"redelivery-count:%d\n" % redeliveries if redeliveries else b"",
+        block,
+        body,
     )
-    if redeliveries:
-        head += b"redelivery-count:%d\n" % redeliveries
-    return b"".join((head, block, b"\n", body, b"\0"))
+
+
+@lru_cache(ADDRESSES_KEPT)
+def _message_beginning(destination: str, subscription: bytes | None, version: int) -> bytes:
+    """What is the same in every MESSAGE from a destination to a subscription of that id."""
+    head = b"MESSAGE\ndestination:%b\n" % escaped(destination.encode(), version)
+    return head if subscription is None else b"%bsubscription:%b\n" % (head, escaped(subscription, version))
 
 
 def encode_receipt(receipt: bytes, version: int) -> bytes:

@@ -132,7 +132,7 @@ class StompSession:
 
     def encode(self, reply: Reply) -> bytes:
         """The bytes of a reply, in the version that was agreed."""
-        if isinstance(reply, Deliver):
+        if type(reply) is Deliver:
             return encode_message(
                 reply.message,
                 reply.message_id,
@@ -142,7 +142,7 @@ class StompSession:
                 reply.redeliveries,
                 self._version,
             )
-        if isinstance(reply, Receipt):
+        if type(reply) is Receipt:
             return encode_receipt(reply.receipt, self._version)
         if isinstance(reply, Refuse):
             version = self._version if self.is_open else None
@@ -189,9 +189,11 @@ class StompSession:
     # ---- commands -------------------------------------------------------------------------------------------------
 
     def _command(self, frame: Frame) -> Command:
-        receipt = frame.headers.get(b"receipt")
+        headers = frame.headers
+        receipt = headers.get(b"receipt")
         try:
-            _check_ids(frame.headers)
+            if b"id" in headers or b"transaction" in headers:
+                _check_ids(headers)
             return _READERS[frame.command](self, frame, receipt)
         except Violation as broken:
             raise BrokenFrame(str(broken), receipt) from None
