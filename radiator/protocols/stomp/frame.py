@@ -105,9 +105,10 @@ def encode_message(
     block = message.headers
     if message.escaping != version and block:
         block = converted(block, message.escaping, version)
-    return b"%bmessage-id:%b\n%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n%b\0" % (
-        _message_beginning(message.destination, subscription, version),
+    return b"MESSAGE\n%bmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n%b\0" % (
+        _destination_line(message.destination, version),
         message_id,
+        b"" if subscription is None else _subscription_line(subscription, version),
         b"ack:%b\n" % message_id if ack_due else b"",
         len(body),
         message.accepted_ms,
@@ -119,10 +120,13 @@ def encode_message(
 
 
 @lru_cache(ADDRESSES_KEPT)
-def _message_beginning(destination: str, subscription: bytes | None, version: int) -> bytes:
-    """What is the same in every MESSAGE from a destination to a subscription of that id."""
-    head = b"MESSAGE\ndestination:%b\n" % escaped(destination.encode(), version)
-    return head if subscription is None else b"%bsubscription:%b\n" % (head, escaped(subscription, version))
+def _destination_line(destination: str, version: int) -> bytes:
+    return b"destination:%b\n" % escaped(destination.encode(), version)
+
+
+@lru_cache(ADDRESSES_KEPT)
+def _subscription_line(subscription: bytes, version: int) -> bytes:
+    return b"subscription:%b\n" % escaped(subscription, version)
 
 
 def encode_receipt(receipt: bytes, version: int) -> bytes:
