@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radiator.errors import Violation, shown
-from radiator.limits import ADDRESSES_KEPT, ERROR_MESSAGE_CHARACTERS
+from radiator.limits import HEADER_LINES_KEPT, ERROR_MESSAGE_CHARACTERS
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
@@ -119,12 +119,12 @@ def encode_message(
     )
 
 
-@lru_cache(ADDRESSES_KEPT)
+@lru_cache(HEADER_LINES_KEPT)
 def _destination_line(destination: str, version: int) -> bytes:
     return b"destination:%b\n" % escaped(destination.encode(), version)
 
 
-@lru_cache(ADDRESSES_KEPT)
+@lru_cache(HEADER_LINES_KEPT)
 def _subscription_line(subscription: bytes, version: int) -> bytes:
     return b"subscription:%b\n" % escaped(subscription, version)
 

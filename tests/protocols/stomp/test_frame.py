@@ -108,7 +108,7 @@ def test_undefined_escape_is_refused(version: int) -> None:
 def test_message_carries_what_the_broker_sets_before_what_the_sender_said() -> None:
     message = Message("/queue/a:b", b"foo:bar\n", V1_2, b"body", 1234)
     assert encode_message(message, b"s-1-2", b"a:b", True, True, 3, V1_2) == (
-        b"MESSAGE\ndestination:/queue/a\\cb\nsubscription:a\\cb\nmessage-id:s-1-2\nack:s-1-2\ncontent-length:4\n"
+        b"MESSAGE\ndestination:/queue/a\\cb\nmessage-id:s-1-2\nsubscription:a\\cb\nack:s-1-2\ncontent-length:4\n"
         b"timestamp:1234\nredelivered:true\nredelivery-count:3\nfoo:bar\n\nbody\0"
     )
     assert encode_message(message, b"s-1-2", None, False, False, 0, V1_0) == (
