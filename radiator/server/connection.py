@@ -26,7 +26,7 @@ from radiator.limits import (
     Limits,
 )
 from radiator.protocols import Session
-from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume
+from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume
 from radiator.server import tcp
 from radiator.server.inbox import Inbox
 from radiator.server.log import Log
@@ -41,6 +41,8 @@ _OUTBOX_FULL = 2  # it does not read what we say
 _INBOX_FULL = 4  # the broker has not caught up
 _BEHIND = 8  # the broker has not come to all that it said
 _OVER = 16  # nothing that it says counts any more
+
+_LAST_WORDS = (Disconnect, Fail)
 
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 _FOREVER_S = float("inf")
@@ -152,17 +154,15 @@ class Connection:
 
     def _say(self, said: list[Open | Command], size: int) -> None:
         inbox = self._commons.inbox
-        first = said[0] if said else None
-        if isinstance(first, Open):
-            if self._state != _OPENING:
+        if self._state != _OPEN:
+            first = said[0] if said else None
+            if self._state != _OPENING or not isinstance(first, Open):
                 return  # it was lost as we greeted it
             self._opened(first)
             said = said[1:]
-        elif self._state != _OPEN:
-            return
         self._told_bytes = self._session.buffered_bytes
         inbox.say(Read(self.number, said, self._told_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
-        if said and isinstance(said[-1], Disconnect | Fail):
+        if said and type(said[-1]) in _LAST_WORDS:
             self._hold(_OVER)
         elif len(said) > COMMANDS_AT_ONCE:
             self._hold(_BEHIND)
@@ -205,10 +205,12 @@ class Connection:
         """Say this, or do it, after everything posted before; `flush` must follow. After the end it is dropped."""
         if self._state != _OPEN:
             return
-        if isinstance(reply, Deliver):
+        if type(reply) is Deliver:
             self._outbox.append(self._session.encode(reply), is_deliver=True)
             if reply.written_due:
                 self._is_report_due = True
+        elif type(reply) is Receipt:
+            self._outbox.append(self._session.encode(reply))
         elif isinstance(reply, Pause):
             self._hold(_PAUSED)
         elif isinstance(reply, Resume):
@@ -262,7 +264,7 @@ class Connection:
                 self._commons.inbox.report(Written(self.number, outbox.delivered), at_once)
         if outbox.pending_bytes:
             self._write_on()
-        else:
+        elif self._writer is not None or self._is_report_due or self._state == _ENDING:
             self._all_is_written()
 
     def _write_on(self) -> None:

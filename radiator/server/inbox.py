@@ -21,7 +21,11 @@ class Inbox:
         self.summon: Callable[[], object] = lambda: None
         self._is_awake = False
         self._reports: list[Event] = []
-        # what each connection said, with its bytes; the first connection is the next
+        # what the next turn takes whole: while nothing waits from an earlier turn, and it is not too much
+        self._fresh: list[Event] = []
+        self._fresh_commands = 0
+        self._fresh_bytes = 0
+        # the rest of what each connection said, with its bytes; the first connection is the next
         self._said: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
         self._bytes = 0
@@ -44,12 +48,24 @@ class Inbox:
 
     def say(self, event: Open | Read | Closed, size: int = 0) -> None:
         """What a client did. size: bytes that were read for it."""
-        said = self._said.get(event.connection)
-        if said is None:
-            said = self._said[event.connection] = deque()
-        said.append((event, size))
+        commands = len(event.commands) if type(event) is Read else 0
+        if (
+            not self._said
+            and commands <= COMMANDS_AT_ONCE
+            and self._fresh_commands + commands <= COMMANDS_PER_TURN
+            and len(self._fresh) < READS_PER_TURN
+        ):
+            self._fresh.append(event)
+            self._fresh_commands += commands
+            self._fresh_bytes += size
+        else:
+            said = self._said.get(event.connection)
+            if said is None:
+                said = self._said[event.connection] = deque()
+            said.append((event, size))
         self._bytes += size
-        self.wake()
+        if not self._is_awake:
+            self.wake()
 
     def stop(self) -> None:
         """The last event: after everything that was said."""
@@ -72,11 +88,18 @@ class Inbox:
         """The events of the next turn: every report, and of what clients said as much as a turn may have."""
         self._is_awake = False
         events, self._reports = self._reports, []
-        left = COMMANDS_PER_TURN
-        for connection in list(islice(self._said, READS_PER_TURN)):
-            left -= self._take_from(connection, events)
-            if left <= 0:
-                break
+        left = COMMANDS_PER_TURN - self._fresh_commands
+        reads_left = READS_PER_TURN - len(self._fresh)
+        if self._fresh:
+            events += self._fresh
+            self._fresh = []
+            self._bytes -= self._fresh_bytes
+            self._fresh_commands = self._fresh_bytes = 0
+        if self._said:
+            for connection in list(islice(self._said, reads_left)):
+                if left <= 0:
+                    break
+                left -= self._take_from(connection, events)
         if self._stop is not None and not self._said:
             events.append(self._stop)
             self._stop = None
@@ -112,4 +135,4 @@ class Inbox:
     @property
     def has_more(self) -> bool:
         """Whether there is more than the last turn could take."""
-        return bool(self._said) or self._stop is not None
+        return bool(self._said or self._fresh) or self._stop is not None

@@ -53,6 +53,15 @@ class Outbox:
     def took(self, sent_bytes: int) -> bool:
         """The system took so much of what `next` gave. Whether `delivered` has grown."""
         pieces = self._pieces
+        if sent_bytes == self.pending_bytes:
+            # as nearly always: all of it
+            pieces.clear()
+            self.sent_bytes += sent_bytes
+            self.pending_bytes = 0
+            written = len(self._deliver_ends)
+            self._deliver_ends.clear()
+            self.delivered += written
+            return written > 0
         if sent_bytes == len(pieces[0]):
             del pieces[0]
         elif sent_bytes:
