@@ -44,7 +44,8 @@ NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() 
 CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
 HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
 ADDRESSES_KEPT = 64  # forgotten, and decoded anew: destinations that a session remembers; a sender uses few
-HEADER_LINES_KEPT = 1024  # forgotten, and encoded anew: `destination` and `subscription` lines of MESSAGEs, of all connections
+PUBLISHED_KEPT = 16  # forgotten, and encoded anew: frames of the last message of a topic, by subscription id
+HEADER_LINES_KEPT = 1024  # forgotten, and encoded anew: lines of MESSAGEs that say `destination` or `subscription`
 SHOWN_BYTES = 60  # cut: how much of a peer's value a sentence repeats
 ERROR_MESSAGE_CHARACTERS = 200  # cut: how much of the sentence stands in ERROR's `message`; the body has all of it
 # What our client takes: a MESSAGE is the frame that was sent plus what the broker adds, and escaping for another

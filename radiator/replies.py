@@ -11,6 +11,7 @@ class Deliver:
 
     subscription: the id, or None where the client gave none (1.0).
     written_due: the shell must report Written for it at once, not at the next occasion (`ack:auto`).
+    is_published: the same message goes to all subscribers of a topic.
     """
 
     connection: int
@@ -21,6 +22,7 @@ class Deliver:
     redelivered: bool = False
     redeliveries: int = 0
     written_due: bool = False
+    is_published: bool = False
 
 
 @dataclass(slots=True)

@@ -136,6 +136,7 @@ class Topics:
                     message_id,
                     message,
                     subscription.ack != AUTO,
+                    is_published=True,
                 ),
                 size,
                 None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radiator.errors import Violation, shown
-from radiator.limits import HEADER_LINES_KEPT, ERROR_MESSAGE_CHARACTERS
+from radiator.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_KEPT
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
@@ -117,6 +117,34 @@ def encode_message(
         block,
         body,
     )
+
+
+_published: dict[tuple[bytes | None, bool, int], bytes] = {}
+_published_id = b""
+
+
+def encode_published(
+    message: Message,
+    message_id: bytes,
+    subscription: bytes | None,
+    ack_due: bool,
+    redelivered: bool,
+    redeliveries: int,
+    version: int,
+) -> bytes:
+    """The same for a topic's message. Subscribers that are told the same share its bytes: those of the last message
+    are kept, so 1,000 slow subscribers hold one copy."""
+    global _published_id
+    if message_id != _published_id or len(_published) >= PUBLISHED_KEPT:
+        _published_id = message_id
+        _published.clear()
+    key = (subscription, ack_due, version)
+    encoded = _published.get(key)
+    if encoded is None:
+        encoded = _published[key] = encode_message(
+            message, message_id, subscription, ack_due, redelivered, redeliveries, version
+        )
+    return encoded
 
 
 @lru_cache(HEADER_LINES_KEPT)

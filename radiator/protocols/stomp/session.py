@@ -37,7 +37,14 @@ from radiator.limits import (
     TIME_MAX_MS,
     Limits,
 )
-from radiator.protocols.stomp.frame import BrokenFrame, Frame, encode_error, encode_message, encode_receipt
+from radiator.protocols.stomp.frame import (
+    BrokenFrame,
+    Frame,
+    encode_error,
+    encode_message,
+    encode_published,
+    encode_receipt,
+)
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (
     ALL_VERSIONS,
@@ -133,7 +140,8 @@ class StompSession:
     def encode(self, reply: Reply) -> bytes:
         """The bytes of a reply, in the version that was agreed."""
         if type(reply) is Deliver:
-            return encode_message(
+            encode = encode_published if reply.is_published else encode_message
+            return encode(
                 reply.message,
                 reply.message_id,
                 reply.subscription,
