@@ -264,7 +264,8 @@ class Broker:
             return True
         was_full = connection.outbox_bytes >= connection.outbox_max_bytes
         unwritten = connection.unwritten
-        for _ in range(event.delivers - connection.written):
+        while connection.written < event.delivers:
+            connection.written += 1
             size, delivery = unwritten.popleft()
             connection.outbox_bytes -= size
             if delivery is not None and delivery.is_out:
@@ -272,7 +273,6 @@ class Broker:
                 queue = delivery.subscription.queue
                 queue.ack(delivery, Event.WRITTEN)
                 self.maybe_delete(queue)
-        connection.written = max(connection.written, event.delivers)
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
             connection.offer()
         return True

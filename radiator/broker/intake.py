@@ -89,11 +89,11 @@ class Intake:
         settings = queue.settings
         if settings.dedup_window_s and command.dedup_id is not None or command.reply_to is not None:
             return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
-        queue.check_size(size)
         is_bounded = settings.max_messages is not None or settings.max_bytes is not None
-        fits = not is_bounded or queue.judge(1, size)
-        if not fits:
-            return queue
+        if is_bounded:
+            queue.check_size(size)
+            if not queue.judge(1, size):
+                return queue
         blocked = self.blocked(connection, queue, queue.is_persistent, size)
         if blocked is not None:
             return blocked
@@ -107,20 +107,25 @@ class Intake:
         return None
 
     def blocked(self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
-        """The room that this must wait for although its queue would take it: others wait there, or it is tight."""
-        if queue is not None and _is_behind(connection, queue):
+        """The room that this must wait for although its queue would take it: others wait there that came first, or it
+        is tight.
+        """
+        if queue is not None and queue.waiters and queue.waiters[0] is not connection:
             return queue
-        if self.memory_bytes > self.memory_tight_bytes or _is_behind(connection, self.memory_room):
-            return self.memory_room
+        room = self.memory_room
+        if self.memory_bytes > self.memory_tight_bytes or room.waiters and room.waiters[0] is not connection:
+            return room
         if is_persistent:
             # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
-            if self.disk_room.is_tight or _is_behind(connection, self.disk_room):
-                return self.disk_room
-            batch = self.desk.open
+            room = self.disk_room
+            if room.is_tight or room.waiters and room.waiters[0] is not connection:
+                return room
+            room = self.batch_room
+            filled = self.desk.open.size
             # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
-            is_full = batch.size + size > BATCH_BYTES and batch.size > BATCH_BYTES // 8
-            if is_full or _is_behind(connection, self.batch_room):
-                return self.batch_room
+            is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
+            if is_full or room.waiters and room.waiters[0] is not connection:
+                return room
         return None
 
     def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
@@ -364,11 +369,6 @@ class Intake:
         for (queue, _), (request, _) in connection.found.items():
             del queue.asks[request]
         connection.found.clear()
-
-
-def _is_behind(connection: Connection, room: Resource) -> bool:
-    """Whether others wait there that came first."""
-    return bool(room.waiters) and room.waiters[0] is not connection
 
 
 @dataclass(slots=True)

@@ -116,8 +116,11 @@ class Parser:
         command = data[position : line_end - 1 if ends_crlf else line_end]
         if self._version is None:
             self._check_opening(command, whole=True)
-        block_end, body_start = self._find_blank_line(data, line_end, ends_crlf)
-        if body_start < 0:
+        block_end = -1 if ends_crlf else data.find(b"\n\n", line_end)
+        body_start = block_end + 2
+        if self._reads_crlf and (block_end < 0 or data.find(b"\r", line_end, block_end) >= 0):
+            block_end, body_start = self._find_blank_line(data, line_end, ends_crlf)
+        if block_end < 0:
             self._wait_for_block(data, position)
             return position, None
         if body_start - position > self._max_header_bytes:
@@ -159,19 +162,11 @@ class Parser:
         self._waiting = _ANYTHING
 
     def _find_blank_line(self, data: bytes, line_end: int, ends_crlf: bool) -> tuple[int, int]:
-        """Where the header block ends and where the body starts, or -1, -1.
+        """Where the header block ends and where the body starts, or -1, -1; where CR LF may end a line, and may have.
 
         A blank line is LF LF, or LF CR LF where CR LF may end a line; the earlier one counts. The style of the command
         line says which to look for first, so that a block is not searched far beyond its end.
         """
-        if not self._reads_crlf:
-            blank = data.find(b"\n\n", line_end)
-            return blank, blank + 2 if blank >= 0 else -1
-        if not ends_crlf:
-            # as nearly always: no carriage return before the first LF LF
-            blank = data.find(b"\n\n", line_end)
-            if blank >= 0 and data.find(b"\r", line_end, blank) < 0:
-                return blank, blank + 2
         first, second = (b"\n\r\n", b"\n\n") if ends_crlf else (b"\n\n", b"\n\r\n")
         blank = data.find(first, line_end)
         other = data.find(second, line_end, blank + 1 if blank >= 0 else len(data))
