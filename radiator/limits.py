@@ -78,6 +78,7 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 
 # ---- the disk
 GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
+GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 LOAD_MESSAGES = 500  # one stretch of a window that is read back
 LOAD_BYTES = MIB

@@ -187,6 +187,11 @@ class Broker:
         return bool(batch.writes or batch.held or batch.then or batch.parts)
 
     @property
+    def batch_writes(self) -> int:
+        """How many writes the open batch has."""
+        return len(self.desk.open.writes)
+
+    @property
     def wants_turn(self) -> bool:
         """Whether somebody parked can go on since `seal`."""
         return bool(self.freed) and not self.is_stopping

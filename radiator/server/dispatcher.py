@@ -12,7 +12,7 @@ from typing import Any
 
 from radiator.broker.broker import Broker
 from radiator.commands import Committed, Read, Tick
-from radiator.limits import GATHER_MAX_S, QUESTIONS_AT_ONCE, TICK_S
+from radiator.limits import GATHER_MAX_S, GATHER_WRITES, QUESTIONS_AT_ONCE, TICK_S
 from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.server.connection import Connection
@@ -168,7 +168,11 @@ class Dispatcher:
         self.committer.submit(batch)
 
     def _is_gathering(self) -> bool:
-        return self._awaited > 0 and time.monotonic() < self._gather_until_s
+        """Whether those who are awaited may be worth the wait: not where producers with wide windows have filled the
+        open batch meanwhile.
+        """
+        worth = self._awaited * GATHER_WRITES
+        return self._broker.batch_writes < worth and time.monotonic() < self._gather_until_s
 
     def _gathered(self) -> None:
         if self._is_gathering():
