@@ -30,7 +30,8 @@ def programs(tmp_path: Path, **scripts: str) -> dict[str, str]:
     for name, text in scripts.items():
         (folder / name.replace("_", ".")).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name.replace("_", ".")).chmod(0o755)
-    return {"PATH": str(folder)}
+    # the names alone: /usr/bin/python3 is there on most machines
+    return {"PATH": str(folder), "PYTHON": "python3.13 python3.12 python3.11 python3"}
 
 
 def run(script: Path, *arguments: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
