@@ -493,12 +493,13 @@ class Broker:
             self.receipt(connection, command)
             return None
         is_persistent = False
-        queues: dict[Queue, None] = {}
+        queues: list[Queue] = []
         for delivery in deliveries:
             delivery.leave_window()
             settle(command, delivery)
             queue = delivery.subscription.queue
-            queues[queue] = None
+            if queue not in queues:
+                queues.append(queue)
             is_persistent = is_persistent or queue.is_persistent
         if command.receipt is not None:
             # D4: its Remove or Count is in the same batch

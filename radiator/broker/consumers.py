@@ -86,7 +86,8 @@ class Delivery:
         subscription = self.subscription
         connection = subscription.connection
         connection.unacked.pop(self.message_id, None)
-        subscription.unacked.pop(self.message_id, None)
+        if subscription.unacked:
+            subscription.unacked.pop(self.message_id, None)
         subscription.in_flight -= 1
         if subscription.is_shared:
             connection.shared_in_flight -= 1
@@ -203,7 +204,10 @@ class Connection:
     def unlist(self, subscription: Subscription) -> None:
         """Its queue found it without room. One whose own window is full is noted when a message leaves that window."""
         if subscription.is_shared:
-            insort(self.unlisted_shared, subscription, key=_place)
+            if self.unlisted_shared:
+                insort(self.unlisted_shared, subscription, key=_place)
+            else:
+                self.unlisted_shared.append(subscription)
         elif subscription.has_window():
             self.unlisted_own[subscription] = None
 
@@ -222,12 +226,15 @@ class Connection:
         """
         shared = self.unlisted_shared
         while shared and self.shared_in_flight == 0 and self.takes_more:
-            index = bisect_right(shared, self.last_place, key=_place)
+            index = bisect_right(shared, self.last_place, key=_place) if len(shared) > 1 else 0
             subscription = shared.pop(index if index < len(shared) else 0)
             subscription.queue.join(subscription)
         if not self.unlisted_own:
             return
-        for subscription in sorted(self.unlisted_own, key=lambda s: (s.place <= self.last_own_place, s.place)):
+        own = list(self.unlisted_own)
+        if len(own) > 1:
+            own.sort(key=lambda s: (s.place <= self.last_own_place, s.place))
+        for subscription in own:
             if not self.takes_more:
                 return
             del self.unlisted_own[subscription]
