@@ -21,13 +21,20 @@ SHAPES = (
     Shape(name="the same, each ACK receipted", producers=8, window=1, consumers=8, ack_receipts=True),
 )
 
-HEADS = ("shape", "per second", "p50 ms", "p99 ms", "generator CPU")
+HEADS = ("shape", "per second", "p50 ms", "p99 ms", "p99.9 ms", "generator CPU")
 
 
 def row(shape: Shape, measured: Measured) -> list[str | int]:
     """A line of the table."""
     share = f"{measured.generator_share:.0%}" + (" (bound!)" if measured.generator_share > GENERATOR_BOUND else "")
-    return [shape.name, round(measured.per_s), f"{measured.p50_ms:.2f}", f"{measured.p99_ms:.2f}", share]
+    return [
+        shape.name,
+        round(measured.per_s),
+        f"{measured.p50_ms:.2f}",
+        f"{measured.p99_ms:.2f}",
+        f"{measured.p999_ms:.2f}",
+        share,
+    ]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from gevent.hub import Hub
 
-from radiator.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed
+from radiator.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed, StoreError
 from radiator.server.log import Log
 
 
@@ -23,8 +23,8 @@ def halt(log: Log, status: int, sentence: str) -> NoReturn:
 
 
 def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
-    """The disk failed (74), or this is a bug (70), which is shown with its traceback."""
-    if isinstance(error, DiskFailed):
+    """The disk failed, or what it gave back is damaged (74); or this is a bug (70), shown with its traceback."""
+    if isinstance(error, DiskFailed | StoreError):
         # D7
         halt(log, EXIT_DISK_FAILED, str(error))
     log.trace("".join(traceback.format_exception(error)))

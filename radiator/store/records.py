@@ -79,14 +79,17 @@ def _seal(key: bytes, content: bytes) -> bytes:
     return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
 
 
-def _check(key: bytes, value: bytes, least_bytes: int, what: str) -> None:
+def _check(key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False) -> None:
     """Raises DamagedRecord unless length, checksum and version are what was written.
 
     The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
+    is_longer: a text or a body follows. Any other length is of another table, whose keys may be the same: a page in
+    the wrong place has right checksums.
     """
     # D11
-    if len(value) < least_bytes + _CRC_BYTES:
-        raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has only {len(value)} bytes.")
+    size = len(value) - _CRC_BYTES
+    if size < least_bytes or (size > least_bytes and not is_longer):
+        raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has {len(value)} bytes.")
     stored = int.from_bytes(value[-_CRC_BYTES:], "big")
     actual = crc32(memoryview(value)[:-_CRC_BYTES], crc32(key))
     if stored != actual:
@@ -127,7 +130,7 @@ def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 def decode_message(key: bytes, value: bytes) -> Message:
     """The message of a record, every byte checked. Raises DamagedRecord."""
-    _check(key, value, _MESSAGE_HEAD.size, "message")
+    _check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     if len(key) != MESSAGE_KEY_BYTES:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
     _, flags, destination_bytes, headers_bytes, accepted_ms, expires_ms = _MESSAGE_HEAD.unpack_from(value)
@@ -205,7 +208,7 @@ def encode_text(key: bytes, text: str) -> bytes:
 
 def decode_text(key: bytes, value: bytes) -> str:
     """A text. Raises DamagedRecord."""
-    _check(key, value, 1, "row")
+    _check(key, value, 1, "row", is_longer=True)
     return value[1:-_CRC_BYTES].decode()
 
 

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from tests.campaigns.campaign import Campaign
 
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = ("crash_points", "power_states", "power_cuts", "damage", "strange", "formats",)
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 
 

@@ -1,39 +1,45 @@
 """The generator of the load: what it counts must be what the broker has confirmed."""
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from radiator.cli.load import BODY_BYTES, BeanstalkWire, Load, LoadFailed, Shape, StompWire, Wire, process_cpu_s
+from radiator.cli.load import BODY_BYTES, Load, LoadFailed, Shape, StompWire, body_tail, measured, process_cpu_s
 from radiator.client import Client
 from tests.broker_process import BrokerProcess
 
-BODY = b"%020d" % 7 + b"x" * (BODY_BYTES - 20)
+BODY = b"%020d" % 7 + body_tail(BODY_BYTES)
 STOMP = b"\nRECEIPT\nreceipt-id:a\n\n\0MESSAGE\ndestination:/queue/q\nack:k1\n\n%b\0" % BODY
-BEANSTALK = b"DELETED\r\nRESERVED 12 %d\r\n%b\r\n" % (BODY_BYTES, BODY)
 
 
-@pytest.mark.parametrize(
-    ("wire", "data", "key"), [(StompWire("/queue/q"), STOMP, b"k1"), (BeanstalkWire(), BEANSTALK, b"12")]
-)
-def test_wire_finds_a_message_only_once_it_is_whole(wire: Wire, data: bytes, key: bytes) -> None:
-    assert wire.next_message(data + b"rest") == (key, b"%020d" % 7, len(data))
-    for cut in range(len(data) - 1):
-        assert wire.next_message(data[:cut]) is None
-    head, tail = wire.send()
-    assert len(head + b"%020d" % 7 + tail) == len(head) + BODY_BYTES + len(tail) - (BODY_BYTES - 20)
+def test_wire_finds_a_message_only_once_it_is_whole() -> None:
+    wire = StompWire("/queue/q")
+    assert wire.next_message(STOMP + b"rest") == (b"k1", b"%020d" % 7, len(STOMP))
+    for cut in range(len(STOMP) - 1):
+        assert wire.next_message(STOMP[:cut]) is None
+
+
+@pytest.mark.parametrize("body_bytes", [100, BODY_BYTES, 64 * 1024])
+def test_a_send_has_a_body_of_the_size_that_was_asked_for(body_bytes: int) -> None:
+    head, tail = StompWire("/queue/q", body_bytes=body_bytes, headers="x:y").send()
+    whole = b"%b%020d%b" % (head, 7, tail)
+    headers, _, body = whole.partition(b"\n\n")
+    assert headers.split(b"\n")[:3] == [b"SEND", b"destination:/queue/q", b"x:y"]
+    assert b"content-length:%d" % body_bytes in headers
+    assert len(body) == body_bytes + 1 and body.endswith(b"~\0")
 
 
 def test_wire_notices_complaints() -> None:
     assert StompWire("/queue/q").complaint(b"RECEIPT\nreceipt-id:s\n\n\0ERROR\nmessage:no\n\n\0")
     assert not StompWire("/queue/q").complaint(STOMP)
-    assert BeanstalkWire().complaint(b"INSERTED 4\r\nOUT_OF_MEMORY\r\n")
-    assert not BeanstalkWire().complaint(BEANSTALK)
+
+
+def test_measured_tells_percentiles_and_rate() -> None:
+    found = measured([number * 1_000_000 for number in range(1000, 0, -1)], 2.0, 1.0, 0.5)
+    assert (found.per_s, found.messages, found.generator_share) == (500, 1000, 0.5)
+    assert (found.p50_ms, found.p99_ms, found.p999_ms) == (501, 991, 1000)
+    with pytest.raises(LoadFailed, match="Not one message"):
+        measured([], 2.0, 1.0, 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +60,12 @@ def ledger(broker: BrokerProcess, queue: str) -> dict[str, int]:
 
 def test_load_leaves_as_many_messages_as_it_says(broker: BrokerProcess) -> None:
     load = load_on(broker, "/queue/left", Shape(name="x", producers=3, window=10))
-    measured = load.measure(0.2)
+    found = load.measure(0.2)
     left = load.settle()
     load.close()
-    assert ledger(broker, "left")["stored"] == left >= measured.messages > 0
-    assert 0 < measured.p50_ms <= measured.p99_ms
-    assert measured.per_s == pytest.approx(measured.messages / 0.2, rel=0.5)
+    assert ledger(broker, "left")["stored"] == left >= found.messages > 0
+    assert 0 < found.p50_ms <= found.p99_ms <= found.p999_ms
+    assert found.per_s == pytest.approx(found.messages / 0.2, rel=0.5)
 
 
 @pytest.mark.parametrize("ack_receipts", [False, True])
@@ -91,25 +97,10 @@ def test_load_says_that_it_was_refused(broker: BrokerProcess) -> None:
     load.close()
 
 
-@pytest.mark.skipif(shutil.which("beanstalkd") is None, reason="beanstalkd is not installed")
-@pytest.mark.parametrize("is_pipelined", [False, True])
-def test_load_speaks_to_beanstalkd(tmp_path: Path, is_pipelined: bool) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    shape = Shape(name="x", producers=2, window=5, consumers=2)
-    process = subprocess.Popen(["beanstalkd", "-l", "127.0.0.1", "-p", str(port)], stderr=subprocess.DEVNULL)
-    try:
-        end_s = time.monotonic() + 5
-        while True:
-            try:
-                load = Load(("127.0.0.1", port), BeanstalkWire(is_pipelined), shape)
-                break
-            except ConnectionRefusedError:
-                assert time.monotonic() < end_s
-        assert load.measure(0.1).messages > 0
-        assert load.settle() == 0
-        load.close()
-    finally:
-        process.kill()
-        process.wait()
+def test_load_of_large_bodies_is_written_bit_by_bit(broker: BrokerProcess) -> None:
+    load = Load((broker.host, broker.port), StompWire("/queue/large", body_bytes=1 << 20),
+                Shape(name="x", producers=2, window=20))  # fmt: skip
+    load.measure(0.3)
+    left = load.settle()
+    load.close()
+    assert ledger(broker, "large")["stored"] == left > 0

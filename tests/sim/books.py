@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 from zlib import crc32
 
-from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
+from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
 from radiator.replies import Deliver, Receipt, Refuse, Reply
+from radiator.settings import QueueSettings
 from tests.sim.simulation import Link, Scheduler, SimNode
+
+ACKED, NACKED = "acked", "nacked"
 
 Job = tuple[str, ...]  # the destinations that one body goes to, in one transaction if they are several
 
@@ -24,6 +27,8 @@ class Books:
     receipted: set[bytes] = field(default_factory=set)
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
     acked: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: with receipt
+    nacked: dict[tuple[str, bytes], int] = field(default_factory=lambda: defaultdict(int))  # with receipt, how often
+    out: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: that were handed over
     last_first: dict[str, tuple[int, int]] = field(default_factory=dict)  # queue -> the last id first delivered
     deliveries: int = 0
     redeliveries: int = 0
@@ -42,24 +47,41 @@ class Books:
             self.mistakes.append(f"acked and redelivered: {message_id!r} in {queue}")
         self.came[queue, body].add(message_id)
 
-    def handed(self, deliver: Deliver) -> None:
+    def handed(self, deliver: Deliver, settings: dict[str, QueueSettings], now_ms: int) -> None:
         """As the node hands it over: what was never out before comes in the order of acceptance."""
         assert deliver.subscription is not None
         queue = deliver.subscription.decode()
         _, boot, sequence = deliver.message_id.split(b"-")
         place = int(boot), int(sequence)
+        name = f"{deliver.message_id!r} in {queue}"
+        most = settings[queue].max_redeliveries
+        if 0 < deliver.message.expires_ms <= now_ms:
+            self.mistakes.append(f"expired: {name} was handed over after its time")
+        if (queue, deliver.message_id) in self.out and not deliver.redelivered:
+            self.mistakes.append(f"not marked: {name} was out before, and comes without `redelivered`")
+        if deliver.redeliveries < self.nacked[queue, deliver.message_id]:
+            self.mistakes.append(f"count: {name} was NACKed with receipt more often than {deliver.redeliveries} times")
+        if settings[queue].dead_letter is not None and deliver.redeliveries > most:
+            self.mistakes.append(f"too often: {name} is redelivered for the {deliver.redeliveries}th time, of {most}")
+        if b"dead-letter-reason:redeliveries\n" in deliver.message.headers:
+            most = settings["b"].max_redeliveries
+            if b"redelivery-count:%d\n" % most not in deliver.message.headers:
+                self.mistakes.append(f"too early: {name} died before {most} redeliveries: {deliver.message.headers!r}")
+        self.out.add((queue, deliver.message_id))
         if not deliver.redelivered:
             if place <= self.last_first.get(queue, (0, 0)):
                 self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
             self.last_first[queue] = place
 
-    def judge(self, queues_of: dict[str, tuple[str, ...]], left: dict[str, int]) -> None:
+    def judge(self, queues_of: dict[str, tuple[str, ...]], left: dict[str, int], may_expire: set[str]) -> None:
         """At the end, when everything has been drained."""
         for queue, count in left.items():
             if count:
                 self.mistakes.append(f"not drained: {count} in {queue}")
         for body, job in self.said.items():
             queues = [queue for to in job for queue in queues_of.get(to, (to,))]
+            if may_expire.issuperset(queues):
+                continue
             times = [len(self.came.get((queue, body), ())) for queue in queues]
             if body in self.receipted and not all(times):
                 self.mistakes.append(f"lost: {body!r} was receipted, and came {times} times in {queues}")
@@ -185,10 +207,7 @@ class Consumer(Client):
         for queue in self.queues:
             mode = CLIENT_INDIVIDUAL if self.is_careful else self.random.choice([CLIENT, CLIENT_INDIVIDUAL])
             prefetch = self.random.choice([None, None, 1, 3, 20])
-            if queue == "auto":
-                mode = AUTO
             self.say(Subscribe(self.link.number, queue.encode(), f"/queue/{queue}", mode, prefetch))
-        self.modes = {}  # type: ignore[var-annotated]
 
     def got(self, deliver: Deliver) -> None:
         assert deliver.subscription is not None
@@ -201,10 +220,14 @@ class Consumer(Client):
         assert self.link is not None and deliver.subscription is not None
         queue, message_id = deliver.subscription.decode(), deliver.message_id
         if not self.is_careful and self.random.random() < 0.1:
-            self.say(Nack(self.link.number, message_id, receipt=self.ask()))
+            self.say(Nack(self.link.number, message_id, receipt=self.ask((NACKED, queue, message_id))))
         else:
-            self.say(Ack(self.link.number, message_id, receipt=self.ask((queue, message_id))))
+            self.say(Ack(self.link.number, message_id, receipt=self.ask((ACKED, queue, message_id))))
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, tuple)
-        self.books.acked.add(what)
+        verb, queue, message_id = what
+        if verb == ACKED:
+            self.books.acked.add((queue, message_id))
+        else:
+            self.books.nacked[queue, message_id] += 1

@@ -18,7 +18,12 @@ from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume
 from radiator.settings import Declarations
 from tests.sim.disk import Platter, SimDisk
 
+STEPS_OF_A_MOMENT_MAX = 10_000
 EPOCH_MS = 1_700_000_000_000
+
+
+class Spins(Exception):
+    """Somebody is busy without getting anywhere."""
 
 
 class Scheduler:
@@ -52,8 +57,14 @@ class Scheduler:
         return self._trace.hexdigest()
 
     def run(self, until_s: float) -> None:
+        """Raises Spins where something goes on and on while no time passes."""
+        in_this_moment = 0
         while self._waiting and self._waiting[0][0] <= until_s:
-            self.now_s, _, what = heapq.heappop(self._waiting)
+            moment_s, _, what = heapq.heappop(self._waiting)
+            in_this_moment = in_this_moment + 1 if moment_s == self.now_s else 0
+            if in_this_moment > STEPS_OF_A_MOMENT_MAX:
+                raise Spins(f"{in_this_moment} steps at {moment_s} s without an end")
+            self.now_s = moment_s
             self.steps += 1
             what()
         self.now_s = until_s
@@ -85,16 +96,20 @@ class Link:
         """From the node to the client."""
         self._carry(1, lambda: self.hear(reply))
 
-    def cut(self) -> None:
+    def cut(self, found_out_s: float = 0.01) -> None:
         """Both sides find out, each in its own time; what is on its way is lost."""
         if not self.is_cut:
             self.is_cut = True
-            self.scheduler.soon(0.01, lambda: self.node.lost(self))
-            self.scheduler.soon(0.01, lambda: self.hear(None))
+            self.scheduler.soon(found_out_s, lambda: self.node.lost(self))
+            self.scheduler.soon(found_out_s, lambda: self.hear(None))
 
 
 class SimNode:
-    """The shell around one broker: inbox, commits and loads that take their time, and crashes."""
+    """The shell around one broker: inbox, commits and loads that take their time, and crashes.
+
+    commit_s, load_s, write_s: what each takes, in the mean. stall_share: of commits that take a hundred times as long.
+    load_fails_share: of loads that end the broker, as a read error does. on_commit: called with what the disk now has.
+    """
 
     def __init__(self, scheduler: Scheduler, name: str, declarations: Declarations, limits: Limits) -> None:
         self.scheduler = scheduler
@@ -106,7 +121,13 @@ class SimNode:
         self.is_up = False
         self.boots = 0
         self.commit_s = 0.003
+        self.load_s = 0.002
+        self.write_s = 0.001
+        self.stall_share = 0.0
+        self.load_fails_share = 0.0
+        self.wall_ahead_ms = 0
         self.on_deliver: Callable[[Deliver], None] = lambda deliver: None
+        self.on_commit: Callable[[Batch], None] = lambda batch: None
         self.start()
 
     # ---- up and down ------------------------------------------------------------------------------------------------
@@ -117,6 +138,7 @@ class SimNode:
         self.platter = self.disk.platter
         self.links: dict[int, Link] = {}
         self.delivers: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
         self.paused: dict[int, list[list[Command]]] = {}
         self.at_sea: Batch | None = None
         self.is_on_the_disk = False  # though the broker has not been told
@@ -142,6 +164,7 @@ class SimNode:
         self.scheduler.trace(self.name, "crash")
         if self.at_sea is not None and not self.is_on_the_disk and self.scheduler.random.random() < 0.5:
             self.disk.commit(self.at_sea.writes)
+            self.on_commit(self.at_sea)
         self.down()
 
     def stop(self) -> None:
@@ -160,7 +183,12 @@ class SimNode:
 
     @property
     def now_ms(self) -> int:
-        return EPOCH_MS + int(self.scheduler.now_s * 1000)
+        return EPOCH_MS + self.wall_ahead_ms + int(self.scheduler.now_s * 1000)
+
+    def set_clock(self, ahead_ms: int) -> None:
+        """Somebody, or NTP, sets the wall clock."""
+        self.scheduler.trace(self.name, "clock", ahead_ms)
+        self.wall_ahead_ms = ahead_ms
 
     def _at_this_boot(self, seconds: float, what: Callable[[], None]) -> None:
         boot = self.boots
@@ -174,7 +202,7 @@ class SimNode:
         self.connections += 1
         link = Link(self.scheduler, self, self.connections, hear)
         self.links[link.number] = link
-        self.delivers[link.number] = 0
+        self.delivers[link.number] = self.taken[link.number] = 0
         self.turn(Open(link.number))
         return link
 
@@ -198,7 +226,7 @@ class SimNode:
         for reply in turn.replies:
             self.post(reply)
         for question in turn.questions:
-            delay_s = self.scheduler.random.expovariate(1 / 0.002)
+            delay_s = self.scheduler.random.expovariate(1 / self.load_s)
             self._at_this_boot(delay_s / 2, lambda q=question: self.read_back(q))  # type: ignore[misc]
         if turn.stopped:
             self.down()
@@ -208,11 +236,19 @@ class SimNode:
             self.at_sea = self.broker.seal()
             if self.at_sea is not None:
                 self.is_on_the_disk = False
-                self._at_this_boot(self.scheduler.random.expovariate(1 / self.commit_s), self.on_the_disk)
+                self._at_this_boot(self.drawn_commit_s(), self.on_the_disk)
+
+    def drawn_commit_s(self) -> float:
+        random = self.scheduler.random
+        mean_s = self.commit_s * (100 if random.random() < self.stall_share else 1)
+        return min(2.0, random.expovariate(1 / mean_s))
 
     def read_back(self, question: Question) -> None:
         """The disk is read now; the answer comes a little later, perhaps after other news."""
-        delay_s = self.scheduler.random.expovariate(1 / 0.001)
+        if self.scheduler.random.random() < self.load_fails_share:
+            self.crash()
+            return
+        delay_s = self.scheduler.random.expovariate(1 / self.load_s) / 2
         if isinstance(question, Load):
             found = self.disk.load(question)
             self._at_this_boot(delay_s, lambda: self.turn(Loaded(question.request, found)))
@@ -224,6 +260,7 @@ class SimNode:
         batch = self.at_sea
         assert batch is not None
         self.disk.commit(batch.writes)
+        self.on_commit(batch)
         self.is_on_the_disk = True
         self.scheduler.trace(self.name, "commit", batch.number, len(batch.writes))
         self.scheduler.soon(0.0005, lambda boot=self.boots: self.told(batch, boot))  # type: ignore[misc]
@@ -247,15 +284,18 @@ class SimNode:
             if isinstance(reply, Deliver):
                 self.on_deliver(reply)
                 self.delivers[link.number] += 1
-                self._at_this_boot(self.scheduler.random.expovariate(1 / 0.001), lambda: self.written(link))
+                written_s = self.scheduler.random.expovariate(1 / self.write_s)
+                self._at_this_boot(written_s, lambda n=self.delivers[link.number]: self.written(link, n))  # type: ignore[misc]
             if not isinstance(reply, Bye):
                 link.reply(reply)
             if isinstance(reply, Refuse | Bye):
                 self._at_this_boot(0.02, link.cut)
 
-    def written(self, link: Link) -> None:
+    def written(self, link: Link, delivers: int) -> None:
+        """The operating system has taken so many MESSAGEs of this connection."""
+        self.taken[link.number] = max(delivers, self.taken[link.number])
         if link.number in self.links:
-            self.turn(Written(link.number, self.delivers[link.number]))
+            self.turn(Written(link.number, self.taken[link.number]))
 
     def tick(self) -> None:
         self.turn(Tick(GIB, self.disk.used_bytes()))

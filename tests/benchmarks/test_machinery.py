@@ -1,0 +1,112 @@
+"""The rest that can be judged without a peer: processes, the machine, the arguments, the load of a topic."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.command import _arguments
+from benchmarks.host import cpu_model, file_system, flush_ms
+from benchmarks.install import requirements_of
+from benchmarks.loads import TopicLoad
+from benchmarks.peers import CHECKOUT, PEERS
+from benchmarks.pictures import amount
+from benchmarks.processes import Launch, free_port, running, tree
+from benchmarks.wires import StompTopicWire
+from radiator.cli.load import LoadFailed
+from tests.broker_process import BrokerProcess
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
+35 22 0:30 / /run/a\\040b rw,nosuid - tmpfs tmpfs rw,size=1k
+"""
+
+LISTENER = """\
+import socket, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(child.pid, flush=True)
+while True:
+    server.accept()
+"""
+
+
+def test_a_peer_runs_in_its_directory_and_leaves_neither_files_nor_children(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "DIR/listener.py", str(port)]
+    with running(Launch(commands=[command], port=port, files={"listener.py": LISTENER}), tmp_path / "p") as broker:
+        pids = tree(broker.pids)
+        assert len(pids) == 2 and broker.cpu_s() > 0
+        broker.pause()
+        assert [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids] == ["T", "T"]
+        broker.resume()
+    assert not (tmp_path / "p").exists()
+    for pid in pids:
+        status = Path(f"/proc/{pid}/stat")
+        assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z", "its init reaps it"
+
+
+def test_a_peer_that_does_not_come_up_is_quoted(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit('no such option')"]
+    with (
+        pytest.raises(LoadFailed, match="no such option"),
+        running(Launch(commands=[command], port=free_port()), tmp_path / "p"),
+    ):
+        pass
+
+
+def test_the_machine_is_described(tmp_path: Path) -> None:
+    assert cpu_model("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz"
+    assert file_system(MOUNTS, Path("/home/x")) == "ext4 (rw,relatime; rw)"
+    assert file_system(MOUNTS, Path("/run/a b/c")) == "tmpfs (rw,nosuid; rw,size=1k)"
+    found = flush_ms(tmp_path)
+    assert 0 < found["median"] <= found["p99"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_arguments() -> None:
+    usual = _arguments([])
+    assert (usual.rounds, usual.bodies, usual.shapes) == (5, [100, 1024, 65536], list(range(1, 11)))
+    assert usual.peers == [peer.name for peer in PEERS]
+    assert _arguments(["--only", "radiator"]).peers == ["radiator"]
+    assert _arguments(["--bodies", "100,1KiB"]).bodies == [100, 1024]
+    assert _arguments(["--pictures"]).pictures == CHECKOUT / "docs" / "bench"
+
+
+@pytest.mark.parametrize("words", [["--peers", "nobody"], ["--shapes", "11"], ["--shapes", "0"], ["--bodies", "8"],
+                                   ["--bodies", "1KB"], ["--series", "age"]])  # fmt: skip
+def test_wrong_arguments_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        _arguments(words)
+    assert words[0] in capsys.readouterr().err
+
+
+def test_the_extra_of_the_pictures_is_known() -> None:
+    assert any(one.startswith("matplotlib") for one in requirements_of("bench", (CHECKOUT / "setup.cfg").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.123, "0.12"),
+        (9.996, "10.0"),
+        (99.94, "99.9"),
+        (123.4, "123"),
+        (999.7, "1.00k"),
+        (123456, "123k"),
+        (2e6, "2.00M"),
+    ],
+)
+def test_amounts_have_three_digits(value: float, text: str) -> None:
+    assert amount(value) == text
+
+
+def test_the_load_of_a_topic_counts_each_delivery(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        load = TopicLoad((broker.host, broker.port), StompTopicWire("/topic/t"), 5)
+        found = load.measure(0.3)
+        deliveries = load.settle()
+        load.close()
+    assert found.messages > 0 and 0 < found.p50_ms <= found.p999_ms
+    assert deliveries >= found.messages and deliveries % 5 == 0, "each of the five got all"

@@ -1,0 +1,503 @@
+"""T16: stores are damaged in every way that a file can be, and opened, checked, read and written on.
+
+Flipped bits, zeros, rubbish, swapped, misplaced and older pages, cut files; most of them in a child process through the
+store's own code, some through a whole broker. What is given out is what was put in, or nothing; what `radiator check`
+finds nothing wrong with is exactly what was written; nothing crashes or hangs, and every refusal is a sentence.
+
+It cannot see damage that is a former state of the whole file: that is what the file then says. Where a head of LMDB is
+hit, the state before the last commit is taken too (docs/DURABILITY.md, "Known issues").
+"""
+
+import contextlib
+import io
+import shutil
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from radiator.cli import main
+from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
+from radiator.message import Message, position_of
+from radiator.reads import Load, LookUp
+from radiator.store.lmdb import LmdbStore, open_store
+from radiator.writes import Books, Count, Ledger, Put, Remember, Remove, StoppedClean
+from tests.acceptance.wire import Gone, Wire
+from tests.broker_process import BrokerProcess
+from tests.campaigns.campaign import Campaign, Run
+from tests.campaigns.children import Tell, run_cases
+from tests.crash.books import body_of
+from tests.store.scribe import MAP_BYTES, Scribe, message_of
+
+PAGE_BYTES, SECTOR_BYTES = 4096, 512
+HEADS_BYTES = 2 * PAGE_BYTES
+COMMITS = 40
+STATES_KEPT = 10
+CASES_OF_A_STORE = 146
+BROKERS_OF_A_STORE = 4  # these go through a whole broker
+CASE_MAX_S = 20
+NAMES = ("orders", "mail", "ä/€", "jobs.x", "gone")
+DRAIN_QUIET_S = 0.25
+
+Place = tuple[int, int]
+
+
+# ---- what is damaged ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class State:
+    """What the store holds after one commit."""
+
+    data: bytes
+    messages: dict[Place, Message]
+    counts: dict[Place, int]
+    ledgers: dict[int, Ledger]
+    retired: dict[int, int]
+    remembered: set[tuple[int, bytes]]
+
+
+@dataclass(slots=True)
+class Original:
+    """A store that was written by the rules, its last states, and all that was ever in it."""
+
+    states: list[State] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    ever: dict[Place, Message] = field(default_factory=dict)
+    counted: dict[Place, int] = field(default_factory=dict)
+    is_clean: bool = False
+
+    @property
+    def now(self) -> State:
+        return self.states[-1]
+
+
+class Author:
+    """Writes a store at random, and keeps beside it what it then holds."""
+
+    def __init__(self, directory: Path, chance: Random) -> None:
+        self.chance = chance
+        self.scribe = Scribe(directory)
+        self.original = Original()
+        self.counts: dict[Place, int] = {}
+        self.retired: dict[int, int] = {}
+        self.remembered: set[tuple[int, bytes]] = set()
+        self.written = 0
+
+    def write(self) -> Original:
+        for name in NAMES:
+            self.original.names[self.scribe.declare(name)] = name
+        steps = [self.put, self.put, self.put, self.remove, self.count, self.remember]
+        for _ in range(COMMITS):
+            self.chance.choice(steps)()
+            self.note()
+        for step in (self.retire, self.put):
+            step()
+            self.note()
+        if self.chance.random() < 0.5:
+            self.scribe.store.commit([StoppedClean()])
+            self.original.is_clean = True
+            self.note()
+        self.scribe.store.close()
+        return self.original
+
+    def note(self) -> None:
+        state = State(
+            (self.scribe.path / "data.mdb").read_bytes(),
+            dict(self.scribe.messages),
+            dict(self.counts),
+            {number: replace(ledger) for number, ledger in self.scribe.ledgers.items()},
+            dict(self.retired),
+            set(self.remembered),
+        )
+        self.original.states = [*self.original.states[-STATES_KEPT + 1 :], state]
+
+    def put(self) -> None:
+        scribe = self.scribe
+        puts = []
+        for _ in range(self.chance.choice((1, 3, 20, 60))):
+            self.written += 1
+            body = body_of(f"m{self.written}") * self.chance.choice((1, 1, 1, 4))
+            expires_ms = 4_000_000_000_000 if self.chance.random() < 0.1 else 0
+            puts.append(scribe.put(self.chance.choice(sorted(scribe.ledgers)), body, expires_ms))
+        self.original.ever |= {(put.queue, put.position): put.message for put in puts}
+        scribe.commit(*puts)
+
+    def remove(self) -> None:
+        places = self.some(len(self.scribe.messages) // 4)
+        for place in places:
+            self.counts.pop(place, None)
+        self.scribe.commit(*[self.scribe.remove(*place) for place in places])
+
+    def count(self) -> None:
+        places = self.some(10)
+        self.scribe.store.commit([Count(*place, self.counts.get(place, 0) + 1) for place in places])
+        self.counts |= {place: self.counts.get(place, 0) + 1 for place in places}
+        self.original.counted |= {place: self.counts[place] for place in places}
+
+    def remember(self) -> None:
+        ids = {
+            (self.chance.choice((1, 2)), b"id-%d" % self.chance.randrange(1000)) for _ in range(20)
+        } - self.remembered
+        self.scribe.store.commit([Remember(queue, name, 4_000_000_000_000) for queue, name in sorted(ids)])
+        self.remembered |= ids
+
+    def retire(self) -> None:
+        """The last queue is deleted and not swept: its messages are still there, without a name."""
+        number = max(self.scribe.ledgers)
+        stored = self.scribe.ledgers[number].stored
+        self.scribe.retire(number, NAMES[-1])
+        if stored:
+            self.retired[number] = stored
+
+    def some(self, most: int) -> list[Place]:
+        places = sorted(self.scribe.messages)
+        return sorted(self.chance.sample(places, min(most, len(places))))
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------
+
+Damage = Callable[[Random, bytearray, Original], str]
+"""Does it to these bytes, and says what it did."""
+
+
+def flip(chance: Random, data: bytearray, first: int, end: int) -> str:
+    at, bit = chance.randrange(first, end), chance.randrange(8)
+    data[at] ^= 1 << bit
+    return f"bit {bit} of byte {at % PAGE_BYTES} of page {at // PAGE_BYTES} flipped"
+
+
+def any_page(chance: Random, data: bytearray) -> int:
+    """Mostly behind the two heads: there is more to be seen."""
+    pages = len(data) // PAGE_BYTES
+    return chance.randrange(pages) if chance.random() < 0.1 else chance.randrange(2, pages)
+
+
+def flipped_bit(chance: Random, data: bytearray, original: Original) -> str:
+    return flip(chance, data, 0, len(data))
+
+
+def flipped_bit_of_a_page_head(chance: Random, data: bytearray, original: Original) -> str:
+    page = any_page(chance, data)
+    return flip(chance, data, page * PAGE_BYTES, page * PAGE_BYTES + 64)
+
+
+def flipped_bit_of_a_head(chance: Random, data: bytearray, original: Original) -> str:
+    page = chance.randrange(2)
+    return flip(chance, data, page * PAGE_BYTES, page * PAGE_BYTES + 160)
+
+
+def flipped_bits(chance: Random, data: bytearray, original: Original) -> str:
+    return ", ".join(flip(chance, data, HEADS_BYTES, len(data)) for _ in range(chance.randint(2, 20)))
+
+
+def zeroed(chance: Random, data: bytearray, original: Original) -> str:
+    return overwritten(chance, data, "zeros", bytes)
+
+
+def rubbish(chance: Random, data: bytearray, original: Original) -> str:
+    return overwritten(chance, data, "rubbish", chance.randbytes)
+
+
+def overwritten(chance: Random, data: bytearray, what: str, filling: Callable[[int], bytes]) -> str:
+    size = chance.choice((SECTOR_BYTES, PAGE_BYTES))
+    at = any_page(chance, data) * PAGE_BYTES + chance.randrange(PAGE_BYTES // size) * size
+    data[at : at + size] = filling(size)
+    return f"{what} in {size} bytes at byte {at % PAGE_BYTES} of page {at // PAGE_BYTES}"
+
+
+def swapped_pages(chance: Random, data: bytearray, original: Original) -> str:
+    one, other = (
+        slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES) for page in (any_page(chance, data), any_page(chance, data))
+    )
+    data[one], data[other] = data[other], data[one]
+    return f"pages {one.start // PAGE_BYTES} and {other.start // PAGE_BYTES} swapped"
+
+
+def misplaced_page(chance: Random, data: bytearray, original: Original) -> str:
+    """A write that went to the wrong place; its number is right again, as if the program had meant it."""
+    source, target = any_page(chance, data), any_page(chance, data)
+    data[target * PAGE_BYTES + 8 : (target + 1) * PAGE_BYTES] = data[
+        source * PAGE_BYTES + 8 : (source + 1) * PAGE_BYTES
+    ]
+    return f"page {source} in the place of page {target}"
+
+
+def older(chance: Random, data: bytearray, original: Original) -> str:
+    """A write that never reached the disk: the page, or a sector of it, is as it was some commits ago."""
+    back = chance.randint(1, len(original.states) - 1)
+    earlier = original.states[-1 - back].data
+    size = chance.choice((SECTOR_BYTES, PAGE_BYTES, PAGE_BYTES))
+    changed = [
+        at for at in range(0, min(len(earlier), len(data)), size) if earlier[at : at + size] != data[at : at + size]
+    ]
+    at = chance.choice(changed)
+    data[at : at + size] = earlier[at : at + size]
+    return f"{size} bytes at byte {at % PAGE_BYTES} of page {at // PAGE_BYTES} as they were {back} commits before"
+
+
+def cut(chance: Random, data: bytearray, original: Original) -> str:
+    length = chance.choice((chance.randrange(len(data)), chance.randrange(len(data) // PAGE_BYTES) * PAGE_BYTES))
+    del data[length:]
+    return f"cut to {length} bytes"
+
+
+def cut_and_zeros(chance: Random, data: bytearray, original: Original) -> str:
+    """As a file system repairs a file whose last blocks it has lost."""
+    length = chance.randrange(HEADS_BYTES, len(data))
+    data[length:] = bytes(len(data) - length)
+    return f"zeros from byte {length} to the end"
+
+
+DAMAGES: tuple[Damage, ...] = (
+    flipped_bit, flipped_bit, flipped_bit_of_a_page_head, flipped_bit_of_a_page_head, flipped_bit_of_a_head,
+    flipped_bits, zeroed, rubbish, swapped_pages, misplaced_page, older, older, cut, cut_and_zeros,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Damaged:
+    """One damaged file. could_be: the states that it may be taken for where nothing is found wrong with it."""
+
+    original: Original
+    data: bytes
+    how: str
+    could_be: list[State]
+
+
+def damaged(original: Original, chance: Random) -> Damaged:
+    """Some are damaged twice."""
+    data = bytearray(original.now.data)
+    hows = [chance.choice(DAMAGES)(chance, data, original)]
+    while data == original.now.data or (len(data) > HEADS_BYTES and chance.random() < 0.1):
+        hows.append(chance.choice(DAMAGES)(chance, data, original))
+    is_head_hit = data[:HEADS_BYTES] != original.now.data[:HEADS_BYTES]
+    return Damaged(original, bytes(data), " and ".join(hows), original.states[-2 if is_head_hit else -1 :])
+
+
+# ---- through the store's own code -----------------------------------------------------------------------------------
+
+
+def checked(data_dir: Path) -> tuple[int, str, str]:
+    """`radiator check`: its exit status, what it says, and what it complains of."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(["check", str(data_dir)])
+    return status, out.getvalue(), err.getvalue()
+
+
+def faults_of_a_damaged_file(it: Damaged, data_dir: Path) -> list[str]:
+    shutil.rmtree(data_dir, ignore_errors=True)
+    data_dir.mkdir()
+    file = data_dir / "data.mdb"
+    file.write_bytes(it.data)
+    status, out, err = checked(data_dir)
+    faults = []
+    if status not in (0, 1) or (status == 1) != bool(out and err) or file.read_bytes() != it.data:
+        faults.append(f"`radiator check` ended with {status}, said {out!r} and {err!r}, or changed the file")
+    try:
+        store = open_store(data_dir, MAP_BYTES)
+    except StoreError as refused:
+        return faults + faults_of_a_refusal(it, file, str(refused), is_found=status == 1)
+    try:
+        return faults + faults_of_what_is_given(it, store, is_found=status == 1)
+    finally:
+        store.close()
+
+
+def faults_of_a_refusal(it: Damaged, file: Path, sentence: str, is_found: bool) -> list[str]:
+    faults = []
+    if not is_found:
+        faults.append(f"refused by a start ({sentence}), but `radiator check` finds nothing")
+    if str(file.parent) not in sentence or not sentence.endswith(".") or "\n" in sentence:
+        faults.append(f"refused by what is no sentence: {sentence}")
+    if file.read_bytes() != it.data:
+        faults.append("refused, and changed all the same")
+    return faults
+
+
+def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> list[str]:
+    """Right or nothing; and where no damage was found, all of it. Then it must be able to go on."""
+    try:
+        given, marks = all_messages(store, it.original)
+        remembered = remembered_by(store)
+    except StoreError:
+        return [] if is_found else ["it cannot be read, but `radiator check` finds nothing"]
+    faults = [f"message {place} was altered: {message}" for place, message in given.items()
+              if message is not None and message != it.original.ever.get(place)]  # fmt: skip
+    faults += [f"message {place} came back {marks[place]} times, says its count" for place in given
+               if marks[place] > it.original.counted.get(place, 0)]  # fmt: skip
+    if not remembered <= it.original.now.remembered:
+        faults.append(f"dedup-ids are remembered that never were: {remembered - it.original.now.remembered}")
+    if not is_found and not any(is_exactly(store, given, marks, remembered, state) for state in it.could_be):
+        faults.append("`radiator check` finds nothing, but it is not what was written")
+    return faults + faults_of_going_on(store, given, is_found)
+
+
+def all_messages(store: LmdbStore, original: Original) -> tuple[dict[Place, Message | None], dict[Place, int]]:
+    given: dict[Place, Message | None] = {}
+    marks: dict[Place, int] = {}
+    for queue in original.names:
+        for stored in store.load(Load(1, queue, 0, 1_000_000, 1 << 40)):
+            given[queue, stored.position] = stored.message
+            marks[queue, stored.position] = stored.redeliveries
+    return given, marks
+
+
+def remembered_by(store: LmdbStore) -> set[tuple[int, bytes]]:
+    ids = [(queue, b"id-%d" % number) for queue in (1, 2) for number in range(0, 1000, 7)]
+    return {(queue, name) for queue, name in ids if store.look_up(LookUp(1, queue, name, 0))}
+
+
+def is_exactly(
+    store: LmdbStore,
+    given: dict[Place, Message | None],
+    marks: dict[Place, int],
+    remembered: set[tuple[int, bytes]],
+    state: State,
+) -> bool:
+    recovery = store.recovery
+    return (
+        given == state.messages
+        and all(marks[place] == state.counts.get(place, 0) for place in given)
+        and {queue.number: queue.ledger for queue in recovery.queues} == state.ledgers
+        and recovery.retired == state.retired
+        and remembered == {name for name in state.remembered if int(name[1][3:]) % 7 == 0}
+    )
+
+
+def faults_of_going_on(store: LmdbStore, given: dict[Place, Message | None], is_found: bool) -> list[str]:
+    """The next batch: a message comes, one goes. The disk may fail at that, but not lie."""
+    if not store.recovery.queues:
+        return []
+    queue = store.recovery.queues[0]
+    here = {place[1]: message for place, message in given.items() if place[0] == queue.number and message is not None}
+    put = Put(queue.number, position_of(store.recovery.boot, 1), message_of(b"the next one"))
+    gone = min(here, default=None)
+    try:
+        store.commit([put, *([Remove(queue.number, gone)] if gone else []), Books(queue.number, queue.ledger)])
+        after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+    except (DiskFailed, StoreError) as failed:
+        return [] if is_found else [f"`radiator check` finds nothing, but it cannot go on: {failed}"]
+    here.pop(gone, None)
+    here[put.position] = put.message
+    found = {stored.position: stored.message for stored in after if stored.message is not None or not is_found}
+    wrong = [position for position, message in found.items() if here.get(position) != message]
+    lost = [] if is_found else sorted(here.keys() - found.keys())
+    return [f"after the next commit messages are wrong at {wrong}, lost at {lost}"] if wrong or lost else []
+
+
+# ---- through a whole broker -----------------------------------------------------------------------------------------
+
+
+def faults_of_a_broker(it: Damaged, directory: Path) -> list[str]:
+    broker = BrokerProcess(directory)
+    broker.data_dir.mkdir()
+    (broker.data_dir / "data.mdb").write_bytes(it.data)
+    is_found = checked(broker.data_dir)[0] == 1
+    try:
+        try:
+            broker.start()
+        except AssertionError:
+            return faults_of_an_end(broker, broker.wait(10), is_found)
+        return faults_of_serving(it, broker, is_found)
+    finally:
+        broker.kill()
+
+
+def faults_of_an_end(broker: BrokerProcess, status: int, is_found: bool) -> list[str]:
+    """A broker that ends over its store says so in a sentence, and never calls it a bug."""
+    faults = []
+    if status not in (EXIT_REFUSED, EXIT_DISK_FAILED) or "Traceback" in broker.log:
+        faults.append(f"the broker ended with {status}: {broker.log[-3000:]}")
+    elif not last_words(broker):
+        faults.append(f"the broker ended without a sentence that names its store: {broker.log[-3000:]}")
+    if not is_found:
+        faults.append(f"the broker ended, but `radiator check` finds nothing: {broker.log[-1000:]}")
+    return faults
+
+
+def last_words(broker: BrokerProcess) -> list[str]:
+    """The lines in which it says that, and why, it ends; beside them others may still be on their way to the log."""
+    lines = [line for line in broker.log.splitlines() if line.startswith("radiator: ") or " error halted " in line]
+    return [line for line in lines if str(broker.data_dir) in line]
+
+
+def faults_of_serving(it: Damaged, broker: BrokerProcess, is_found: bool) -> list[str]:
+    ever = {(it.original.names[place[0]], message.body) for place, message in it.original.ever.items()}
+    drained: set[tuple[str, bytes]] = set()
+    try:
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect()
+            for name in NAMES[:-1]:
+                wire.subscribe(f"/queue/{name}", id=name, headers={"prefetch-count": "1000"})
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    frame = wire.message(DRAIN_QUIET_S)
+                    drained.add((frame["subscription"], frame.body))
+                    wire.send_frame("ACK", {"id": frame["ack"]})
+            wire.send("/queue/new", "the next one")
+            wire.fence()
+        ended = not broker.is_running
+    except (Gone, OSError):
+        ended = True
+    faults = [f"{name} gave an altered message: {body[:60]!r}" for name, body in sorted(drained - ever)]
+    if ended:
+        return faults + faults_of_an_end(broker, broker.wait(10), is_found)
+    for state in it.could_be:
+        stored = {(it.original.names[place[0]], message.body) for place, message in state.messages.items()}
+        if is_found or drained == {(name, body) for name, body in stored if name != NAMES[-1]}:
+            break
+    else:
+        faults.append("`radiator check` finds nothing, but the broker did not give what was written")
+    if broker.stop() != 0 or "Traceback" in broker.log:
+        faults.append(f"the broker did not stop clean: {broker.log[-3000:]}")
+    return faults
+
+
+# ---- the campaign ---------------------------------------------------------------------------------------------------
+
+
+def damage(run: Run) -> None:
+    nth = 0
+    while not run.is_over:
+        nth += 1
+        original = Author(run.directory / f"original-{nth}", run.chance).write()
+        seeds = [run.chance.randrange(1 << 60) for _ in range(min(CASES_OF_A_STORE, run.cases - run.done))]
+
+        def work(seed: int, tell: Tell, original: Original = original) -> list[str]:
+            it = damaged(original, Random(seed))
+            tell(it.how)
+            try:
+                return [f"{it.how}: {one}" for one in faults_of_a_damaged_file(it, run.directory / "damaged")]
+            except Exception:  # noqa: BLE001 - a traceback is no sentence
+                return [f"{it.how}: {traceback.format_exc()}"]
+
+        for seed, faults in run_cases(work, seeds, CASE_MAX_S):
+            run.case()
+            for fault in faults:
+                run.violation(f"a store with {fault} (damage {seed})")
+        for _ in range(min(BROKERS_OF_A_STORE, run.cases - run.done)):
+            seed = run.chance.randrange(1 << 60)
+            it = damaged(original, Random(seed))
+            directory = run.directory / f"broker-{run.done}"
+            directory.mkdir()
+            for fault in faults_of_a_broker(it, directory):
+                run.violation(f"a broker on a store with {it.how}: {fault} (damage {seed})")
+            run.case()
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T16",
+        name="damaged-stores",
+        title="damages stores in every way a file can be, and opens, checks, reads and writes on",
+        unit="damaged stores",
+        run=damage,
+        cases=(300, 10_000, 50_000),
+        mutants=("no-crc",),
+        mutant_cases=300,
+        needs=("linux",),
+    ),
+)

@@ -1,0 +1,244 @@
+"""T17: stores that released formats have written open, give all that is in them, and are empty and sound afterwards.
+
+tests/formats holds them, with lists of what was said to the brokers that wrote them. Each is drained, also over a kill
+in the middle and through a backup. A format that is not known is refused, and nothing of it is changed.
+
+It cannot see what no such store holds; make.py there says what they hold.
+"""
+
+import base64
+import hashlib
+import json
+import lzma
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radiator.errors import EXIT_REFUSED, StoreError
+from radiator.store import records
+from radiator.store.backup import backup, restore
+from radiator.store.check import check
+from radiator.store.datafile import open_for_writing
+from radiator.store.tables import FORMAT, META
+from tests.acceptance.conftest import adds_up, stats
+from tests.acceptance.wire import Frame, Wire
+from tests.broker_process import SERVER, BrokerProcess
+from tests.campaigns.campaign import Campaign, Run
+
+FORMATS = Path(__file__).resolve().parent.parent / "formats"
+KINDS = ("clean", "unclean")
+OF_THE_BROKER = {
+    "message-id", "destination", "subscription", "ack", "content-length", "timestamp", "redelivered",
+    "redelivery-count", "fanout-message-id",
+}  # fmt: skip
+MAP_BYTES = 64 << 20
+
+Expected = dict[str, Any]
+
+
+def numbers() -> list[int]:
+    return sorted(int(folder.name) for folder in FORMATS.iterdir() if folder.name.isdigit())
+
+
+@dataclass(slots=True)
+class Old:
+    """An old store, unpacked for a broker of today, and what must be found in it."""
+
+    format: int
+    kind: str
+    broker: BrokerProcess
+    expected: Expected
+
+    @property
+    def file(self) -> Path:
+        return self.broker.data_dir / "data.mdb"
+
+    def __str__(self) -> str:
+        return f"the {self.kind} store of format {self.format}"
+
+
+def unpack(number: int, kind: str, directory: Path) -> Old:
+    folder = FORMATS / str(number)
+    broker = BrokerProcess(directory, f"{SERVER}\n{(folder / 'config.toml').read_text()}")
+    broker.data_dir.mkdir()
+    (broker.data_dir / "data.mdb").write_bytes(lzma.decompress((folder / f"{kind}.mdb.xz").read_bytes()))
+    return Old(number, kind, broker, json.loads((folder / f"{kind}.json").read_text()))
+
+
+# ---- what is done with one ------------------------------------------------------------------------------------------
+
+
+def drained(old: Old, run: Run) -> None:
+    drain(old, run, old.broker)
+
+
+def drained_over_a_kill(old: Old, run: Run) -> None:
+    """What was acked before the kill does not come again; all that is left comes marked."""
+    broker = old.broker.start()
+    with connected(broker) as wire:
+        for queue, entries in old.expected["queues"].items():
+            acked = run.chance.randint(0, len(entries))
+            for frame in taken(wire, queue, entries)[:acked]:
+                wire.ack(frame)
+            del entries[:acked]
+    broker.kill()
+    # its ledgers have moved on, and every message counts as one that was out
+    old.expected["ledgers"] = {}
+    for entry in (entry for entries in old.expected["queues"].values() for entry in entries):
+        entry["redelivered"] = True
+        entry["count"] = None
+    drain(old, run, broker)
+
+
+def drained_from_a_backup(old: Old, run: Run) -> None:
+    """A restored store has a new id, and its messages count as from before an unclean stop."""
+    copy = old.broker.directory / "backup"
+    backup(old.broker.data_dir, copy, compact=run.chance.random() < 0.5)
+    shutil.rmtree(old.broker.data_dir)
+    for finding in restore(copy, old.broker.data_dir).findings:
+        run.violation(f"{old}, restored from a backup: {finding}")
+    for entry in (entry for entries in old.expected["queues"].values() for entry in entries):
+        entry["redelivered"] = True
+        entry["message-id"] = None
+    drain(old, run, old.broker)
+
+
+def refused_if_newer(old: Old, run: Run) -> None:
+    number = run.chance.choice((records.FORMAT + 1, records.FORMAT + 2, 0, 255, 1 << 32, (1 << 64) - 1))
+    with open_for_writing(old.broker.data_dir, MAP_BYTES) as env:
+        table = env.open_db(META, create=False)
+        with env.begin(write=True) as txn:
+            txn.put(FORMAT, records.encode_number(FORMAT, number), db=table)
+    before = hashlib.sha256(old.file.read_bytes()).digest()
+    for way, refusal in (("serve", served), ("backup", backed_up), ("check", checked)):
+        sentence = refusal(old)
+        if f"has format {number}, this Radiator reads format {records.FORMAT}" not in sentence:
+            run.violation(f"{old}, made to be of format {number}: {way} does not refuse it: {sentence}")
+        if hashlib.sha256(old.file.read_bytes()).digest() != before:
+            run.violation(f"{old}, made to be of format {number}: {way} has changed it")
+
+
+def served(old: Old) -> str:
+    try:
+        old.broker.start()
+    except AssertionError:
+        status = old.broker.wait(10)
+        return old.broker.log if status == EXIT_REFUSED else f"it ended with {status}: {old.broker.log}"
+    return f"it serves it: {old.broker.log}"
+
+
+def backed_up(old: Old) -> str:
+    try:
+        backup(old.broker.data_dir, old.broker.directory / "backup")
+    except StoreError as refused:
+        return str(refused)
+    return "it was copied"
+
+
+def checked(old: Old) -> str:
+    return " ".join(check(old.broker.data_dir).findings)
+
+
+WAYS: tuple[Callable[[Old, Run], None], ...] = (drained, refused_if_newer, drained_over_a_kill, drained_from_a_backup)
+
+
+# ---- the judgement --------------------------------------------------------------------------------------------------
+
+
+def connected(broker: BrokerProcess) -> Wire:
+    wire = Wire((broker.host, broker.port))
+    wire.connect()
+    return wire
+
+
+def taken(wire: Wire, queue: str, entries: list[Expected]) -> list[Frame]:
+    """All of a queue; AssertionError where there is less or more."""
+    if not entries:
+        return []
+    wire.subscribe(f"/queue/{queue}", id=queue, headers={"prefetch-count": str(len(entries) + 1)})
+    try:
+        frames = wire.messages(len(entries))
+    except TimeoutError:
+        raise AssertionError(f"/queue/{queue} does not give the {len(entries)} messages that it should") from None
+    assert wire.is_silent(), f"/queue/{queue} gives more than it should: {wire.early}"
+    return frames
+
+
+def drain(old: Old, run: Run, broker: BrokerProcess) -> None:
+    for finding in check(broker.data_dir).findings:
+        run.violation(f"{old}: `radiator check` finds: {finding}")
+    broker.start()
+    for name, ledger in old.expected["ledgers"].items():
+        found = stats(broker)["queues"].get(name, {})
+        if any(found.get(key) != value for key, value in ledger.items()):
+            run.violation(f"{old}: the ledger of {name} is {found}, and was {ledger}")
+    with connected(broker) as wire:
+        for queue, entries in old.expected["queues"].items():
+            for frame, entry in zip(taken(wire, queue, entries), entries, strict=True):
+                for fault in faults(frame, entry):
+                    run.violation(f"{old}: /queue/{queue}: {fault}: {frame}")
+                wire.ack(frame)
+        for number in range(5):
+            wire.send("/queue/once", "again", {"dedup-id": f"id-{number}"})
+        wire.send("/queue/once", "new", {"dedup-id": "id-new"})
+    left = {name: queue["stored"] for name, queue in stats(broker)["queues"].items() if queue["stored"]}
+    if left != {"once": 1} or not all(adds_up(queue) for queue in stats(broker)["queues"].values()):
+        run.violation(f"{old}: after the drain, and six SENDs of which five are known, it stores {left}")
+    if broker.stop() != 0 or "Traceback" in broker.log:
+        run.violation(f"{old}: no clean stop: {broker.log[-2000:]}")
+    for finding in check(broker.data_dir).findings:
+        run.violation(f"{old}: after the drain `radiator check` finds: {finding}")
+
+
+def faults(frame: Frame, entry: Expected) -> list[str]:
+    wrong = []
+    if frame.body != base64.b64decode(entry["body"]):
+        wrong.append(f"the body was {entry['body'][:100]!r}")
+    own = Counter(pair for pair in frame.pairs if pair[0] not in OF_THE_BROKER)
+    if own != Counter(entry["headers"].items()):
+        wrong.append(f"the headers were {entry['headers']}")
+    if (frame["redelivered"] == "true") != entry["redelivered"]:
+        wrong.append(f"redelivered was {entry['redelivered']}")
+    if entry["count"] is not None and int(frame.get("redelivery-count") or 0) != entry["count"]:
+        wrong.append(f"the redelivery count was {entry['count']}")
+    if entry["message-id"] is not None and frame["message-id"] != entry["message-id"]:
+        wrong.append(f"the message id was {entry['message-id']}")
+    return wrong
+
+
+def open_old_stores(run: Run) -> None:
+    while not run.is_over:
+        for way in WAYS:
+            for number in numbers():
+                for kind in KINDS:
+                    directory = run.directory / f"store-{run.done}"
+                    directory.mkdir()
+                    old = unpack(number, kind, directory)
+                    try:
+                        way(old, run)
+                    finally:
+                        old.broker.kill()
+                        shutil.rmtree(directory)
+                    run.case()
+                    if run.is_over:
+                        return
+
+
+ALL = len(WAYS) * len(KINDS) * len(numbers())
+
+CAMPAIGNS = (
+    Campaign(
+        number="T17",
+        name="old-formats",
+        title="opens and drains the stores that released formats have written, and refuses unknown ones",
+        unit="old stores",
+        run=open_old_stores,
+        cases=(ALL, 20 * ALL, 100 * ALL),
+        mutants=("counts-changed-silently", "newer-version-accepted"),
+        mutant_cases=ALL,
+        quick_mutants=2,
+    ),
+)

@@ -1,0 +1,69 @@
+"""T9: the core against a reference model of lists and dicts (tests/sim/model.py), over random histories of commands.
+
+Every delivery, receipt and byte on the disk is judged, after each step. Hypothesis draws the steps, from seeds of this
+run. It sees what the model says, one event at a time: tests/campaigns/simulation.py has many at once.
+"""
+
+import traceback
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.broker.test_model import Machine, small_bounds
+from tests.campaigns.campaign import Campaign, Run
+
+STEPS = {"quick": 50, "nightly": 80, "release": 80}
+AT_ONCE = 50  # histories of one seed
+
+
+def compare(run: Run) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        small_bounds(patch)
+        while not run.is_over:
+            compare_some(run, min(AT_ONCE, run.cases - run.done), run.chance.randrange(2**32))
+
+
+def compare_some(run: Run, examples: int, number: int) -> None:
+    begun = 0
+
+    class Counted(Machine):
+        def __init__(self) -> None:
+            nonlocal begun
+            begun += 1
+            super().__init__()
+
+    try:
+        run_state_machine_as_test(
+            seed(number)(Counted),
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=STEPS[run.level],
+                phases=[Phase.generate] if run.is_hunt else [Phase.generate, Phase.shrink],
+                suppress_health_check=list(HealthCheck),
+                database=None,
+                deadline=None,
+                derandomize=False,
+                report_multiple_bugs=False,
+            ),
+        )
+    except Exception as wrong:  # noqa: BLE001 - whatever leaves the core ends the broker
+        steps = "\n".join(getattr(wrong, "__notes__", []))
+        run.violation(f"The core and its model differ (seed {number} of hypothesis): {traceback.format_exc()}\n{steps}")
+    run.case(min(begun, examples))
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T9",
+        name="model",
+        title="random commands to the core and to a model of it, compared after each step",
+        unit="histories",
+        run=compare,
+        cases=(300, 20_000, 200_000),
+        mutants=(),
+        mutant_cases=300,
+        quick_mutants=0,
+        limit_s=(180, 2 * 3600, 12 * 3600),
+    ),
+)

@@ -1,0 +1,418 @@
+"""T2: every state in which a power cut may leave the disk, a sample of them made, opened and judged.
+
+A real broker does the deeds of scenario.py on a new store, under an strace that keeps each byte. What is not synced may
+be on the disk or not: for each page (or sector of 512 bytes) any of its contents since the last sync, any length that
+the file has had, and of the names those up to any one of them. Each state is opened by the store's own start, read out,
+judged by the receipts and messages that had left by then, and put to `radiator check`; some are written to again.
+
+A disk that lies about its syncs is tried too, and must be noticed: else the judge is blind. What is written through a
+map no trace shows; so the bytes traced must be the whole file, or that is a violation. It knows nothing of the order in
+which a real file system writes, which allows less than this; nor of bytes that go bad.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from radiator.errors import DiskFailed, StoreError
+from radiator.reads import Load
+from radiator.store.check import check
+from radiator.store.directory import DATA_FILE, NEW_FILE
+from radiator.store.lmdb import LmdbStore, open_store
+from tests.acceptance.wire import Wire
+from tests.broker_process import BrokerProcess
+from tests.campaigns import scenario, trace
+from tests.campaigns.campaign import Campaign, Run
+from tests.campaigns.children import run_cases
+from tests.campaigns.scenario import Client, History, Queues, Stored
+from tests.store.scribe import MAP_BYTES, Scribe
+
+PAGE_BYTES, SECTOR_BYTES = 4096, 512
+STATES_OF_A_RECORD = 10_000
+STATES_AT_ONCE = 100  # for one process of a judge
+CREATION_WEIGHT = 8  # a state while there is no receipt yet, against one under load
+WRITTEN_AGAIN = 1 / 10
+LYING_STATES = 60
+STATE_MAX_S = 30
+TOLD = re.compile(rb"receipt-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
+TOLD_BYTES_MAX = 40
+
+Image = dict[str, bytes] | None  # name -> contents; None: not even the data directory
+
+
+# ---- what may be on the disk --------------------------------------------------------------------------------------
+
+
+@dataclass
+class File:
+    """synced: what is there for sure. writes: since then, in their order; those that synced themselves are marked."""
+
+    synced: bytearray = field(default_factory=bytearray)
+    size: int = 0
+    writes: list[tuple[int, bytes, bool]] = field(default_factory=list)
+
+    def write(self, offset: int, data: bytes, is_synced: bool) -> None:
+        self.writes.append((offset, data, is_synced))
+        self.size = max(self.size, offset + len(data))
+
+    def sync(self) -> None:
+        """All is there: the file has its length and every byte."""
+        self.synced = bytearray(self.image(PAGE_BYTES, None, self.size))
+        self.writes.clear()
+
+    def versions(self, unit_bytes: int) -> dict[int, tuple[int, int]]:
+        """For each page or sector that has been written to since: the fewest and the most of its writes that count."""
+        found: dict[int, tuple[int, int]] = {}
+        for offset, data, is_synced in self.writes:
+            for unit in range(offset // unit_bytes, (offset + len(data) - 1) // unit_bytes + 1):
+                fewest, most = found.get(unit, (0, 0))
+                found[unit] = (most + 1 if is_synced else fewest, most + 1)
+        return found
+
+    def image(self, unit_bytes: int, chosen: dict[int, int] | None, size: int) -> bytes:
+        """With so many of each unit's writes (None: all of them), and at least so long."""
+        image = bytearray(self.synced)
+        seen: dict[int, int] = {}
+        for offset, data, _ in self.writes:
+            at = offset
+            while at < offset + len(data):
+                unit = at // unit_bytes
+                end = min((unit + 1) * unit_bytes, offset + len(data))
+                seen[unit] = seen.get(unit, 0) + 1
+                if chosen is None or seen[unit] <= chosen[unit]:
+                    image.extend(bytes(max(0, end - len(image))))
+                    image[at:end] = data[at - offset : end - offset]
+                at = end
+        image.extend(bytes(max(0, size - len(image))))
+        return bytes(image)
+
+
+class Disk:
+    """A data directory, its parent, and what of them is synced. is_lying: it says that it syncs."""
+
+    def __init__(self, data_dir: Path, is_lying: bool = False) -> None:
+        self._data_dir = str(data_dir)
+        self._is_lying = is_lying
+        self._files: dict[int, File] = {}
+        self._is_made = self._is_made_for_sure = False
+        self._names: dict[str, int] = {}  # for sure
+        self._renames: list[trace.Made | trace.Renamed | trace.Removed] = []  # since
+
+    def note(self, event: trace.Event) -> bool:
+        """It has happened: whether a power cut may leave something else now."""
+        match event:
+            case trace.Made(self._data_dir):
+                self._is_made = True
+            case trace.Made(path, file):
+                if not self._is_ours(path):
+                    return False
+                self._files[file] = File()
+                self._renames.append(event)
+            case trace.Renamed(path) | trace.Removed(path):
+                if not self._is_ours(path):
+                    return False
+                self._renames.append(event)
+            case trace.Written(file, offset, data, is_synced) if file in self._files:
+                self._files[file].write(offset, data, is_synced and not self._is_lying)
+            case trace.Resized(file, size) if file in self._files:
+                assert size >= self._files[file].size, "no store is made shorter"
+                self._files[file].size = size
+            case trace.Synced(file) if file in self._files and not self._is_lying:
+                self._files[file].sync()
+            case trace.DirectorySynced(path) if not self._is_lying:
+                self._sync_names(path)
+            case _:
+                return False
+        return True
+
+    def _is_ours(self, path: str) -> bool:
+        """The locks mean nothing when nobody runs."""
+        return path in (f"{self._data_dir}/{DATA_FILE}", f"{self._data_dir}/{NEW_FILE}")
+
+    def _sync_names(self, path: str) -> None:
+        if path == self._data_dir:
+            self._names = self._names_after(len(self._renames))
+            self._renames.clear()
+        elif path == str(Path(self._data_dir).parent):
+            self._is_made_for_sure = self._is_made
+
+    def _names_after(self, count: int) -> dict[str, int]:
+        names = dict(self._names)
+        for event in self._renames[:count]:
+            match event:
+                case trace.Made(path, file):
+                    names[path] = file
+                case trace.Renamed(old, new):
+                    names[new] = names.pop(old)
+                case trace.Removed(path):
+                    del names[path]
+        return names
+
+    def whole(self) -> Image:
+        """What is there without any power cut."""
+        names = self._names_after(len(self._renames))
+        return {Path(path).name: self._files[file].image(PAGE_BYTES, None, self._files[file].size)
+                for path, file in names.items()}  # fmt: skip
+
+    def images(self, count: int, chance: Random) -> Iterator[Image]:
+        """So many states at most; fewer only where these are all."""
+        for number in range(count):
+            if not self._is_made_for_sure and (not self._is_made or chance.random() < 0.2):
+                yield None
+                continue
+            names = self._names_after(chance.randint(0, len(self._renames)))
+            unit_bytes = chance.choice((PAGE_BYTES, SECTOR_BYTES))
+            yield {Path(path).name: self._contents(self._files[file], unit_bytes, number, chance)
+                   for path, file in names.items()}  # fmt: skip
+
+    def _contents(self, file: File, unit_bytes: int, number: int, chance: Random) -> bytes:
+        versions = file.versions(unit_bytes)
+        if number == 0:
+            chosen = {unit: fewest for unit, (fewest, _) in versions.items()}
+        elif number == 1:
+            chosen = {unit: most for unit, (_, most) in versions.items()}
+        else:
+            bias = chance.choice((0.1, 0.5, 0.9))
+            chosen = {
+                unit: most if chance.random() < bias else chance.randint(fewest, most - 1) if fewest < most else most
+                for unit, (fewest, most) in versions.items()
+            }
+        return file.image(unit_bytes, chosen, chance.choice((0, file.size)))
+
+
+# ---- what is made of a state --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DiskState:
+    where: str
+    image: Image
+    told: int
+
+
+def complaint(data_dir: Path, state: DiskState, history: History, is_written_again: bool) -> str:
+    """What is wrong with that state; "" where nothing is."""
+    told = state.told
+    shutil.rmtree(data_dir, ignore_errors=True)
+    if state.image is not None:
+        data_dir.mkdir(mode=0o700)
+        for name, contents in state.image.items():
+            (data_dir / name).write_bytes(contents)
+    try:
+        store = open_store(data_dir, MAP_BYTES)
+    except (StoreError, DiskFailed) as refused:
+        return f"the store does not open, and deed {told} was answered: {refused}"
+    try:
+        found, not_marked = read_out(store)
+    finally:
+        store.close()
+    if not_marked:
+        return f"not marked redelivered after an unclean stop: {not_marked[:3]}"
+    return (
+        history.complaint(found, told)
+        or (write_again(data_dir) if is_written_again else "")
+        or "; ".join(check(data_dir).findings[:3])
+    )
+
+
+def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
+    """All that it holds, and what of it is not marked as redelivered."""
+    queues: Queues = {}
+    not_marked = []
+    for queue in store.recovery.queues:
+        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        messages = []
+        for one in loaded:
+            assert one.message is not None, f"a damaged message in {queue.name}"
+            block = dict(line.split(b":", 1) for line in one.message.headers.splitlines())
+            redeliveries = one.redeliveries or int(block.get(b"redelivery-count", 0))
+            messages.append(Stored(one.message.body, redeliveries, block.get(b"dead-letter-reason", b"").decode()))
+            if not one.redelivered:
+                not_marked.append(messages[-1])
+        if messages:
+            queues[queue.name] = tuple(messages)
+    return queues, not_marked
+
+
+def write_again(data_dir: Path) -> str:
+    """The store that came out of it must be as good as any."""
+    scribe = Scribe(data_dir)
+    number = scribe.declare("after the power cut")
+    scribe.fill(number, 3)
+    scribe.commit(*[scribe.remove(number, position) for _, position in [*scribe.messages][:1]])
+    scribe.store.close()
+    again = Scribe(data_dir)
+    count = len(again.bodies(number))
+    again.store.close()
+    return "" if count == 2 else f"of 2 messages that were stored in it afterwards it gives {count}"
+
+
+def judged(judge: Callable[[], str]) -> list[str]:
+    try:
+        said = judge()
+    except (AssertionError, StoreError, DiskFailed) as mistake:
+        said = f"{type(mistake).__name__}: {mistake}"
+    return [said] if said else []
+
+
+# ---- the campaign -------------------------------------------------------------------------------------------------
+
+
+class Record:
+    """A broker's life from its first start to a kill, and what its client knows of it."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        directory.mkdir()
+        file = directory / "strace"
+        self.history = History()
+        broker = BrokerProcess(directory, scenario.CONFIG, trace.started_under(trace.record_bytes(file)))
+        self.data_dir = broker.data_dir
+        with broker, Wire((broker.host, broker.port)) as wire:
+            client = Client(wire, self.history, Random(seed), "load")
+            client.begin()
+            client.do_all(scenario.DEEDS)
+            broker.kill()
+        self.events = trace.recorded(file, broker.directory)
+        self.data = (self.data_dir / DATA_FILE).read_bytes()
+
+    def is_explained(self) -> bool:
+        """Whether the events make the file that there is: no write went past the trace."""
+        disk = Disk(self.data_dir)
+        for event in self.events:
+            disk.note(event)
+        return disk.whole() == {DATA_FILE: self.data}
+
+    def moments(self, is_lying: bool = False) -> Iterator[tuple[str, Disk, int]]:
+        """After each event that leaves new states: where that is, the disk, the last deed answered by then."""
+        disk = Disk(self.data_dir, is_lying)
+        told = 0
+        tail = b""
+        for number, event in enumerate(self.events):
+            if isinstance(event, trace.Answered):
+                tail = tail[-TOLD_BYTES_MAX:] + event.data
+                # the message of a deed has in its name how many there were before
+                now = max((int(one[1] or int(one[2]) + 1) for one in TOLD.finditer(tail)), default=0)
+                if now > told:
+                    told = now
+                    yield f"event {number} (deed {told} answered)", disk, told
+                continue
+            # on its way a write that syncs itself may be there in part
+            if isinstance(event, trace.Written) and event.is_synced and disk.note(replace(event, is_synced=False)):
+                yield f"event {number} (within a synchronous write after the answer to deed {told})", disk, told
+            if disk.note(event) and not isinstance(event, trace.Synced | trace.DirectorySynced):
+                yield f"event {number} ({type(event).__name__} after the answer to deed {told})", disk, told
+
+
+def cut_everywhere(run: Run) -> None:
+    number = 0
+    while not run.is_over:
+        number += 1
+        record = Record(run.directory / f"record-{number}", seed := run.chance.randrange(1 << 30))
+        if not record.is_explained():
+            run.violation(f"scenario {seed}: the store's file is not what the traced calls have written")
+        judge_states(run, record, seed, min(STATES_OF_A_RECORD, run.cases - run.done))
+        if not run.violations and not lying_disk_is_noticed(run, record):
+            run.violation(f"scenario {seed}: of {LYING_STATES} states of a disk that lies about syncs none was refused")
+        shutil.rmtree(run.directory / f"record-{number}")
+
+
+def judge_states(run: Run, record: Record, seed: int, count: int) -> None:
+    """About so many states, spread over the whole record; the same one is not judged twice."""
+    moments = sum(CREATION_WEIGHT if told == 0 else 1 for _, _, told in record.moments())
+    share = count / moments
+    seen: set[tuple[int, bytes]] = set()
+    states: list[DiskState] = []
+    for where, disk, told in record.moments():
+        wanted = share * (CREATION_WEIGHT if told == 0 else 1)
+        for image in disk.images(int(wanted) + (run.chance.random() < wanted % 1), run.chance):
+            name = told, digest(image)
+            if name not in seen:
+                seen.add(name)
+                states.append(DiskState(f"scenario {seed}, power cut at {where}", image, told))
+        if len(states) >= STATES_AT_ONCE:
+            judge_some(run, record.history, states)
+            states.clear()
+            if run.is_over:
+                return
+    judge_some(run, record.history, states)
+
+
+def judge_some(run: Run, history: History, states: list[DiskState]) -> None:
+    run.case(len(states))
+    for number, said in judge(run, history, states).items():
+        run.violation(f"{states[number].where}: {said}")
+
+
+def judge(run: Run, history: History, states: list[DiskState]) -> dict[int, str]:
+    """What is wrong with which of them."""
+    again = [run.chance.random() < WRITTEN_AGAIN for _ in states]
+    with memory_directory(run.directory) as directory:
+        data_dir = directory / "data"
+        # in children: a damaged store may kill whoever opens it
+        judging = run_cases(
+            lambda number, _: judged(lambda: complaint(data_dir, states[number], history, again[number])),
+            range(len(states)),
+            STATE_MAX_S,
+        )
+        return {number: "; ".join(said) for number, said in judging if said}
+
+
+@contextmanager
+def memory_directory(otherwise: Path) -> Iterator[Path]:
+    """Where syncs cost nothing: what is made there is read at once and thrown away."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(
+        prefix="radiator-state-", dir=memory if os.access(memory, os.W_OK) else otherwise
+    ) as directory:
+        yield Path(directory)
+
+
+def digest(image: Image) -> bytes:
+    made = hashlib.blake2b(digest_size=12)
+    for name, contents in sorted((image or {}).items()):
+        made.update(name.encode() + b"\n%d\n" % len(contents))
+        made.update(contents)
+    return made.digest() if image is not None else b""
+
+
+def lying_disk_is_noticed(run: Run, record: Record) -> bool:
+    moments = sum(1 for _ in record.moments())
+    chosen = set(run.chance.sample(range(moments // 2, moments), LYING_STATES))
+    states = [
+        DiskState("", [*disk.images(3, run.chance)][2], told)
+        for number, (_, disk, told) in enumerate(record.moments(is_lying=True))
+        if number in chosen
+    ]
+    return bool(judge(run, record.history, states))
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T2",
+        name="power-states",
+        title="opens what a power cut may leave of the disk, at every write, in every mixture",
+        unit="disk states",
+        run=cut_everywhere,
+        cases=(5_000, 70_000, 500_000),
+        mutants=(
+            "store-created-in-place",
+            "sync-off",
+            "metasync-off",
+            "no-directory-fsync",
+            "write-map",
+            "receipt-before-commit",
+            "deliverable-before-commit",
+        ),
+        mutant_cases=3_000,
+        quick_mutants=5,
+        needs=("strace",),
+        limit_s=(180, 3600, 6 * 3600),
+    ),
+)

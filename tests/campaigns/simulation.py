@@ -1,0 +1,58 @@
+"""T10: the core, clients, a disk, a network and crashes on one seeded scheduler (tests/sim/history.py).
+
+Proves, for the core: what was receipted comes, what was acked with receipt does not, once for a dedup-id, whole or not
+at all, in order, marked and counted; and nobody waits for ever or spins. Bounds shrink at random, the disk stalls and
+fails, clocks jump. Every hundredth history is made twice, and must be the same.
+
+It cannot see sessions, sockets, threads and LMDB; nor memory queues, topics and replies (model.py has those).
+"""
+
+import time
+
+from tests.campaigns.campaign import Campaign, Run
+from tests.sim.history import History
+
+TWICE_EVERY = 100
+
+
+def simulate(run: Run) -> None:
+    deliveries = redeliveries = boots = 0
+    began_s = time.monotonic()
+    while not run.is_over:
+        seed = run.chance.randrange(10**12)
+        history = History(seed)
+        for mistake in history.books.mistakes:
+            run.violation(f"RADIATOR_SEED={seed} python -m pytest tests/sim\n{mistake}")
+        if run.done % TWICE_EVERY == 0:
+            again = History(seed)
+            if again.scheduler.hash != history.scheduler.hash:
+                run.violation(f"The history of the seed {seed} is another one when it is made again.")
+        deliveries += history.books.deliveries
+        redeliveries += history.books.redeliveries
+        boots += history.node.boots
+        run.case()
+    run.figures |= {
+        "deliveries": deliveries,
+        "redeliveries": redeliveries,
+        "starts": boots,
+        "histories a second": round(run.done / (time.monotonic() - began_s)),
+    }
+    # a simulation without trouble would prove nothing
+    enough = run.is_hunt or (deliveries > 20 * run.done and redeliveries > 2 * run.done and boots > 1.5 * run.done)
+    assert enough or run.done < 100, f"too little happened: {run.figures}"
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T10",
+        name="simulation",
+        title="random histories of clients, disk, network, clocks and crashes, on simulated time",
+        unit="histories",
+        run=simulate,
+        cases=(2000, 250_000, 2_000_000),
+        mutants=(),
+        mutant_cases=2000,
+        quick_mutants=0,
+        limit_s=(120, 2 * 3600, 8 * 3600),
+    ),
+)

@@ -1,0 +1,215 @@
+"""Has this build write two small stores, and notes beside them what must be found in them, for ever.
+
+    python -m tests.formats.make FOLDER         FOLDER: tests/formats/NUMBER, which must not exist yet
+
+What is expected is what was said to the broker, not what it read back; only message ids are asked of it. `clean` was
+stopped with messages out, `unclean` was killed. The broker's wall clock was set to the year 2100 for it, so that no
+dedup-id ends before that. A folder is never made again: it is what users of that format have on their disks.
+"""
+
+import base64
+import json
+import lzma
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.conftest import stats
+from tests.acceptance.wire import Wire
+from tests.broker_process import SERVER, BrokerProcess
+
+YEARS_AHEAD = 74
+PROGRAM = f"""
+import sys, time
+from radiator.cli import main
+real_ns = time.time_ns
+time.time_ns = lambda: real_ns() + {YEARS_AHEAD} * 365 * 86_400 * 10**9
+sys.exit(main())
+"""
+
+CONFIG = """\
+[create]
+queues = true
+
+[queue."once"]
+dedup_window_s = 31_536_000
+
+[queue."fragile"]
+max_redeliveries = 1
+dead_letter = "dead"
+
+[fanout."events"]
+children = ["events.a", "events.b"]
+"""
+
+BODIES = (b"", b"plain", "schön ✓".encode(), bytes(range(256)), b"\0\n\0", b"large " * 1_000)
+HEADERS = {
+    "1.2": {"colour": "blue:green", "lines": "one\ntwo\\three\rfour", "größe": "ö", "content-type": "text/x"},
+    "1.1": {"colour": "blue:green", "lines": "one\ntwo\\three", "empty": ""},
+    "1.0": {"colour": "blue:green \\n as it stands"},
+}
+EXPIRES = str(10**14)
+DEDUP_IDS = 5
+LEDGER = ("accepted", "stored", "acked", "dead_lettered", "accepted_bytes", "stored_bytes")
+
+Entry = dict[str, Any]
+
+
+class Author:
+    """Says things to a broker, and notes what its queues must then hold."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker = broker
+        self.queues: dict[str, list[Entry]] = {}
+
+    def wire(self, version: str = "1.2") -> Wire:
+        wire = Wire((self.broker.host, self.broker.port), version)
+        wire.connect()
+        return wire
+
+    def note(self, queue: str, body: bytes, headers: dict[str, str], count: int = 0) -> None:
+        entry = {"body": base64.b64encode(body).decode(), "headers": headers, "redelivered": count > 0, "count": count}
+        self.queues.setdefault(queue, []).append(entry)
+
+    def write(self) -> Wire:
+        """The connection that it returns holds messages."""
+        self.send_every_kind()
+        self.send_copies()
+        self.give_back()
+        self.bury()
+        self.send_once()
+        return self.hold()
+
+    def send_every_kind(self) -> None:
+        for version, headers in HEADERS.items():
+            with self.wire(version) as wire:
+                for body in BODIES:
+                    wire.send("/queue/orders", body, headers)
+                    self.note("orders", body, headers)
+                wire.send("/queue/orders", "late", {"expires": EXPIRES})
+                self.note("orders", b"late", {"expires": EXPIRES})
+
+    def send_copies(self) -> None:
+        """Three by a fanout, one each by a transaction, and none by one that was aborted."""
+        with self.wire() as wire:
+            for number in range(3):
+                wire.send("/fanout/events", f"event {number}", {"n": str(number)})
+                for child in ("events.a", "events.b"):
+                    self.note(child, b"event %d" % number, {"n": str(number)})
+            for ending in ("COMMIT", "ABORT"):
+                wire.ask("BEGIN", {"transaction": "t"})
+                for queue in ("left", "right"):
+                    wire.ask("SEND", {"destination": f"/queue/{queue}", "transaction": "t"}, ending.encode())
+                wire.ask(ending, {"transaction": "t"})
+            for queue in ("left", "right"):
+                self.note(queue, b"COMMIT", {})
+
+    def give_back(self) -> None:
+        """A message comes back by every NACK, and once more as its connection is lost."""
+        for nacks in range(4):
+            name = f"counted.{nacks}"
+            with self.wire() as wire:
+                wire.send(f"/queue/{name}", name)
+                wire.subscribe(f"/queue/{name}")
+                for _ in range(nacks):
+                    wire.nack(wire.message())
+                wire.message()
+            self.note(name, name.encode(), {}, count=nacks + 1)
+
+    def bury(self) -> None:
+        with self.wire() as wire:
+            for reason in ("redeliveries", "rejected"):
+                wire.send("/queue/fragile", reason, {"colour": "grey"})
+                wire.subscribe("/queue/fragile")
+                frame = wire.message()
+                if reason == "rejected":
+                    wire.nack(frame, {"requeue": "false"})
+                else:
+                    wire.nack(frame)
+                    wire.nack(wire.message())
+                wire.ask("UNSUBSCRIBE", {"id": "0"})
+                grave = {
+                    "dead-letter-reason": reason,
+                    "original-destination": "/queue/fragile",
+                    "original-message-id": frame["message-id"],
+                }
+                self.note("dead", reason.encode(), {"colour": "grey", **grave}, count=int(reason == "redeliveries"))
+                self.queues["dead"][-1]["redelivered"] = False
+
+    def send_once(self) -> None:
+        """Five, of which three are acked, and the next one comes back: the ids of all five are remembered."""
+        with self.wire() as wire:
+            for number in range(DEDUP_IDS):
+                wire.send("/queue/once", f"once {number}", {"dedup-id": f"id-{number}"})
+            wire.subscribe("/queue/once")
+            for _ in range(3):
+                wire.ack(wire.message())
+            wire.ask("UNSUBSCRIBE", {"id": "0"})
+        for number in range(3, DEDUP_IDS):
+            self.note("once", b"once %d" % number, {"dedup-id": f"id-{number}"}, count=int(number == 3))
+
+    def hold(self) -> Wire:
+        """One of `orders` is acked, the next two are out."""
+        wire = self.wire()
+        wire.subscribe("/queue/orders", headers={"prefetch-count": "2"})
+        wire.ack(wire.message())
+        wire.messages(2)
+        del self.queues["orders"][0]
+        for entry in self.queues["orders"][:2]:
+            entry["redelivered"] = True
+        return wire
+
+
+def message_ids(wire: Wire, queue: str) -> list[str]:
+    request = {"do": "peek", "queue": queue, "count": 1000}
+    return [shown["message_id"] for shown in json.loads(wire.admin(json.dumps(request).encode()))["messages"]]
+
+
+def await_rest(broker: BrokerProcess) -> dict[str, Any]:
+    """The numbers of all queues, once everything that was lost with a connection is back."""
+    deadline_s = time.monotonic() + 10
+    while True:
+        numbers = stats(broker)["queues"]
+        out = {name: queue["in_flight"] for name, queue in numbers.items() if queue["in_flight"]}
+        if out == {"orders": 2}:
+            return numbers
+        assert time.monotonic() < deadline_s, f"still out: {out}"
+
+
+def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of its data.mdb, and what must be found in it."""
+    with BrokerProcess(directory, f"{SERVER}\n{CONFIG}", ("-c", PROGRAM)) as broker:
+        author = Author(broker)
+        holding = author.write()
+        numbers = await_rest(broker)
+        with author.wire() as wire:
+            for queue, entries in author.queues.items():
+                for entry, message_id in zip(entries, message_ids(wire, queue), strict=True):
+                    entry["message-id"] = message_id
+                    entry["redelivered"] = entry["redelivered"] or not is_clean
+            wire.send("/queue/last", "behind all of it")  # its RECEIPT says that what was said before is on the disk
+        author.note("last", b"behind all of it", {})
+        author.queues["last"][0] |= {"redelivered": not is_clean, "message-id": None}
+        if is_clean:
+            assert broker.stop() == 0, broker.log
+        else:
+            broker.kill()
+        holding.close()
+        ledgers = {name: {key: queue[key] for key in LEDGER} for name, queue in numbers.items()}
+        return (broker.data_dir / "data.mdb").read_bytes(), {"queues": author.queues, "ledgers": ledgers}
+
+
+def main(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "config.toml").write_text(CONFIG)
+    for name, is_clean in (("clean", True), ("unclean", False)):
+        with tempfile.TemporaryDirectory() as directory:
+            data, expected = write_store(Path(directory), is_clean)
+        (folder / f"{name}.mdb.xz").write_bytes(lzma.compress(data, preset=9))
+        (folder / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,172 @@
+"""One random history of clients, a disk, a network and crashes, all of it from one seed.
+
+Its seed also draws how small the broker's bounds are (windows of one message, batches of a few hundred bytes, memory
+for a few connections), how slow and how faulty the disk is, and how the wall clock jumps: so that edges are met which
+no realistic load would meet. What must hold whatever happens is judged by the clients' books (books.py).
+
+It sees only the core: sessions, sockets, threads and LMDB are not part of it. One node; a second would be one more
+SimNode on the same scheduler, with clients of its own.
+"""
+
+import traceback
+from random import Random
+
+import pytest
+
+from radiator.broker.turn import Batch
+from radiator.limits import GIB, MIB, Limits
+from radiator.settings import Declarations, QueueSettings
+from tests.broker.conftest import shrink
+from tests.sim.books import Books, Client, Consumer, Job, Producer
+from tests.sim.simulation import Scheduler, SimNode
+
+FANOUTS = {"f": ("x", "y")}
+JOBS: list[Job] = [
+    ("/queue/a",),
+    ("/queue/a",),
+    ("/queue/b",),
+    ("/queue/once",),
+    ("/queue/tight",),
+    ("/queue/timeout",),
+    ("/queue/brief",),
+    ("/fanout/f",),
+    ("/queue/x", "/queue/y"),
+]
+FAULTS_S = 1.5
+END_S = 90.0
+HOUR_MS = 3_600_000
+
+
+def drawn_queues(random: Random) -> dict[str, QueueSettings]:
+    return {
+        "a": QueueSettings(),
+        "b": QueueSettings(dead_letter="dead", max_redeliveries=random.choice([0, 1, 2, 2, 5])),
+        "brief": QueueSettings(message_ttl_ms=random.choice([50, 300])),
+        "dead": QueueSettings(),
+        "once": QueueSettings(dedup_window_s=10_000),  # longer than the clock can jump
+        "tight": QueueSettings(max_messages=random.choice([1, 4])),
+        "timeout": QueueSettings(ack_timeout_s=1),
+        "x": QueueSettings(),
+        "y": QueueSettings(),
+    }
+
+
+def drawn_bounds(random: Random) -> dict[str, int]:
+    """Bounds of radiator/limits.py. Windows keep what that file asserts of them."""
+    if random.random() < 0.2:
+        return {}  # as it is
+    window = random.choice([1, 2, 3, 6, 20])
+    load_bytes = random.choice([1, 100, MIB])
+    return {
+        "WINDOW_MESSAGES": window,
+        "LOAD_MESSAGES": random.choice([count for count in (1, 2, 4) if count <= window]),
+        "CHORE_MESSAGES": random.choice([count for count in (1, 3) if count <= window]),
+        "WINDOW_BYTES": max(load_bytes, random.choice([1, 200, 2 * MIB])),
+        "LOAD_BYTES": load_bytes,
+        "WINDOWS_BYTES": random.choice([1, 500, 32 * MIB, 32 * MIB]),
+        "BATCH_BYTES": random.choice([200, 1500, 4 * MIB]),
+        "FORGET_MESSAGES": random.choice([1, 1000]),
+    }
+
+
+def drawn_limits(random: Random) -> Limits:
+    return Limits(
+        block_timeout_s=random.choice([0.5, 5, 60]),
+        outbox_max_bytes=random.choice([1, 4000, 4 * MIB]),
+        max_memory_bytes=random.choice([4000, 20_000, GIB, GIB, GIB]),
+    )
+
+
+class History:
+    """Runs as it is made. `books.mistakes` must be empty then."""
+
+    def __init__(self, seed: int) -> None:
+        self.scheduler = Scheduler(seed)
+        self.books = Books()
+        random = self.scheduler.random
+        self.queues = drawn_queues(random)
+        with pytest.MonkeyPatch.context() as patch:
+            shrink(patch, drawn_bounds(random))
+            self.node = self.drawn_node(random)
+            self.clients = self.drawn_clients(random)
+            self.draw_faults(random)
+            try:
+                self.play()
+            except Exception:  # noqa: BLE001 - whatever leaves the core ends the broker
+                self.books.mistakes.append(f"the broker would have ended: {traceback.format_exc()}")
+            else:
+                self.judge()
+
+    def drawn_node(self, random: Random) -> SimNode:
+        node = SimNode(self.scheduler, "one", Declarations(queues=self.queues, fanouts=FANOUTS), drawn_limits(random))
+        node.commit_s = random.choice([0.0005, 0.003, 0.02, 0.1])
+        node.stall_share = random.choice([0.0, 0.0, 0.05])
+        node.load_s = random.choice([0.0005, 0.003, 0.05])
+        node.write_s = random.choice([0.0005, 0.001, 0.03])
+        node.load_fails_share = random.choice([0.0, 0.0, 0.02])
+        node.on_deliver = lambda deliver: self.books.handed(deliver, self.queues, node.now_ms)
+        node.on_commit = self.committed
+        return node
+
+    def drawn_clients(self, random: Random) -> list[Client]:
+        scheduler, node, books = self.scheduler, self.node, self.books
+        self.producers = [
+            Producer(scheduler, node, books, b"p%d" % n, [random.choice(JOBS) for _ in range(random.randrange(5, 25))])
+            for n in range(3)
+        ]
+        self.consumers = [
+            Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4)) for n in range(3)
+        ]
+        return [*self.producers, *self.consumers]
+
+    def draw_faults(self, random: Random) -> None:
+        node = self.node
+        for _ in range(random.randrange(4)):
+            way = random.choice([node.crash, node.crash, node.stop])
+            self.during_the_faults(lambda way=way: way() if node.is_up else None)  # type: ignore[misc]
+        for _ in range(random.randrange(6)):
+            client, found_out_s = random.choice(self.clients), random.choice([0.01, 0.01, 0.5])
+            self.during_the_faults(lambda c=client, s=found_out_s: c.link.cut(s) if c.link else None)  # type: ignore[misc]
+        for _ in range(random.choice([0, 0, 0, 1, 2])):
+            jump_ms = random.randrange(-HOUR_MS, HOUR_MS)
+            self.during_the_faults(lambda jump_ms=jump_ms: node.set_clock(jump_ms))  # type: ignore[misc]
+
+    def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
+        self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
+
+    def play(self) -> None:
+        scheduler = self.scheduler
+        scheduler.run(FAULTS_S)
+        # from here on no faults: whoever is left must be able to finish
+        self.node.stall_share = self.node.load_fails_share = 0.0
+        for consumer in self.consumers:
+            consumer.is_careful = True
+        Consumer(scheduler, self.node, self.books, b"rest", sorted(self.queues)).is_careful = True
+        while scheduler.now_s < END_S and not self.is_done:
+            scheduler.run(scheduler.now_s + 1)
+
+    def committed(self, batch: Batch) -> None:
+        for name, ledger in self.node.disk.platter.queues.values():
+            most = self.queues[name].max_messages
+            if most is not None and ledger.stored > most:
+                self.books.mistakes.append(f"bound: {name} holds {ledger.stored} messages, of {most} at most")
+
+    @property
+    def left(self) -> dict[str, int]:
+        return {name: ledger.stored for name, ledger in self.node.disk.platter.queues.values()}
+
+    @property
+    def is_done(self) -> bool:
+        return all(producer.is_done for producer in self.producers) and not any(self.left.values())
+
+    def judge(self) -> None:
+        books = self.books
+        for producer in self.producers:
+            if not producer.is_done:
+                books.mistakes.append(f"stuck: {producer.name!r} has {len(producer.waiting)} without receipt")
+        # a dead letter is a delivery of its body, in another queue
+        for (queue, body), ids in [*books.came.items()]:
+            if queue == "dead":
+                books.came["b", body] |= ids
+        queues_of = {f"/queue/{name}": (name,) for name in self.queues} | {"/fanout/f": FANOUTS["f"]}
+        books.judge(queues_of, self.left, may_expire={"brief"})
