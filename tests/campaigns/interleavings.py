@@ -190,7 +190,9 @@ def print_of(thing: object, known: dict[int, int]) -> object:
     if isinstance(thing, FunctionType):
         cells = [cell.cell_contents for cell in thing.__closure__ or ()]
         return thing.__qualname__, print_of([cells, thing.__defaults__], known)
-    names = getattr(thing, "__dict__", None) or [n for kind in type(thing).__mro__ for n in getattr(kind, "__slots__", ())]
+    names = getattr(thing, "__dict__", None) or [
+        n for kind in type(thing).__mro__ for n in getattr(kind, "__slots__", ())
+    ]
     kept = [(name, print_of(getattr(thing, name, None), known)) for name in names if name not in NEVER_SAME]
     return type(thing).__name__, tuple(kept)
 

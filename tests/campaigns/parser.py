@@ -156,7 +156,9 @@ def a_limit_is_kept_to_the_byte(side: int, version: int, told: bool, size: int, 
             assert read(side, version, one_less, cut(wire, places)) == ([], True), f"{name} may be passed"
 
 
-@holds_for(VERSION, st.lists(st.sampled_from([b"\\\\", b"\\n", b"\\r", b"\\c", b"\\t", b"\\", b"a"]), max_size=5), PLACES)
+@holds_for(
+    VERSION, st.lists(st.sampled_from([b"\\\\", b"\\n", b"\\r", b"\\c", b"\\t", b"\\", b"a"]), max_size=5), PLACES
+)
 def an_escape_is_undone_or_refused(version: int, parts: list[bytes], places: list[int]) -> None:
     wire = b"SEND\ndestination:a\nx" + b"".join(parts) + b":y" + b"".join(parts) + b"\n\n\0"
     judge(0, version, LIMITS, wire, places)
@@ -176,9 +178,13 @@ LENGTHS = st.one_of(
 )
 
 
-@holds_for(VERSION, st.lists(LENGTHS, min_size=1, max_size=3), st.sampled_from([b"abc", b"a\0b", b"\0\0\0", b""]), PLACES)
+@holds_for(
+    VERSION, st.lists(LENGTHS, min_size=1, max_size=3), st.sampled_from([b"abc", b"a\0b", b"\0\0\0", b""]), PLACES
+)
 def a_length_is_taken_at_its_word(version: int, lengths: list[bytes], body: bytes, places: list[int]) -> None:
-    head = b"SEND\ndestination:a\n\n\0SEND\ndestination:a\n" + b"".join(b"content-length:" + length + b"\n" for length in lengths)
+    head = b"SEND\ndestination:a\n\n\0SEND\ndestination:a\n" + b"".join(
+        b"content-length:" + length + b"\n" for length in lengths
+    )
     judge(0, version, LIMITS, head + b"\n" + body + b"\0SEND\ndestination:smuggled\n\n\0", places)
 
 
@@ -263,7 +269,9 @@ def corpus(version: int) -> tuple[list[bytes], list[bytes]]:
     """Good inputs: what a server reads, what a client reads."""
     client = [
         say(version, b"SEND", [(b"destination", b"/queue/a"), (b"receipt", b"r1")], b"hello"),
-        say(version, b"SEND", [(b"destination", b"/queue/a"), (b"content-length", b"5"), (b"x", b"a:b\\c")], b"a\0b\0c"),
+        say(
+            version, b"SEND", [(b"destination", b"/queue/a"), (b"content-length", b"5"), (b"x", b"a:b\\c")], b"a\0b\0c"
+        ),
         say(version, b"SUBSCRIBE", [(b"id", b"1"), (b"destination", b"/queue/a"), (b"ack", b"client")], b""),
         say(version, b"ACK", [(b"id", b"s-1-1"), (b"message-id", b"s-1-1"), (b"subscription", b"1")], b""),
         say(version, b"BEGIN", [(b"transaction", b"t")], b"") + say(version, b"COMMIT", [(b"transaction", b"t")], b""),
@@ -340,7 +348,9 @@ def harm(run: Run) -> None:
             plain = judge(side, version, limits, wire, places)
             session_says_nothing_after_an_error(side, b"1.%d" % version, cut(wire, places), limits)
         except Exception:  # noqa: BLE001 - a parser that raises ends its connection, or the broker
-            run.violation(f"side {side}, STOMP 1.{version}, {limits}, {wire!r} cut at {places}: {traceback.format_exc()}")
+            run.violation(
+                f"side {side}, STOMP 1.{version}, {limits}, {wire!r} cut at {places}: {traceback.format_exc()}"
+            )
         else:
             broken += plain.rest == BROKEN
             frames += len(plain.frames)
@@ -356,9 +366,19 @@ CAMPAIGNS = (
         unit="examples",
         run=check_properties,
         cases=(10_000, 500_000, 5_000_000),
-        mutants=(),
+        mutants=(
+            "unescape-missing",
+            "crlf-in-every-version",
+            "header-limit-off-by-one",
+            "headers-limit-off-by-one",
+            "body-limit-off-by-one",
+            "blank-line-cut-in-two",
+            "smuggling-after-content-length",
+            "two-content-lengths",
+            "goes-on-after-an-error",
+        ),
         mutant_cases=10_000,
-        quick_mutants=0,
+        quick_mutants=2,
         limit_s=(180, 3600, 8 * 3600),
     ),
     Campaign(
@@ -368,9 +388,21 @@ CAMPAIGNS = (
         unit="inputs",
         run=harm,
         cases=(100_000, 5_000_000, 50_000_000),
-        mutants=(),
+        mutants=(
+            "negative-content-length",
+            "header-block-without-bound",
+            "header-limit-off-by-one",
+            "headers-limit-off-by-one",
+            "body-limit-off-by-one",
+            "unescape-missing",
+            "smuggling-after-content-length",
+            "two-content-lengths",
+            "blank-line-cut-in-two",
+            "crlf-in-every-version",
+            "goes-on-after-an-error",
+        ),
         mutant_cases=100_000,
-        quick_mutants=0,
+        quick_mutants=11,
         limit_s=(180, 3600, 8 * 3600),
     ),
 )

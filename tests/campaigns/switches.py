@@ -1,13 +1,13 @@
 """T14: no greenlet switches inside the core of a real broker under load, and nothing enters the core while it is inside.
 
-The core is Broker.turn and seal, the session with its parser, and the outbox. What cannot be interrupted needs no locks,
+A switch is told by greenlet's own trace; in a callback of the hub gevent refuses it, and the broker fails. The core is Broker.turn and seal, the session with its parser, and the outbox. What cannot be interrupted needs no locks,
 and what tests/sim proves of a turn holds in the real process. It sees what this load does: sends, transactions,
 fanouts, topics, ACKs, lost connections, refusals, admin requests and a clean stop.
 """
 
 import re
 
-from tests.acceptance.wire import Wire
+from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
 
@@ -15,13 +15,17 @@ WATCHED = ("-m", "tests.campaigns.watched")
 CONFIG = f"""{SERVER}
 {EVERYTHING_MAY_BE_CREATED}
 [fanout.f]
-queues = ["x", "y"]
+children = ["x", "y"]
 """
 SENDS = 30
 
 
 def round_of_everything(address: tuple[str, int], number: int) -> None:
-    with Wire(address) as producer, Wire(address, ("1.0", "1.1", "1.2")[number % 3]) as consumer, Wire(address) as other:
+    with (
+        Wire(address) as producer,
+        Wire(address, ("1.0", "1.1", "1.2")[number % 3]) as consumer,
+        Wire(address) as other,
+    ):
         for wire in (producer, consumer, other):
             wire.connect()
         consumer.subscribe("/queue/q", ack="client")
@@ -48,7 +52,12 @@ def watch(run: Run) -> None:
     try:
         broker.start()
         while not run.is_over and "WATCHED" not in broker.log:
-            round_of_everything((broker.host, broker.port), run.done)
+            try:
+                round_of_everything((broker.host, broker.port), run.done)
+            except (Gone, OSError) as failed:
+                # gevent itself ends a callback of the hub that would switch
+                run.violations.append(f"The broker failed under the load: {failed!r}\n{broker.log[-2000:]}")
+                return
             run.case()
         assert broker.stop() == 0, broker.log
     finally:
@@ -60,7 +69,8 @@ def watch(run: Run) -> None:
     assert end is not None, f"nothing was watched: {broker.log}"
     calls, switches = int(end[1]), int(end[2])
     run.figures |= {"calls into the core": calls, "switches outside it": switches}
-    assert run.violations or (calls > SENDS * run.done and switches > run.done), f"too little was watched: {end[0]}"
+    # few: nearly everything runs in callbacks of the hub
+    assert run.violations or (calls > SENDS * run.done and switches > 0), f"too little was watched: {end[0]}"
 
 
 CAMPAIGNS = (
@@ -73,7 +83,7 @@ CAMPAIGNS = (
         cases=(20, 1000, 20_000),
         mutants=("sleep-in-the-core", "log-call-in-the-core", "sleep-in-the-session", "core-entered-twice"),
         mutant_cases=5,
-        quick_mutants=4,
+        quick_mutants=3,
         limit_s=(60, 1800, 6 * 3600),
     ),
 )
