@@ -44,6 +44,7 @@ NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() 
 CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
 HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
 ADDRESSES_KEPT = 64  # forgotten, and decoded anew: destinations that a session remembers; a sender uses few
+PUBLISHED_BYTES = 256 * KIB  # of a larger one a single frame is kept
 PUBLISHED_KEPT = 16  # forgotten, and encoded anew: frames of the last message of a topic, by subscription id
 HEADER_LINES_KEPT = 1024  # forgotten, and encoded anew: lines of MESSAGEs that say `destination` or `subscription`
 SHOWN_BYTES = 60  # cut: how much of a peer's value a sentence repeats

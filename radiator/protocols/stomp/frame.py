@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radiator.errors import Violation, shown
-from radiator.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_KEPT
+from radiator.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
@@ -132,18 +132,20 @@ def encode_published(
     redeliveries: int,
     version: int,
 ) -> bytes:
-    """The same for a topic's message. Subscribers that are told the same share its bytes: those of the last message
-    are kept, so 1,000 slow subscribers hold one copy."""
+    """The same for a topic's message. Subscribers that are told the same share its bytes: 1,000 slow ones hold one
+    copy. What was made for the last message is kept: a few frames, or one large one.
+    """
     global _published_id
-    if message_id != _published_id or len(_published) >= PUBLISHED_KEPT:
+    if message_id != _published_id:
         _published_id = message_id
         _published.clear()
     key = (subscription, ack_due, version)
     encoded = _published.get(key)
     if encoded is None:
-        encoded = _published[key] = encode_message(
-            message, message_id, subscription, ack_due, redelivered, redeliveries, version
-        )
+        if len(_published) >= PUBLISHED_KEPT or len(message.body) > PUBLISHED_BYTES:
+            _published.clear()
+        encoded = encode_message(message, message_id, subscription, ack_due, redelivered, redeliveries, version)
+        _published[key] = encoded
     return encoded
 
 

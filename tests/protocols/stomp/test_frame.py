@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radiator.errors import Violation
-from radiator.limits import CLIENT_LIMITS, Limits
-from radiator.message import Message, escape
+from radiator.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
+from radiator.message import ESCAPING_1_2, Message, escape
+from radiator.protocols.stomp import frame
 from radiator.protocols.stomp.frame import (
     BrokenFrame,
     Frame,
@@ -14,6 +15,7 @@ from radiator.protocols.stomp.frame import (
     encode_error,
     encode_frame,
     encode_message,
+    encode_published,
     encode_receipt,
     shown,
     unescape,
@@ -165,3 +167,32 @@ def test_shown_value_is_printable_and_short() -> None:
     assert shown(b"a\x1b[31m") == "'a\\x1b[31m'"
     assert shown(b"\xff\xfe") == "'\\xff\\xfe'"
     assert len(shown(b"\x00" * 100_000)) < 300
+
+
+def published(number: int, subscription: bytes = b"0", body: bytes = b"x") -> bytes:
+    message = Message("/topic/t", b"", ESCAPING_1_2, body, 1)
+    return encode_published(message, b"s-1-%dt" % number, subscription, False, False, 0, V1_2)
+
+
+def test_published_message_is_what_encode_message_makes_for_each_message_and_subscription() -> None:
+    for number in range(3):
+        for subscription in [b"%d" % n for n in range(PUBLISHED_KEPT + 1)] * 2:
+            body = b"body %d" % number
+            message = Message("/topic/t", b"", ESCAPING_1_2, body, 1)
+            made = encode_message(message, b"s-1-%dt" % number, subscription, False, False, 0, V1_2)
+            assert published(number, subscription, body) == made
+
+
+def test_subscribers_of_a_topic_share_the_bytes_of_a_message() -> None:
+    for body in (b"x", b"x" * (PUBLISHED_BYTES + 1)):
+        assert published(7, b"a", body) is published(7, b"a", body)
+        assert published(8, b"a", body) is not published(7, b"a", body)
+
+
+def test_frames_kept_of_a_published_message_are_few_or_one_large_one() -> None:
+    for subscription in range(3 * PUBLISHED_KEPT):
+        published(9, b"%d" % subscription)
+        assert len(frame._published) <= PUBLISHED_KEPT
+    for subscription in range(3):
+        published(10, b"%d" % subscription, b"x" * (PUBLISHED_BYTES + 1))
+        assert len(frame._published) == 1
