@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.comparison import compare
+from benchmarks.flushes import count_flushes
 from benchmarks.growth import grow, series_of
 from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
@@ -57,6 +58,10 @@ def _run(wanted: argparse.Namespace) -> int:
         _need_matplotlib()
     if wanted.show:
         _show(json.loads(wanted.show.read_text()), wanted)
+        return 0
+    if wanted.flushes:
+        wanted.dir.joinpath("run").mkdir(parents=True, exist_ok=True)
+        _print(count_flushes(_peers(wanted)[0], wanted.dir / "run", wanted.seconds))
         return 0
     if wanted.growth:
         _show(_growth(wanted), wanted)
@@ -160,6 +165,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
                         help="of --growth: which, as connections,backlog")  # fmt: skip
     parser.add_argument("--backlog-max", type=int, default=1_000_000, metavar="N",
                         help="of --growth: default 1000000; 10000000 takes minutes and gigabytes")  # fmt: skip
+    parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")
     wanted = parser.parse_args(words)

@@ -134,8 +134,8 @@ def _fresh_point(peer: Peer, case: Case, at: int, directory: Path, seconds: floa
 
 
 def _connections(peer: Peer, connections: int, directory: Path, seconds: float) -> Point:
-    # what is out when the count begins takes a while to be answered by the slowest
-    return _fresh_point(peer, _send_case(connections), connections, directory, seconds)
+    # every connection shall have its turn several times
+    return _fresh_point(peer, _send_case(connections), connections, directory, max(seconds, connections / 2000))
 
 
 def _bodies(peer: Peer, body_bytes: int, directory: Path, seconds: float) -> Point:

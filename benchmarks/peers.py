@@ -94,6 +94,7 @@ data_dir = "data"
 
 [limits]
 max_connections = 20000
+max_destinations = 20000
 
 [create]
 queues = true

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.command import _arguments
+from benchmarks.flushes import flushes_in
 from benchmarks.host import cpu_model, file_system, flush_ms
 from benchmarks.install import requirements_of
 from benchmarks.loads import TopicLoad
@@ -110,3 +111,17 @@ def test_the_load_of_a_topic_counts_each_delivery(tmp_path: Path) -> None:
         load.close()
     assert found.messages > 0 and 0 < found.p50_ms <= found.p999_ms
     assert deliveries >= found.messages and deliveries % 5 == 0, "each of the five got all"
+
+
+def test_flushes_are_those_of_the_summary() -> None:
+    report = """\
+% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 68.74    0.101740          48      2095           fdatasync
+ 30.84    0.045641          10      4194           writev
+  0.28    0.000412          37        11         2 fsync
+------ ----------- ----------- --------- --------- ----------------
+100.00    0.148009          23      6331           total
+"""
+    assert flushes_in(report) == 2106
+    assert flushes_in("") == 0

@@ -217,9 +217,9 @@ CAMPAIGNS = (
             "commit-receipt-does-not-wait",
             "deliverable-before-commit",
         ),
-        mutant_cases=150,
+        mutant_cases=300,
         quick_mutants=3,
-        needs=("strace",),
+        needs=("strace_attach",),
         limit_s=(180, 3600, 4 * 3600),
     ),
 )

@@ -49,6 +49,24 @@ def strace() -> None:
         raise CannotRun(f"strace may not trace here: {done.stderr.strip()[-200:]}")
 
 
+def strace_attach() -> None:
+    """System calls of a process that runs already can be traced: not so for everybody where Yama forbids it."""
+    strace()
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        done = subprocess.run(
+            ["timeout", "-s", "INT", "0.5", "strace", "-o", "/dev/null", "-p", str(sleeper.pid)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if "attached" not in done.stderr:
+            raise CannotRun(f"strace may not come to a running process here: {done.stderr.strip()[-200:]}")
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
 def loop_mount() -> None:
     """A file system of one's own can be made and mounted."""
     root()
@@ -65,4 +83,10 @@ def loop_mount() -> None:
         subprocess.run(["umount", mount], check=True)
 
 
-NEEDS: dict[str, Callable[[], None]] = {"linux": linux, "root": root, "strace": strace, "loop_mount": loop_mount}
+NEEDS: dict[str, Callable[[], None]] = {
+    "linux": linux,
+    "root": root,
+    "strace": strace,
+    "strace_attach": strace_attach,
+    "loop_mount": loop_mount,
+}

@@ -30,7 +30,7 @@ AT_ONCE = 250  # examples of one seed
 FRAMES_MAX = 1000  # more than any input here has
 
 
-# ---- reading and judging ----------------------------------------------------------------------------------------------
+# ---- reading and judging ---------------------------------------------------------------------------------------------
 
 
 def read(side: int, version: int, limits: Limits, pieces: Iterable[bytes]) -> tuple[list[Read], bool]:
@@ -72,7 +72,7 @@ def say(version: int, command: bytes, headers: list[tuple[bytes, bytes]], body: 
     return end.join(lines) + end + end + body + b"\0"
 
 
-# ---- properties -------------------------------------------------------------------------------------------------------
+# ---- properties ------------------------------------------------------------------------------------------------------
 
 PROPERTIES: list[tuple[Callable[..., None], tuple[st.SearchStrategy, ...]]] = []
 
@@ -241,7 +241,7 @@ def check_properties(run: Run) -> None:
             run.case(examples)
 
 
-# ---- mutated frames ---------------------------------------------------------------------------------------------------
+# ---- mutated frames --------------------------------------------------------------------------------------------------
 
 
 def session_says_nothing_after_an_error(side: int, version: bytes, pieces: list[bytes], limits: Limits) -> None:
@@ -292,8 +292,8 @@ def corpus(version: int) -> tuple[list[bytes], list[bytes]]:
 
 PIECES = (
     b"\n", b"\n\n", b"\r\n", b"\r", b"\0", b":", b"\\", b"\\c", b"\\n", b"\\r", b"\\t", b"content-length:3\n",
-    b"content-length:0\n", b"content-length:-1\n", b"content-length:4\n", b"destination:b\n", b"\xff", b"\xc3\xa9", b"SEND\n",
-    b"MESSAGE\n", b"SEND\ndestination:smuggled\n\n\0", b"x" * 40,
+    b"content-length:0\n", b"content-length:-1\n", b"content-length:4\n", b"destination:b\n", b"\xff", b"\xc3\xa9",
+    b"SEND\n", b"MESSAGE\n", b"SEND\ndestination:smuggled\n\n\0", b"x" * 40,
 )  # fmt: skip
 
 

@@ -4,7 +4,15 @@ from importlib import import_module
 
 from tests.campaigns.campaign import Campaign
 
-MODULES: tuple[str, ...] = ("crash_points", "power_states", "power_cuts", "damage", "strange", "formats",)
+MODULES: tuple[str, ...] = (
+    "crash_points",
+    "power_states",
+    "power_cuts",
+    "damage",
+    "strange",
+    "formats",
+    "holders",
+)
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 
 

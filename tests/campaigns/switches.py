@@ -1,8 +1,9 @@
-"""T14: no greenlet switches inside the core of a real broker under load, and nothing enters the core while it is inside.
+"""T14: no greenlet switches inside the core of a real broker under load, and nothing enters it while it is inside.
 
-A switch is told by greenlet's own trace; in a callback of the hub gevent refuses it, and the broker fails. The core is Broker.turn and seal, the session with its parser, and the outbox. What cannot be interrupted needs no locks,
-and what tests/sim proves of a turn holds in the real process. It sees what this load does: sends, transactions,
-fanouts, topics, ACKs, lost connections, refusals, admin requests and a clean stop.
+A switch is told by greenlet's own trace; in a callback of the hub gevent refuses it, and the broker fails. The core is
+Broker.turn and seal, the session with its parser, and the outbox. What cannot be interrupted needs no locks, and what
+tests/sim proves of a turn holds in the real process. It sees what this load does: sends, transactions, fanouts, topics,
+ACKs, lost connections, refusals, admin requests and a clean stop.
 """
 
 import re
