@@ -25,7 +25,7 @@ from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
 from benchmarks.longchecks import long_checks
 from benchmarks.peers import CHECKOUT, PEERS, Peer
-from benchmarks.report import comparison_table, data_of, growth_data, growth_table, preface, remarks
+from benchmarks.report import comparison_table, data_of, growth_data, growth_table, markdown, preface, remarks
 from benchmarks.shapes import BODIES, CASES, Case, rows
 from radiator.cli.load import LoadFailed
 from radiator.cli.text import bytes_text
@@ -61,7 +61,7 @@ def _run(wanted: argparse.Namespace) -> int:
         return 0
     if wanted.flushes:
         wanted.dir.joinpath("run").mkdir(parents=True, exist_ok=True)
-        _print(count_flushes(_peers(wanted)[0], wanted.dir / "run", wanted.seconds))
+        _print(count_flushes(_peers(wanted)[0], wanted.bodies, wanted.dir / "run", wanted.seconds))
         return 0
     if wanted.growth:
         _show(_growth(wanted), wanted)
@@ -106,6 +106,8 @@ def _peers(wanted: argparse.Namespace) -> tuple[list[Peer], dict[str, str]]:
 
 def _show(data: dict[str, Any], wanted: argparse.Namespace) -> None:
     is_growth = "series" in data
+    if wanted.markdown and not is_growth:
+        return _print(markdown(data))
     _print(preface(data) + "\n")
     _print(growth_table(data) if is_growth else comparison_table(data))
     if said := remarks(data):
@@ -160,6 +162,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pictures", type=Path, nargs="?", const=PICTURES, metavar="DIRECTORY",
                         help="draw the figures too; default directory docs/bench")  # fmt: skip
     parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing: show the figures of this file")
+    parser.add_argument("--markdown", action="store_true", help="with --show: the medians and ratios alone")
     parser.add_argument("--growth", action="store_true", help="how cost grows, instead of the comparison")
     parser.add_argument("--series", type=_list_of([one.name for one in series_of(0)]), metavar="NAMES",
                         help="of --growth: which, as connections,backlog")  # fmt: skip

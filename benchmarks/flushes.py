@@ -5,6 +5,7 @@ makes at least one for each SEND. What a file opened with O_DSYNC flushes is not
 """
 
 import contextlib
+import itertools
 import re
 import shutil
 import signal
@@ -18,27 +19,28 @@ from benchmarks.peers import Peer
 from benchmarks.processes import Running, running, tree
 from benchmarks.shapes import Case
 from radiator.cli.load import Load, LoadFailed, Shape
-from radiator.cli.text import table
+from radiator.cli.text import bytes_text, table
 
 CALLS = "fsync,fdatasync,msync,sync_file_range,syncfs,sync"
 ALONE = Shape(name="1 producer, one outstanding", producers=1, window=1)
 ATTACH_S = 1.0  # strace does not say when it has attached to every thread
 
 
-def count_flushes(peers: Sequence[Peer], directory: Path, seconds: float) -> str:
+def count_flushes(peers: Sequence[Peer], bodies: Sequence[int], directory: Path, seconds: float) -> str:
     if shutil.which("strace") is None:
         raise LoadFailed("strace is not here, and counts the flushes: apt install strace")
-    case = Case(kind="queue", shape=ALONE, is_persistent=True)
     rows: list[list[str | int]] = []
-    for peer in peers:
+    for body_bytes, peer in itertools.product(bodies, peers):
+        case = Case(kind="queue", shape=ALONE, is_persistent=True, body_bytes=body_bytes)
+        body = bytes_text(body_bytes)
         if reason := peer.lacks(case):
-            rows.append([peer.name, reason, "", ""])
+            rows.append([body, peer.name, reason, "", ""])
             continue
         with running(peer.launch(case), directory / peer.name) as broker:
             sent, flushes = _counted(peer, broker, case, directory / "strace.txt", seconds)
-        rows.append([peer.name, f"{sent:,}", f"{flushes:,}", f"{flushes / sent:.2f}"])
-        sys.stderr.write(f"  {peer.name}: {flushes / sent:.2f}\n")
-    return table(("peer", "confirmed SENDs", "flushes", "flushes for each"), rows)
+        rows.append([body, peer.name, f"{sent:,}", f"{flushes:,}", f"{flushes / sent:.2f}"])
+        sys.stderr.write(f"  {body}, {peer.name}: {flushes / sent:.2f}\n")
+    return table(("body", "peer", "confirmed SENDs", "flushes", "flushes for each"), rows)
 
 
 def _counted(peer: Peer, broker: Running, case: Case, report: Path, seconds: float) -> tuple[int, int]:

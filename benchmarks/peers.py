@@ -200,7 +200,9 @@ class RabbitMQ(Peer):
 
     def version(self) -> str:
         erlang = _said("erl", "-noshell", "-eval", "io:put_chars(erlang:system_info(otp_release)), halt().")
-        return f"{_said(self._script('rabbitmqctl'), 'version')}, Erlang {erlang}, STOMP plugin"
+        # `rabbitmqctl version` would leave an epmd behind
+        found = re.search(r"rabbitmq_server-([\d.]+)", str(Path(self._script("rabbitmq-server")).resolve()))
+        return f"{found[1] if found else '?'}, Erlang {erlang}, STOMP plugin"
 
     def launch(self, case: Case) -> Launch:
         port, amqp_port, epmd_port, dist_port = (free_port() for _ in range(4))
@@ -221,6 +223,7 @@ class RabbitMQ(Peer):
         return Launch(
             commands=[[program("epmd"), "-port", str(epmd_port)], [self._script("rabbitmq-server")]],
             port=port,
+            ports_before=[epmd_port],  # RabbitMQ would start one itself that outlives it
             environment=environment,
             files={
                 "rabbitmq.conf": _RABBITMQ_CONFIG.format(port=port, amqp_port=amqp_port),

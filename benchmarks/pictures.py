@@ -38,7 +38,7 @@ def draw_comparison(data: Data, directory: Path) -> list[Path]:
     written = []
     for body in sorted({row["body_bytes"] for row in data["rows"]}):
         rows = [row for row in data["rows"] if row["body_bytes"] == body and row["results"]]
-        size = str(size_text(body)).replace(" ", "")
+        size = f"{size_text(body)}" if body >= 1024 else f"{body}B"
         for name, title, draw in (
             (
                 "rates",

@@ -14,17 +14,20 @@ from pathlib import Path
 from radiator.cli.load import LoadFailed, process_cpu_s
 
 START_MAX_S = 60.0
+END_MAX_S = 10.0
 
 
 @dataclass(kw_only=True)
 class Launch:
     """All that makes a broker start the way it does: the last of the commands is the broker itself.
 
-    It is what the report shows, so the directory is written DIR in it. port: which answers once it is up.
+    It is what the report shows, so the directory is written DIR in it. port: which answers once it is up; ports_before:
+    those of the commands before it, each of which is waited for.
     """
 
     commands: list[list[str]]
     port: int
+    ports_before: list[int] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
@@ -63,19 +66,22 @@ def running(launch: Launch, directory: Path) -> Iterator[Running]:
         processes: list[subprocess.Popen[bytes]] = []
         try:
             with log.open("wb") as said:
-                for command in launch.commands:
+                ports = [*launch.ports_before, launch.port]
+                for command, port in zip(launch.commands, ports, strict=True):
                     words = [word.replace("DIR", str(directory)) for word in command]
                     processes.append(
                         subprocess.Popen(words, cwd=directory, env=environment, stdin=subprocess.DEVNULL,
                                          stdout=said, stderr=said, start_new_session=True)
                     )  # fmt: skip
-            wait_for_port(launch.port, processes[-1], log)
+                    wait_for_port(port, processes[-1], log)
             yield Running(launch.port, [process.pid for process in processes], log, launch)
         finally:
-            for pid in tree([process.pid for process in processes]):
+            pids = tree([process.pid for process in processes])
+            for pid in pids:
                 _signal(pid, signal.SIGKILL)
             for process in processes:
                 process.wait()
+            _wait_until_gone(pids)
 
 
 @contextlib.contextmanager
@@ -121,6 +127,19 @@ def tree(pids: list[int]) -> list[int]:
         found.append(pid)
         waiting += children.get(pid, [])
     return found
+
+
+def _wait_until_gone(pids: list[int]) -> None:
+    """Children are not ours to wait for, but the next measurement shall not meet them, nor their files."""
+    end_s = time.monotonic() + END_MAX_S
+    while any(_is_alive(pid) for pid in pids) and time.monotonic() < end_s:
+        time.sleep(0.005)
+
+
+def _is_alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    return False
 
 
 def _cpu_s(pid: int) -> float:

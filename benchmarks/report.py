@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.comparison import Result, Row
 from benchmarks.peers import CHECKOUT, Peer
 from benchmarks.processes import Launch
+from benchmarks.shapes import CASES, TOPIC
 from radiator.cli.load import Measured
 from radiator.cli.text import bytes_text, table
 
@@ -50,7 +51,13 @@ def data_of(rows: Sequence[Row], peers: Sequence[Peer], missing: dict[str, str],
 
 def growth_data(series: list[Data], peers: Sequence[Peer], missing: dict[str, str], host: Data, settings: Data) -> Data:
     """How cost grew: `series` as growth.py makes them."""
-    return {**data_of([], peers, missing, host, settings), "series": series}
+    found = data_of([], peers, missing, host, settings)
+    for peer in peers:
+        cases = {"persistent": CASES[0], "memory": TOPIC}
+        found["peers"][peer.name]["started"] = {
+            name: launch_data(peer.launch(case)) for name, case in cases.items() if not peer.lacks(case)
+        }
+    return {**found, "series": series}
 
 
 def peer_data(peer: Peer, rows: Sequence[Row]) -> Data:
@@ -126,6 +133,27 @@ def comparison_table(data: Data) -> str:
     return table(heads, lines)
 
 
+def markdown(data: Data) -> str:
+    """For docs/BENCHMARKS.md: medians per second, and in brackets how many times as fast Radiator was."""
+    peers = list(data["peers"])
+    lines = []
+    for body in sorted({row["body_bytes"] for row in data["rows"]}):
+        lines += [f"| {bytes_text(body)} | " + " | ".join(peers) + " |", "|---|" + "--:|" * len(peers)]
+        for row in data["rows"]:
+            if row["body_bytes"] == body:
+                lines.append(f"| {row['name']} | " + " | ".join(_markdown_cell(row, peer) for peer in peers) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _markdown_cell(row: Data, peer: str) -> str:
+    if peer not in row["results"]:
+        return "failed" if peer in row["failed"] else "-"
+    result, ratio = row["results"][peer], row["ratios"].get(peer)
+    bound = "*" if result["generator_share"]["median"] > GENERATOR_BOUND else ""
+    return f"{result['per_s']['median']:,.0f}{bound}" + ("" if ratio is None else f" ({ratio:.2g}x)")
+
+
 def peer_cells(row: Data, peer: str) -> list[str]:
     """Empty: there is nothing to say of this peer in this row."""
     if peer not in row["results"]:
@@ -150,9 +178,11 @@ def growth_table(data: Data) -> str:
     for series in data["series"]:
         for point in series["points"]:
             share = point["generator_share"]
+            # with a backlog they are ages: how long a message has been in it
+            latencies = ["", ""] if series["name"] == "backlog" else [f"{point[p]:.2f}" for p in ("p50_ms", "p99_ms")]
             lines.append([
                 series["name"], f"{point['at']:,}", series["peer"], f"{point['per_s']:,.0f}", f"{point['cpu_us']:.1f}",
-                f"{point['p50_ms']:.2f}", f"{point['p99_ms']:.2f}",
+                *latencies,
                 f"{share:.0%}" + (" bound!" if share > GENERATOR_BOUND else ""),
                 *(f"{point[name]:.0f}" if name in point else "" for name in ("rss_anon_mib", "disk_mib")),
             ])  # fmt: skip

@@ -42,6 +42,14 @@ def _queue(shape: Shape, is_persistent: bool, target: float | None = None) -> Ca
     return Case(kind="queue", shape=shape, is_persistent=is_persistent, targets=targets)
 
 
+TOPIC = Case(
+    kind="topic",
+    shape=Shape(name=f"topic to {TOPIC_SUBSCRIBERS}", producers=1, window=10),
+    is_persistent=False,
+    subscribers=TOPIC_SUBSCRIBERS,
+    targets={"rabbitmq": 4},
+)
+
 CASES = (
     _queue(WINDOW_16, True, 12),
     _queue(Shape(name="1 producer, window 100", producers=1, window=100), True, 7),
@@ -51,13 +59,7 @@ CASES = (
     _queue(END_TO_END_CONFIRMED, True),
     _queue(END_TO_END, False, 1),
     _queue(END_TO_END_CONFIRMED, False),
-    Case(
-        kind="topic",
-        shape=Shape(name=f"topic to {TOPIC_SUBSCRIBERS}", producers=1, window=10),
-        is_persistent=False,
-        subscribers=TOPIC_SUBSCRIBERS,
-        targets={"rabbitmq": 4},
-    ),
+    TOPIC,
     Case(
         kind="request",
         shape=Shape(name="request and reply, 8 + 8", producers=8, window=1, consumers=8, are_requests=True),

@@ -145,7 +145,8 @@ class Broker:
                 self.step_chores()
                 if self.freed:
                     self.retry_freed()
-        turn.again = bool(self.backlog) or any(chore.can_go_on for chore in self.chores)
+        can_go_on = not self.is_stopping and any(chore.can_go_on for chore in self.chores)
+        turn.again = bool(self.backlog) or can_go_on
         if (
             self.is_stopping
             and not self.is_said

@@ -16,6 +16,7 @@ from benchmarks.report import (
     growth_data,
     growth_table,
     launch_data,
+    markdown,
     preface,
     remarks,
     spread,
@@ -71,6 +72,15 @@ def test_ratio_is_ours_to_theirs_and_judged_by_its_target() -> None:
     assert "11.99x    12x MISSED" in comparison_table(data(slower))
 
 
+def test_markdown_has_rates_and_ratios() -> None:
+    row = Row(CASES[0], {"radiator": result(1200), "beanstalkd": result(100, share=0.95)})
+    assert markdown(data(row)).splitlines() == [
+        "| 1.0 KiB | radiator | beanstalkd |",
+        "|---|--:|--:|",
+        "| persistent 16 producers, window 100 | 1,200 | 100* (12x) |",
+    ]
+
+
 def test_targets_hold_for_bodies_of_one_kib() -> None:
     row = Row(replace(CASES[0], body_bytes=100), {"radiator": result(1), "beanstalkd": result(100)})
     assert data(row)["rows"][0]["targets"] == {}
@@ -109,12 +119,15 @@ def test_no_path_of_the_machine_is_in_the_data() -> None:
 def test_growth_is_shown_point_by_point() -> None:
     point = {"at": 10_000, "per_s": 1234.0, "cpu_us": 5.0, "p50_ms": 1.0, "p99_ms": 2.0, "generator_share": 0.95,
              "disk_mib": 7.0}  # fmt: skip
-    series = {"name": "backlog", "unit": "messages", "counted": "c", "peer": "radiator", "points": [point],
+    series = {"name": "queues", "unit": "messages", "counted": "c", "peer": "radiator", "points": [point],
               "ended": "it is full"}  # fmt: skip
     found = growth_data([series], [Ours()], {}, HOST, SETTINGS)
     line = growth_table(found).splitlines()[1]
-    assert line.split() == ["backlog", "10,000", "radiator", "1,234", "5.0", "1.00", "2.00", "95%", "bound!", "7"]
-    assert "backlog, radiator ended: it is full" in remarks(found)
+    assert line.split() == ["queues", "10,000", "radiator", "1,234", "5.0", "1.00", "2.00", "95%", "bound!", "7"]
+    aged = growth_data([{**series, "name": "backlog"}], [Ours()], {}, HOST, SETTINGS)
+    assert "1.00" not in growth_table(aged), "with a backlog it is no latency"
+    assert "[limits]" in preface(found), "the configuration"
+    assert "queues, radiator ended: it is full" in remarks(found)
 
 
 def test_rows_are_each_shape_with_each_body() -> None:

@@ -45,7 +45,7 @@ QUEUES = {
 }
 FANOUTS = {"f": ("a", "m", "b")}
 DECLARED = Declarations(queues=QUEUES, fanouts=FANOUTS, create_topics=True)
-TARGETS = ["a", "a", "a", "b", "b", "m", "o", "u", "x", "/fanout/f", "/topic/t"]
+TARGETS = ["a", "a", "a", "b", "b", "m", "o", "o", "o", "u", "x", "/fanout/f", "/topic/t"]
 SOURCES = ["a", "a", "b", "d", "m", "md", "o", "u", "x", "/topic/t", "/topic/#"]
 
 

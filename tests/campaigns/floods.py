@@ -1,11 +1,12 @@
 """S3, S7: too many connections, and more answers than their client reads. Others are served as if nothing were.
 
 Floods of connections against the limit of connections, and against a broker that has no file left; then clients that
-ask without an end and never read. Judged by a client that does nothing wrong meanwhile, by the memory of the process, by
-its log, and by what every client of the flood was told. It does not see what the kernel holds, nor floods from many
-addresses, which are one to this broker.
+ask without an end and never read. Judged by a client that does nothing wrong meanwhile, by the memory of the process,
+its log, and by what every client of the flood was told. It does not see what the kernel holds.
 """
 
+import contextlib
+import re
 import resource
 import select
 import socket
@@ -13,15 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
-from tests.acceptance.wire import Frame, Gone, Wire
+from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
-from tests.campaigns.bystander import Bystander, memory_bytes
+from tests.campaigns.bystander import Bystander, memory_bytes, upright
 from tests.campaigns.campaign import Campaign, Run
 
-P99_MAX_MS = 100.0
 CREATION = "[create]\nqueues = true\ntopics = true\n"
 
 # ---- S3: connections ------------------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ def against_the_limit(run: Run, broker: BrokerProcess) -> None:
             run.violation(f"{FLOOD} connections to {PLACES - HOLDERS - 1} places were told {dict(told)}.")
         if not told["ERROR"]:
             run.violation(f"Nobody was told that all connections are taken: {dict(told)}.")
-        settle(bystander)
+        bystander.wait()
         flood.close()
         recovery(run, broker, "the flood was over")
         judge(run, broker, bystander, lines, "a flood of connections")
@@ -124,24 +123,15 @@ def against_the_files(run: Run, broker: BrokerProcess) -> None:
         flood = Flood(broker, FLOOD)
         told = flood.wait(NO_FILES_FOR_S)
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
-        if told["CONNECTED"] > 9:
-            run.violation(f"The broker had files left after all: {dict(told)}.")
         began_s = time.monotonic()
         told = flood.wait(2 * RECOVERS_WITHIN_S)
         recovered_s = time.monotonic() - began_s
         if told["nothing"] or recovered_s > RECOVERS_WITHIN_S:
             run.violation(f"{recovered_s:.1f} s after the broker had files again its clients were told {dict(told)}.")
-        settle(bystander)
+        bystander.wait()
         flood.close()
         recovery(run, broker, "it had files again")
         judge(run, broker, bystander, lines, "a flood without files")
-
-
-def settle(bystander: Bystander) -> None:
-    """Until there are rounds enough to judge."""
-    deadline_s = time.monotonic() + 20
-    while len(bystander.times_ms) < 50 and time.monotonic() < deadline_s:
-        time.sleep(0.01)
 
 
 def recovery(run: Run, broker: BrokerProcess, since: str) -> None:
@@ -156,14 +146,13 @@ def recovery(run: Run, broker: BrokerProcess, since: str) -> None:
                 pass
         if time.monotonic() - began_s > RECOVERS_WITHIN_S:
             run.violation(f"{RECOVERS_WITHIN_S} s after {since} nobody is let in.")
-    key = "let in again after ms"
-    run.figures[key] = max(float(run.figures.get(key, 0)), round((time.monotonic() - began_s) * 1000, 1))
+    note(run, "let in again after ms", round((time.monotonic() - began_s) * 1000, 1))
 
 
 def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, told: str) -> None:
     p99_ms = bystander.p99_ms()
-    run.figures["bystander p99 ms"] = max(float(run.figures.get("bystander p99 ms", 0)), round(p99_ms, 1))
-    if p99_ms > P99_MAX_MS:
+    note(run, "bystander p99 ms", round(p99_ms, 1))
+    if p99_ms > bystander.p99_max_ms:
         run.violation(f"In {told} another client's p99 was {p99_ms:.0f} ms.")
     log = broker.log.splitlines()[lines:]
     warnings = [line for line in log if " info " not in line]
@@ -177,21 +166,23 @@ def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, tol
 
 
 def connections(run: Run) -> None:
-    with BrokerProcess(run.directory, CREATION, FEW_FILES) as broker:
+    with BrokerProcess(run.directory, CREATION, FEW_FILES) as broker, upright(run, broker):
         while not run.is_over:
             against_the_limit(run, broker)
             if not run.is_over:
                 against_the_files(run, broker)
-        if not broker.is_running or "Traceback" in broker.log:
-            run.violation(f"The broker did not take it well: {broker.log[-2000:]}")
 
 
 # ---- S7: answers that nobody reads ----------------------------------------------------------------------------------
 
 ASKED_MAX = 400_000  # frames; long before, the broker must have stopped reading
 MEMORY_GROWTH_MAX_BYTES = 8 << 20
-BLOCKED_S = 0.7  # nothing of ours was taken for so long: we are not read any more
+DURABLE_GROWTH_MAX_BYTES = 32 << 20  # what is stored waits in two batches of 4 MiB, and Python's objects are larger
+DURABLE_P99_MAX_MS = 1000.0  # others share the disk with it: they wait for four commits of whole batches
+LATE_SHARE_MAX = 0.5  # of the floods: a busy machine may be late now and then, a broker that is held up always is
+BLOCKED_S = 0.5  # nothing of ours was taken for so long: we are not read any more
 AT_ONCE = 64
+READS_SHARE = 0.5  # of the clients: they read in the end, and every receipt must be there
 SILENT_CONFIG = (
     '[limits]\noutbox_max_bytes = "256KiB"\nmax_batch_bytes = "4MiB"\n'
     + CREATION
@@ -200,6 +191,7 @@ SILENT_CONFIG = (
 )
 
 Ask = Callable[[int], bytes]
+DURABLE = "receipts of a durable queue"
 
 
 def send_to(destination: str) -> Ask:
@@ -221,7 +213,7 @@ def subscribe_and_not(number: int) -> bytes:
 
 
 ASKS: tuple[tuple[str, Ask], ...] = (
-    ("receipts of a durable queue", send_to("/queue/full")),
+    (DURABLE, send_to("/queue/full")),
     ("receipts of a memory queue", send_to("/queue/memory")),
     ("receipts of a topic", send_to("/topic/nobody")),
     ("long receipts", long_receipt),
@@ -230,36 +222,131 @@ ASKS: tuple[tuple[str, Ask], ...] = (
 )
 
 
-def ask_and_never_read(run: Run, broker: BrokerProcess, told: str, ask: Ask) -> tuple[Wire, int]:
-    """Until we are not read any more: how many were sent whole, the last one finished by and by."""
-    wire = Wire.__new__(Wire)
-    silent = socket.socket()
-    silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    silent.connect((broker.host, broker.port))
-    wire.version, wire.socket, wire.buffer, wire.ends_of_line, wire.early = "1.2", silent, b"", 0, []
-    silent.settimeout(10)
-    wire.connect()
-    before = memory_bytes(broker.pid)
-    silent.settimeout(BLOCKED_S)
-    sent = most = 0
-    left = memoryview(b"")
-    while sent < ASKED_MAX:
-        data = b"".join(ask(number) for number in range(sent, sent + AT_ONCE))
-        sent += AT_ONCE
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[silent.send(left) :]
-        except TimeoutError:
-            break
-        most = max(most, memory_bytes(broker.pid) - before) if sent % 4096 == 0 else most
-    most = max(most, memory_bytes(broker.pid) - before)
-    run.figures["memory grew by KiB"] = max(int(run.figures.get("memory grew by KiB", 0)), most // 1024)
-    if not left:
-        run.violation(f"{told}: {sent} frames were read of a client that reads nothing.")
-    if most > MEMORY_GROWTH_MAX_BYTES:
-        run.violation(f"{told}: {sent} frames of a client that reads nothing made memory grow by {most} bytes.")
-    silent.settimeout(10)
-    wire.early = []
-    wire.left = left  # type: ignore[attr-defined]
-    return wire, sent
+class Mute:
+    """A client that asks, and reads only when it is told to."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._socket.connect((broker.host, broker.port))
+        self._socket.sendall(CONNECT)
+        assert self._socket.recv(4096).startswith(b"CONNECTED")
+        self._socket.setblocking(False)
+        self._left = memoryview(b"")  # of the last frames, what was not taken
+        self.sent = 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, ask: Ask) -> bool:
+        """Some more frames. Whether the broker still takes them."""
+        frames = b"".join(ask(number) for number in range(self.sent, self.sent + AT_ONCE))
+        self.sent += AT_ONCE
+        self._left = memoryview(frames)
+        while self._left:
+            if not select.select((), (self._socket,), (), BLOCKED_S)[1]:
+                return False
+            self._write()
+        return True
+
+    def receipts(self) -> Iterator[int]:
+        """Says the rest and reads: the numbers of the receipts as they come, until all have come or none comes."""
+        held = b""
+        last = -1
+        while last < self.sent - 1:
+            readable, writable, _ = select.select((self._socket,), (self._socket,) if self._left else (), (), 10)
+            if writable:
+                self._write()
+            if not readable and not writable:
+                return
+            data = self._socket.recv(1 << 20) if readable else b""
+            if readable and not data:
+                return
+            *frames, held = (held + data).split(b"\0")
+            for frame in frames:
+                found = re.search(rb"\nreceipt-id:r*(\d+)\n", frame)
+                last = int(found[1]) if found and b"RECEIPT\n" in frame else -2
+                yield last
+
+    def _write(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._left = self._left[self._socket.send(self._left) :]
+
+
+def ask_and_never_read(run: Run, broker: BrokerProcess, told: str, ask: Ask) -> bool:
+    """One flood. Whether others were late."""
+    mute = Mute(broker)
+    most = 0
+    growth_max_bytes = DURABLE_GROWTH_MAX_BYTES if told == DURABLE else MEMORY_GROWTH_MAX_BYTES
+    with Bystander(broker) as bystander:
+        before = memory_bytes(broker.pid)
+        while is_heard := mute.ask(ask):
+            if mute.sent % 4096 == 0:
+                most = max(most, memory_bytes(broker.pid) - before)
+            if mute.sent >= ASKED_MAX or most > growth_max_bytes:
+                break
+        most = max(most, memory_bytes(broker.pid) - before)
+        bystander.wait()
+        p99_ms = bystander.p99_ms()
+        p99_max_ms = DURABLE_P99_MAX_MS if told == DURABLE else bystander.p99_max_ms
+    kind = "durable" if told == DURABLE else "not durable"
+    note(run, f"memory grew by KiB, {kind}", most // 1024)
+    note(run, f"bystander p99 ms, {kind}", round(p99_ms, 1))
+    if is_heard:
+        run.violation(f"{told}: {mute.sent} frames were read of a client that reads nothing; {most} bytes of memory.")
+    if most > growth_max_bytes:
+        run.violation(f"{told}: {mute.sent} frames of a client that reads nothing made memory grow by {most} bytes.")
+    if run.chance.random() < READS_SHARE:
+        got = list(mute.receipts())
+        if got != list(range(mute.sent)):
+            wrong = next((i for i, number in enumerate(got) if number != i), len(got))
+            run.violation(f"{told}: when it reads at last, receipt {wrong} of {mute.sent} is {got[wrong : wrong + 3]}.")
+    mute.close()
+    run.case()
+    return p99_ms > p99_max_ms
+
+
+def note(run: Run, key: str, value: float) -> None:
+    """The largest of all."""
+    run.figures[key] = max(float(run.figures.get(key, 0)), value)
+
+
+def mutes(run: Run) -> None:
+    with BrokerProcess(run.directory, SILENT_CONFIG) as broker, upright(run, broker):
+        asks: list[tuple[str, Ask]] = []
+        late = []
+        while not run.is_over:
+            asks = asks or run.chance.sample(ASKS, len(ASKS))
+            told, ask = asks.pop()
+            if ask_and_never_read(run, broker, told, ask):
+                late.append(told)
+        if len(late) > LATE_SHARE_MAX * run.done:
+            run.violation(f"In {len(late)} of {run.done} floods another client was held up: {late}.")
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="S3",
+        name="connections",
+        title=f"{FLOOD} connections at once, to few places and to a broker without files",
+        unit="connections",
+        run=connections,
+        cases=(2 * FLOOD, 100 * FLOOD, 1000 * FLOOD),
+        mutants=("connection-limit-off", "never-accepts-again", "no-back-off-without-files"),
+        mutant_cases=2 * FLOOD,
+        needs=("linux",),
+        is_timed=True,
+    ),
+    Campaign(
+        number="S7",
+        name="mutes",
+        title="clients that ask without an end and never read the answers",
+        unit="floods",
+        run=mutes,
+        cases=(len(ASKS), 40 * len(ASKS), 400 * len(ASKS)),
+        mutants=("reading-not-stopped",),
+        mutant_cases=len(ASKS),
+        needs=("linux",),
+        is_timed=True,
+    ),
+)

@@ -1,4 +1,4 @@
-"""T10b: ALL orders in which a tiny case can happen, on the real core: two producers, a message or two each, one or two
+"""T10b: ALL orders in which a tiny case can happen, on the real core: two producers with a message each, one or two
 consumers, a power cut and perhaps a lost consumer; what the disk does apart from its report (CASES says how many).
 
 Breadth first; a state that was met before (its core, disk and clients print the same) is not gone on from. In each:
@@ -52,8 +52,8 @@ class Case:
 
 CASES = {
     "quick": Case({1: (b"a",), 2: (b"c",)}, (3,), 1, 0),
-    "nightly": Case({1: (b"a",), 2: (b"c",)}, (3, 4), 1, 1),
-    "release": Case({1: (b"a", b"b"), 2: (b"c",)}, (3, 4), 1, 0),
+    "nightly": Case({1: (b"a",), 2: (b"c",)}, (3, 4), 1, 0),
+    "release": Case({1: (b"a",), 2: (b"c",)}, (3, 4), 1, 1),
 }
 
 
@@ -322,9 +322,6 @@ CAMPAIGNS = (
             "ack-not-committed",
             "deliverable-before-commit",
             "remove-not-written",
-            "load-skips-a-message",
-            "load-not-asked-again",
-            "window-not-opened-by-ack",
         ),
         mutant_cases=1_000_000,
         quick_mutants=4,

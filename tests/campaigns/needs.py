@@ -4,6 +4,7 @@ A campaign is skipped only where the machine cannot run it: CannotRun says why. 
 installed, that is a failure, NotInstalled: a proof that was silently not made is none.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -83,10 +84,17 @@ def loop_mount() -> None:
         subprocess.run(["umount", mount], check=True)
 
 
+def nomemory() -> None:
+    """One allocation of this Python's can be made to fail."""
+    if importlib.util.find_spec("_testcapi") is None:
+        raise CannotRun("this Python was built without _testcapi, which can let an allocation fail")
+
+
 NEEDS: dict[str, Callable[[], None]] = {
     "linux": linux,
     "root": root,
     "strace": strace,
     "strace_attach": strace_attach,
     "loop_mount": loop_mount,
+    "nomemory": nomemory,
 }

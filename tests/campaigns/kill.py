@@ -1,0 +1,158 @@
+"""T4: `kill -9` at random times, under four producers and four consumers, with books over the whole history.
+
+Most kills come under load, some in a start and some in a clean stop; and now and then all clients are lost instead, and
+come again. In the end of each life everything is taken out, and the books are read.
+
+A kill proves that what is written together is there together, that nothing is answered before it is handed to the
+operating system, and that a start finds it. That it is on the disk too, only T2 and T3 prove.
+"""
+
+import threading
+import time
+from contextlib import suppress
+from random import Random
+from subprocess import TimeoutExpired
+
+from tests.acceptance.conftest import queues_that_do_not_add_up, stats
+from tests.acceptance.wire import Gone
+from tests.broker_process import BrokerProcess
+from tests.campaigns.campaign import Campaign, Run
+from tests.crash.books import Books
+from tests.crash.crowd import CONFIG, all_leave, crowd, drain, talking
+
+KILLS_OF_A_LIFE = 10
+KILLS_OF_A_HUNT = 2  # the sooner the books are read
+LOAD_S = {"quick": (0.1, 0.6), "nightly": (0.1, 2.0), "release": (0.1, 3.0)}
+START_S = (0.0, 0.4)  # a start takes about a quarter of a second
+STOP_S = (0.0, 0.05)
+FORGET_WITHIN_S = 5.0
+
+
+class Life:
+    """One data directory, from its first start to the last message that is taken out of it."""
+
+    def __init__(self, run: Run, name: str, config: str = CONFIG) -> None:
+        directory = run.directory / name
+        directory.mkdir()
+        self.run = run
+        self.chance = Random(run.chance.randrange(1 << 60))
+        self.books = Books()
+        self.broker = BrokerProcess(directory, config)
+        self.clients = crowd(self.books, f"{run.seed} {name}")
+
+    def start(self, after: str) -> None:
+        """It must start again, whatever was done to it."""
+        try:
+            self.broker.start()
+        except AssertionError as refused:
+            self.run.violation(f"After it was {after} the broker did not start: {refused}")
+            raise
+
+    def load_s(self) -> float:
+        return self.chance.uniform(*LOAD_S[self.run.level])
+
+    def kill_once(self) -> None:
+        """One kill, of one of the kinds; before it now and then a loss of all clients."""
+        kind = self.chance.choices((self._kill_loaded, self._kill_starting, self._kill_stopping), (8, 1, 1))[0]
+        kind()
+        self.books.broker_ended()
+
+    def _kill_loaded(self) -> None:
+        self.start("killed")
+        if self.chance.random() < 0.2:
+            self.lose_all_clients()
+        with talking(self.broker, [one.run for one in self.clients]):
+            time.sleep(self.load_s())
+            self.broker.kill()
+
+    def _kill_starting(self) -> None:
+        killer = threading.Timer(self.chance.uniform(*START_S), self.broker.kill)
+        killer.start()
+        with suppress(AssertionError):
+            self.broker.start()
+        killer.join()
+        self.broker.kill()
+
+    def _kill_stopping(self) -> None:
+        self.start("killed")
+        with talking(self.broker, [one.run for one in self.clients]):
+            time.sleep(self.load_s())
+            assert self.broker.process is not None
+            self.broker.process.terminate()
+            try:
+                self.broker.wait(self.chance.uniform(*STOP_S))
+            except TimeoutExpired:
+                self.broker.kill()
+
+    def lose_all_clients(self) -> None:
+        """Load, and then every connection is lost: what they held comes back, without a restart."""
+        with talking(self.broker, [one.run for one in self.clients]) as wires:
+            time.sleep(self.load_s())
+            all_leave(wires, len(self.clients))
+        self.books.broker_ended()
+        deadline_s = time.monotonic() + FORGET_WITHIN_S
+        while True:
+            numbers = stats(self.broker)
+            in_flight = sum(queue["in_flight"] for queue in numbers["queues"].values())
+            if numbers["connections"] == 1 and not in_flight:
+                return
+            assert time.monotonic() < deadline_s, f"{in_flight} messages are still with clients that are gone"
+            time.sleep(0.01)
+
+    def judge(self, after: str) -> None:
+        """A new start, a loss of all clients, then everything that is left is taken out, and the books are read."""
+        self.start(after)
+        wrong = queues_that_do_not_add_up(self.broker)
+        try:
+            self.lose_all_clients()
+            drain(self.broker, self.books)
+        except (Gone, ConnectionError, TimeoutError) as mistake:
+            self.run.violation(f"After it was {after} the broker does not give out what it has: {mistake!r}")
+        wrong += queues_that_do_not_add_up(self.broker)
+        if wrong:
+            self.run.violation(f"After it was {after} the ledgers of these queues do not add up: {wrong}")
+        if self.broker.stop() != 0 or "Traceback" in self.broker.log:
+            self.run.violation(f"After it was {after} there was no clean stop: {self.broker.log[-2000:]}")
+        for fault in self.books.faults():
+            self.run.violation(f"After it was {after}: {fault}")
+        for name, count in (("receipted", len(self.books.receipted)), ("acked", len(self.books.ack_receipts))):
+            self.run.figures[name] = int(self.run.figures.get(name, 0)) + count
+            if not count:
+                raise RuntimeError(f"Nothing was {name}: there was no load.")
+
+
+def kill(run: Run) -> None:
+    number = 0
+    while not run.is_over:
+        life = Life(run, f"life-{number}")
+        number += 1
+        try:
+            for _ in range(min(KILLS_OF_A_HUNT if run.is_hunt else KILLS_OF_A_LIFE, run.cases - run.done)):
+                life.kill_once()
+                run.case()
+            life.judge("killed")
+        finally:
+            life.broker.kill()
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T4",
+        name="kill",
+        title="kills a broker at random times under four producers and four consumers",
+        unit="kills",
+        run=kill,
+        cases=(20, 500, 2000),
+        mutants=(
+            "receipt-before-commit",
+            "stored-messages-not-marked-after-kill",
+            "lost-on-disconnect",
+            "ack-not-committed",
+            "fanout-in-two-batches",
+            "deliverable-before-commit",
+        ),
+        mutant_cases=20,
+        quick_mutants=2,
+        needs=("linux",),
+    ),
+)

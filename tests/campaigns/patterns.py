@@ -1,0 +1,275 @@
+"""S9: very many patterns of topics, and topics and patterns made to be dear to match.
+
+`patterns`: sets as users have them, and large ones; what is matched is compared with a matcher that asks the words one
+by one, and a publish that nobody gets may take PUBLISH_P99_MS of CPU at most. `hostile-patterns`: the same bound for
+sets that are made to keep every node of a trie busy. `subscriptions`: max_subscriptions, in all kinds together.
+
+CPU of this thread is what counts: other programs on the machine make no difference.
+"""
+
+import itertools
+import time
+from collections.abc import Callable
+from random import Random
+
+from radiator.commands import Read
+from radiator.limits import Limits
+from radiator.replies import Deliver, Refuse
+from tests.acceptance.wire import Wire
+from tests.broker.node import Node
+from tests.broker.words import send, subscribe, unsubscribe
+from tests.broker_process import BrokerProcess
+from tests.campaigns.bystander import memory_bytes
+from tests.campaigns.campaign import Campaign, Run
+
+PUBLISH_P99_MS = 1.0
+EACH_MATCH_MS = 0.02  # a delivery that is due costs what it costs
+SUBSCRIPTIONS_OF_ONE = 1000
+BYTES_A_SUBSCRIPTION_MAX = 64 * 1024  # of the longest name there can be
+SIZES = {"quick": 10_000, "nightly": 100_000, "release": 100_000}
+PUBLISHES = 300
+PUBLISHER = 1
+
+Patterns = list[str]
+Family = Callable[[Random, int], tuple[Patterns, Callable[[], str]]]
+
+
+def matched(pattern: list[str], name: list[str]) -> bool:
+    """The rule, said once more in the plainest way. Slow where `#` is repeated."""
+    if not pattern:
+        return not name
+    if pattern[0] == "#":
+        return any(matched(pattern[1:], name[skip:]) for skip in range(len(name) + 1))
+    return bool(name) and pattern[0] in ("*", name[0]) and matched(pattern[1:], name[1:])
+
+
+# ---- families: so many patterns, and a maker of topics for them -----------------------------------------------------
+
+
+def prices(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """As the documentation has them: a word of many in the middle."""
+    patterns = [f"stocks.s{number}.{chance.choice(('*', '#', '*.nyse', 'nyse.#'))}" for number in range(count)]
+    return patterns, lambda: f"stocks.s{chance.randrange(2 * count)}.{chance.choice(('nyse', 'a', 'a.nyse'))}"
+
+
+def users(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """Everybody has one with a wildcard in front."""
+    heads = ("*", "#", "*.*", "#.to")
+    return (
+        [f"{chance.choice(heads)}.u{number}" for number in range(count)],
+        lambda: f"{chance.choice(('x', 'x.y', 'x.y.z.to', ''))}.u{chance.randrange(2 * count)}",
+    )
+
+
+def deep(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """Long ones that part only at their ends, and the longest topics."""
+    stem = ".".join("ab"[number % 2] for number in range(100))
+    return (
+        [f"{stem}.{number:x}.*" for number in range(count)],
+        lambda: ".".join(chance.choice("ab") for _ in range(127)) if chance.random() < 0.5 else f"{stem}.none.x",
+    )
+
+
+def around(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """`#` at both ends and in between, with words that are rare."""
+    patterns = [".".join(("#", f"w{number}", "#", f"x{number % 7}", "#")) for number in range(count)]
+    return patterns, lambda: ".".join(f"w{chance.randrange(count)}" for _ in range(30))
+
+
+def random_words(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """Short ones of few words: many match, and each is compared with the plain matcher."""
+    words = ("a", "b", "c", "*", "#")
+    patterns = [".".join(chance.choice(words) for _ in range(chance.randrange(1, 6))) for _ in range(count // 50)]
+    return patterns, lambda: ".".join(chance.choice(words[:3]) for _ in range(chance.randrange(1, 7)))
+
+
+def either_star(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """Every word may be the topic's or `*`, so that all are followed; the last one is what none has."""
+    return [".".join((*words, "none")) for words in itertools.islice(itertools.product("a*", repeat=17), count)], (
+        lambda: ".".join("a" * chance.randrange(18, 30))
+    )
+
+
+def either_star_anywhere(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """The same behind a `#`: all are followed from every word of the topic."""
+    patterns, _ = either_star(chance, count)
+    return [f"#.{pattern}" for pattern in patterns], lambda: ".".join("a" * 127)
+
+
+def many_hashes(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """No more than one connection may have: `#` or `*` at every place."""
+    choices = itertools.islice(itertools.product(("#.a", "*"), repeat=10), min(count, SUBSCRIPTIONS_OF_ONE))
+    return [".".join((*words, "none")) for words in choices], lambda: ".".join("a" * 127)
+
+
+AS_USERS_HAVE_THEM: tuple[Family, ...] = (prices, users, deep, around, random_words)
+HOSTILE: tuple[Family, ...] = (either_star, either_star_anywhere, many_hashes)
+
+
+# ---- the judgement --------------------------------------------------------------------------------------------------
+
+
+def topics_of(patterns: Patterns, seed: int) -> Node:
+    """A node in which all of them are subscribed to, so many on each connection. A subscription's id is its number."""
+    node = Node(limits=Limits(outbox_max_bytes=1 << 40), seed=seed)
+    node.open(PUBLISHER)
+    for number, pattern in enumerate(patterns):
+        connection = 2 + number // SUBSCRIPTIONS_OF_ONE
+        if connection not in node.inbox:
+            node.open(connection)
+        one = subscribe(connection, f"/topic/{pattern}", "auto", name=b"%d" % number)
+        node.broker.turn([Read(connection, [one])], node.now_s, node.now_ms)
+    return node
+
+
+def publish(node: Node, topic: str) -> tuple[list[int], float]:
+    """The numbers of the subscriptions that get it, and the CPU that it took, in ms."""
+    said = [Read(PUBLISHER, [send(PUBLISHER, f"/topic/{topic}")])]
+    node.now_s += 1
+    began_s = time.thread_time()
+    turn = node.broker.turn(said, node.now_s, node.now_ms)
+    took_ms = (time.thread_time() - began_s) * 1000
+    return [int(one.subscription or b"") for one in turn.replies if isinstance(one, Deliver)], took_ms
+
+
+def try_family(run: Run, family: Family, publishes: int) -> None:
+    patterns, topic_of = family(run.chance, SIZES[run.level])
+    node = topics_of(patterns, run.done)
+    costs: list[float] = []
+    told = f"{family.__name__}, {len(patterns)} patterns, seed {run.seed}, case {run.done}"
+    for _ in range(publishes):
+        topic = topic_of()
+        got, took_ms = publish(node, topic)
+        costs.append(took_ms - EACH_MATCH_MS * len(got))
+        check_matches(run, told, patterns, topic, got)
+        if sum(costs) > 3000:
+            break  # it is known by now
+    costs.sort()
+    p99_ms = costs[int(len(costs) * 0.99)]
+    name = f"{family.__name__} p99 ms"
+    run.figures[name] = max(float(run.figures.get(name, 0)), round(p99_ms, 3))
+    if p99_ms > PUBLISH_P99_MS:
+        run.violation(
+            f"{told}: a publish takes {p99_ms:.2f} ms of CPU at the 99th percentile; {PUBLISH_P99_MS} is the most"
+        )
+
+
+def check_matches(run: Run, told: str, patterns: Patterns, topic: str, got: list[int]) -> None:
+    """Where all are compared it would take long: some, and all that are said to match."""
+    words = topic.split(".")
+    if len(words) > 30:
+        return
+    some = {*got, *(run.chance.randrange(len(patterns)) for _ in range(50))}
+    expected = {number for number in some if matched(patterns[number].split("."), words)}
+    if expected != set(got) or len(got) != len(set(got)):
+        wrong = expected ^ set(got)
+        run.violation(
+            f"{told}: {topic} and {[patterns[number] for number in list(wrong)[:3]]} do not match as they should"
+        )
+
+
+def match_patterns(run: Run) -> None:
+    while not run.is_over:
+        for family in AS_USERS_HAVE_THEM:
+            try_family(run, family, PUBLISHES)
+            run.case()
+
+
+def match_hostile_patterns(run: Run) -> None:
+    while not run.is_over:
+        for family in HOSTILE:
+            try_family(run, family, PUBLISHES // 10)
+            run.case()
+
+
+# ---- how many one connection may have -------------------------------------------------------------------------------
+
+
+def subscribe_too_much(run: Run) -> None:
+    subscribe_for_real(run)
+    run.case()
+    while not run.is_over:
+        subscribe_in_all_kinds(run)
+        run.case()
+
+
+def subscribe_in_all_kinds(run: Run) -> None:
+    """Up to the bound, with some that end in between; one more is refused; others may still subscribe."""
+    most = run.chance.randrange(1, 12)
+    node = Node(limits=Limits(max_subscriptions=most), seed=run.done)
+    node.open(1, 2)
+    there: list[str] = []
+    for number in range(run.chance.randrange(most, 3 * most + 2)):
+        if len(there) == most:
+            node.say(unsubscribe(1, gone := there.pop(run.chance.randrange(most))))
+            assert not node.is_refused(1), f"the end of {gone} was refused"
+        kind = run.chance.choice(("/queue/", "/topic/", "/topic/*.", "/topic/#.")) + str(number)
+        node.say(subscribe(1, kind))
+        if node.is_refused(1):
+            run.violation(
+                f"seed {run.seed}, case {run.done}: with {len(there)} of {most} subscriptions {kind} was refused"
+            )
+        there.append(kind)
+    while len(there) < most:
+        there.append(f"/topic/more{len(there)}")
+        node.say(subscribe(1, there[-1]))
+    node.say(subscribe(1, run.chance.choice(("/queue/one.more", "/topic/one.*", "/topic/one", "/temp-queue/one"))))
+    codes = [reply.code for reply in node.take(1) if isinstance(reply, Refuse)]
+    if codes != ["too-many-subscriptions"]:
+        run.violation(f"seed {run.seed}, case {run.done}: {most + 1} subscriptions on a connection, answered {codes}")
+    node.say(subscribe(2, "/topic/other"))
+    if node.is_refused(2):
+        run.violation(f"seed {run.seed}, case {run.done}: another connection was refused too")
+
+
+def subscribe_for_real(run: Run) -> None:
+    """The default is 1024; and what as many of the longest names take of memory."""
+    with BrokerProcess(run.directory) as broker, Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        before = memory_bytes(broker.pid)
+        for number in range(1024):
+            words = ".".join(run.chance.choice("abcdefgh") for _ in range(120))
+            wire.send_frame("SUBSCRIBE", {"id": str(number), "destination": f"/topic/{words}.*"})
+        wire.fence()
+        each = (memory_bytes(broker.pid) - before) // 1024
+        run.figures["bytes a subscription, longest"] = each
+        assert each < BYTES_A_SUBSCRIPTION_MAX, f"a subscription takes {each} bytes"
+        wire.send_frame("SUBSCRIBE", {"id": "one more", "destination": "/topic/one.more"})
+        refusal = wire.refusal()
+        assert b"max_subscriptions" in refusal.body, refusal
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="S9",
+        name="patterns",
+        title="very many patterns, as users have them: what matches, and what a publish costs",
+        unit="sets of patterns",
+        run=match_patterns,
+        cases=(5, 50, 500),
+        mutants=("topic-matching-linear", "hash-takes-no-words", "star-is-optional"),
+        mutant_cases=10,
+    ),
+    Campaign(
+        number="S9b",
+        name="hostile-patterns",
+        title="patterns and topics that are made to be dear to match",
+        unit="sets of patterns",
+        run=match_hostile_patterns,
+        cases=(3, 9, 30),
+        mutants=("topic-matching-linear",),
+        mutant_cases=3,
+        quick_mutants=0,
+    ),
+    Campaign(
+        number="S9c",
+        name="subscriptions",
+        title="subscribes in all kinds up to the bound of a connection, and once more",
+        unit="connections",
+        run=subscribe_too_much,
+        cases=(300, 30_000, 500_000),
+        mutants=("subscription-limit-off-by-one", "topics-are-free-of-the-bound"),
+        mutant_cases=60,
+        needs=("linux",),
+    ),
+)

@@ -1,0 +1,194 @@
+"""Producers and consumers that talk to a real broker until it is gone; what they said and heard is in the books.
+
+Four of each by default: SENDs to a queue, to a fanout and to two queues in one transaction; ACKs and NACKs with
+receipts, in windows, and always some messages that are seen and not answered. `drain` takes out whatever is left.
+"""
+
+import random
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from tests.acceptance.conftest import stats
+from tests.acceptance.wire import Frame, Gone, Wire
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+from tests.crash.books import Books, Copy, body_of
+
+WINDOW = 20  # SENDs, or ACKs, of one client that wait for their receipts
+HELD = 5  # messages that a consumer has always seen and not answered
+LEAVES_WITHIN_S = 30.0
+
+CONFIG = EVERYTHING_MAY_BE_CREATED + '[fanout."events"]\nchildren = ["events.a", "events.b"]\n'
+WORK, LEFT, RIGHT, A, B = "/queue/work", "/queue/left", "/queue/right", "/queue/events.a", "/queue/events.b"
+QUEUES = (WORK, LEFT, RIGHT, A, B)
+END_OF_TALK = (Gone, ConnectionError, TimeoutError)
+
+Talk = Callable[[Wire], None]
+
+
+class Producer:
+    """Sends to a queue, to a fanout, and to two queues in one transaction; WINDOW of them unreceipted."""
+
+    def __init__(self, number: int, books: Books, seed: str) -> None:
+        self.name = f"p{number}"
+        self.books = books
+        self.random = random.Random(f"{seed} {self.name}")
+        self.count = 0
+
+    def run(self, wire: Wire) -> None:
+        waiting: deque[str] = deque()
+        while True:
+            while len(waiting) < WINDOW:
+                waiting.append(self.send_one(wire))
+            receipt = wire.read("RECEIPT")["receipt-id"]
+            assert receipt == waiting.popleft()
+            self.books.sent(receipt)
+
+    def send_one(self, wire: Wire) -> str:
+        name = f"{self.name}.{self.count}"
+        self.count += 1
+        kind = self.random.choice(("queue", "fanout", "transaction"))
+        if kind == "queue":
+            self.books.sending(name, (WORK,))
+            wire.send_frame("SEND", {"destination": WORK, "receipt": name}, body_of(name))
+        elif kind == "fanout":
+            self.books.sending(name, (A, B))
+            wire.send_frame("SEND", {"destination": "/fanout/events", "receipt": name}, body_of(name))
+        else:
+            self.books.sending(name, (LEFT, RIGHT))
+            frames = [wire.frame("BEGIN", {"transaction": name})]
+            for queue in (LEFT, RIGHT):
+                frames.append(wire.frame("SEND", {"destination": queue, "transaction": name}, body_of(name)))
+            frames.append(wire.frame("COMMIT", {"transaction": name, "receipt": name}))
+            wire.send_raw(b"".join(frames))
+        return name
+
+
+class Consumer:
+    """ACKs with receipts, NACKs now and then. in_order: queues that it has alone; there it NACKs nothing."""
+
+    def __init__(
+        self, number: int, books: Books, seed: str, queues: tuple[str, ...], in_order: tuple[str, ...]
+    ) -> None:
+        self.books = books
+        self.random = random.Random(f"{seed} c{number}")
+        self.queues = queues
+        self.in_order = in_order
+
+    def run(self, wire: Wire) -> None:
+        for queue in self.queues:
+            headers = {"id": queue, "destination": queue, "ack": "client-individual", "prefetch-count": str(WINDOW)}
+            wire.send_frame("SUBSCRIBE", headers)
+        unanswered: deque[tuple[Copy, Frame]] = deque()
+        waiting: deque[Copy | None] = deque()
+        while True:
+            frame = wire.read_frame()
+            if frame.command == "RECEIPT":
+                copy = waiting.popleft()
+                if copy is not None:
+                    self.books.acked(copy)
+            else:
+                unanswered.append(self.note(frame))
+                if len(unanswered) > HELD:
+                    waiting.append(self.answer(wire, *unanswered.popleft()))
+
+    def note(self, message: Frame) -> tuple[Copy, Frame]:
+        assert message.command == "MESSAGE", message
+        queue = message["subscription"]
+        redelivered = message["redelivered"] == "true"
+        copy = self.books.delivered(queue, message.body, message["message-id"], redelivered, queue in self.in_order)
+        return copy, message
+
+    def answer(self, wire: Wire, copy: Copy, message: Frame) -> Copy | None:
+        """ACKs or NACKs it: the copy that is acked once the receipt comes."""
+        self.books.giving_up(copy)
+        is_acked = message["subscription"] in self.in_order or self.random.random() < 0.8
+        wire.send_frame("ACK" if is_acked else "NACK", {"id": message["ack"], "receipt": "1"})
+        return copy if is_acked else None
+
+
+def crowd(books: Books, seed: str) -> list[Producer | Consumer]:
+    """Four of each. Every queue has a consumer; two queues have one only, who watches their order."""
+    return [
+        *(Producer(number, books, seed) for number in range(4)),
+        Consumer(1, books, seed, (WORK, A), ()),
+        Consumer(2, books, seed, (WORK, LEFT), ()),
+        Consumer(3, books, seed, (LEFT, A), ()),
+        Consumer(4, books, seed, (RIGHT, B), (RIGHT, B)),
+    ]
+
+
+def talk(broker: BrokerProcess, run: Talk, crashed: list[BaseException], wires: list[Wire] | None = None) -> None:
+    """One client until the broker is gone, or its connection (wires: where it can be found) is ended."""
+    try:
+        with Wire((broker.host, broker.port)) as wire:
+            if wires is not None:
+                wires.append(wire)
+            wire.connect()
+            run(wire)
+    except END_OF_TALK:
+        pass
+    except BaseException as error:  # noqa: BLE001 - the main thread raises it
+        crashed.append(error)
+
+
+@contextmanager
+def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[list[Wire]]:
+    """Clients that talk within. At its end they must be told so: by the end of the broker, or `all_leave`."""
+    crashed: list[BaseException] = []
+    wires: list[Wire] = []
+    threads = [threading.Thread(target=talk, args=(broker, run, crashed, wires)) for run in runs]
+    for thread in threads:
+        thread.start()
+    is_done = False
+    try:
+        yield wires
+        is_done = True
+    finally:
+        if not is_done:
+            broker.kill()
+        for thread in threads:
+            thread.join(LEAVES_WITHIN_S)
+    assert not any(thread.is_alive() for thread in threads), "a client is stuck"
+    if crashed:
+        raise crashed[0]
+
+
+def all_leave(wires: list[Wire], count: int) -> None:
+    """Their connections are lost, all so many of them, in the midst of whatever they were saying."""
+    deadline_s = time.monotonic() + LEAVES_WITHIN_S
+    while len(wires) < count:
+        assert time.monotonic() < deadline_s, "the broker does not take its clients"
+        time.sleep(0.001)
+    for wire in wires:
+        with suppress(OSError):  # it has ended already
+            wire.socket.shutdown(socket.SHUT_RDWR)
+
+
+def drain(broker: BrokerProcess, books: Books) -> None:
+    """Everything that is left, one queue after the other, in order."""
+    for queue in QUEUES:
+        with Wire((broker.host, broker.port)) as wire:
+            wire.connect()
+            wire.subscribe(queue, id=queue, headers={"prefetch-count": "1000"})
+            wire.send_frame("SEND", {"destination": queue, "receipt": "end"}, b"end")
+            is_receipted = is_ended = False
+            while not (is_receipted and is_ended):
+                # read back from the disk, a message may come before the RECEIPT of its SEND: both are after the sync
+                message = wire.read_frame() if not wire.early else wire.early.pop(0)
+                if message.command == "RECEIPT":
+                    is_receipted = True
+                    continue
+                if message.body != b"end":
+                    redelivered = message["redelivered"] == "true"
+                    copy = books.delivered(queue, message.body, message["message-id"], redelivered, in_order=True)
+                    books.giving_up(copy)
+                wire.send_frame("ACK", {"id": message["ack"]})
+                is_ended = is_ended or message.body == b"end"
+            wire.fence()
+    numbers = stats(broker)["queues"]
+    left = {queue: numbers[queue.removeprefix("/queue/")]["messages"] for queue in QUEUES}
+    assert set(left.values()) == {0}, left
