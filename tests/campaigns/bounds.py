@@ -97,7 +97,7 @@ def subscribers_that_do_not_read(load: Load) -> None:
 
 def unfinished_frames(load: Load) -> None:
     """A frame is held whole while it comes, and may be copied once."""
-    count = 8 * load.scale
+    count = 16 * load.scale
     load.bound_bytes = count * 2 * FRAME_BYTES
     for _ in range(count):
         wire = load.wire()
@@ -188,10 +188,11 @@ def lay(burden: Callable[[Load], None], run: Run, directory: Path) -> None:
 
 
 def is_small_again(load: Load) -> bool:
-    took_bytes = load.peak_bytes - load.before_bytes
+    large_bytes = max(0, load.peak_bytes - load.before_bytes - SMALL_BYTES)
+    left_max_bytes = SMALL_BYTES + (1 - RELEASED_SHARE) * large_bytes
     deadline_s = time.monotonic() + 5
-    while stats(load.broker)["connections"] > 1 or (
-        anonymous_bytes(load.broker.pid) - load.before_bytes > SMALL_BYTES / 2 + (1 - RELEASED_SHARE) * took_bytes
+    while (
+        stats(load.broker)["connections"] > 1 or anonymous_bytes(load.broker.pid) - load.before_bytes > left_max_bytes
     ):
         if time.monotonic() > deadline_s:
             return False
