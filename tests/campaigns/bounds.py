@@ -29,7 +29,8 @@ max_frame_bytes = "4MiB"
 max_batch_bytes = "4MiB"
 """
 LOOK_S = 0.005
-SMALL_BYTES = 24 * MIB  # whatever the burden: allocator, batches, loads, windows
+SMALL_BYTES = 8 * MIB  # whatever the burden: what the allocator rounds up and keeps
+QUEUE_BYTES = 32 * MIB  # a window, batches at sea and filling, loads: however long the queue is
 RELEASED_SHARE = 0.6  # of what a burden took; Python's allocator gives back whole arenas only
 FRAME_BYTES = 4 * MIB - 1000
 SCALE = {"quick": 1, "nightly": 4, "release": 10}
@@ -69,6 +70,7 @@ def idle_connections(load: Load) -> None:
 
 def long_queue(load: Load) -> None:
     """Only a stretch of it is in memory, however long it is."""
+    load.bound_bytes = QUEUE_BYTES
     wire = load.wire()
     frames = b"".join(wire.frame("SEND", {"destination": "/queue/long"}, b"x" * 1000) for _ in range(500))
     for _ in range(80 * load.scale):
@@ -188,8 +190,8 @@ def lay(burden: Callable[[Load], None], run: Run, directory: Path) -> None:
 
 
 def is_small_again(load: Load) -> bool:
-    large_bytes = max(0, load.peak_bytes - load.before_bytes - SMALL_BYTES)
-    left_max_bytes = SMALL_BYTES + (1 - RELEASED_SHARE) * large_bytes
+    large_bytes = max(0, load.peak_bytes - load.before_bytes - SMALL_BYTES - QUEUE_BYTES)
+    left_max_bytes = SMALL_BYTES + QUEUE_BYTES + (1 - RELEASED_SHARE) * large_bytes
     deadline_s = time.monotonic() + 5
     while (
         stats(load.broker)["connections"] > 1 or anonymous_bytes(load.broker.pid) - load.before_bytes > left_max_bytes

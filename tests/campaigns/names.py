@@ -167,7 +167,7 @@ def one_life(run: Run, directory: Path) -> None:
     home = directory / "home" / "of the broker"
     home.mkdir(parents=True)
     trace = directory / "trace"
-    options = ["--seccomp-bpf", "-e", "trace=%file", "-s", "5000", "-o", str(trace)]
+    options = ["--seccomp-bpf", "-A", "-e", "trace=%file", "-s", "5000", "-o", str(trace)]
     broker = BrokerProcess(home, config(declared), started_under(options))
     with broker, upright(run, broker):
         wanted: set[str] = set()

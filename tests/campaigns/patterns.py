@@ -234,9 +234,9 @@ def subscribe_for_real(run: Run) -> None:
         each = (memory_bytes(broker.pid) - before) // 1024
         run.figures["bytes a subscription, longest"] = each
         assert each < BYTES_A_SUBSCRIPTION_MAX, f"a subscription takes {each} bytes"
-        wire.send_frame("SUBSCRIBE", {"id": "one more", "destination": "/topic/one.more"})
-        refusal = wire.refusal()
-        assert b"max_subscriptions" in refusal.body, refusal
+        wire.send_frame("SUBSCRIBE", {"id": "one more", "destination": "/topic/one.more", "receipt": "r"})
+        refusal = wire.read_frame()
+        assert refusal.command == "ERROR" and b"max_subscriptions" in refusal.body, refusal
 
 
 CAMPAIGNS = (
@@ -246,9 +246,9 @@ CAMPAIGNS = (
         title="very many patterns, as users have them: what matches, and what a publish costs",
         unit="sets of patterns",
         run=match_patterns,
-        cases=(5, 50, 500),
+        cases=(5, 10, 100),
         mutants=("topic-matching-linear", "hash-takes-no-words", "star-is-optional"),
-        mutant_cases=10,
+        mutant_cases=5,
     ),
     Campaign(
         number="S9b",
@@ -256,7 +256,7 @@ CAMPAIGNS = (
         title="patterns and topics that are made to be dear to match",
         unit="sets of patterns",
         run=match_hostile_patterns,
-        cases=(3, 9, 30),
+        cases=(3, 3, 9),
         mutants=("topic-matching-linear",),
         mutant_cases=3,
         quick_mutants=0,

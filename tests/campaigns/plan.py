@@ -4,7 +4,35 @@ from importlib import import_module
 
 from tests.campaigns.campaign import Campaign
 
-MODULES: tuple[str, ...] = ("crash_points", "power_states", "power_cuts", "kill", "io_errors", "parser", "model", "simulation", "interleavings", "switches", "damage", "strange", "formats", "holders", "growth", "strangers", "slow_clients", "floods", "bombs", "lies", "injection", "destinations", "patterns", "memory", "theft", "bounds",)
+MODULES: tuple[str, ...] = (
+    "crash_points",
+    "power_states",
+    "power_cuts",
+    "kill",
+    "io_errors",
+    "parser",
+    "model",
+    "simulation",
+    "interleavings",
+    "switches",
+    "damage",
+    "strange",
+    "formats",
+    "holders",
+    "growth",
+    "strangers",
+    "slow_clients",
+    "floods",
+    "bombs",
+    "lies",
+    "injection",
+    "destinations",
+    "patterns",
+    "memory",
+    "theft",
+    "bounds",
+    "latency",
+)
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 
 

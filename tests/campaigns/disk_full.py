@@ -1,0 +1,326 @@
+"""T6: a store is filled until SENDs are refused, and consumed until it is empty, again and again.
+
+Once by a file system of its own that is nearly full, once by a small map_size. Full, the broker refuses what would be
+stored and nothing else: memory queues, topics, ACKs, NACKs and dead letters go on, through a kill and a restart too.
+Empty again, it takes as much as the first time, and its file is no longer than the bound.
+
+It cannot see a disk that another program fills faster than the broker looks at it: that ends in 74, which is T5's.
+"""
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from tests.acceptance.conftest import queue_stats, queues_that_do_not_add_up, stats
+from tests.acceptance.wire import Frame, Gone, Wire
+from tests.broker_process import BrokerProcess
+from tests.campaigns.campaign import Campaign, Run
+from tests.campaigns.power_cuts import command, mount_for_this_process_only
+
+MIB = 1 << 20
+DISK_BYTES = 64 * MIB
+DISK_FREE_MIN_BYTES = 16 * MIB
+MAP_BYTES = 24 * MIB
+PRODUCERS = 3
+WINDOW = 8
+BODY_BYTES = (50, 200, 1000, 3000, 20_000, 100_000)
+FULL_WITHIN_S = 60.0
+REFUSED_WITHIN_S = 5.0
+ROOM_WITHIN_S = 5.0
+CAPACITY_SHARE_MIN = 0.6  # of the first round's: pages are not filled in the same way each time
+
+CONFIG = """\
+[server]
+listen = ["stomp://127.0.0.1:0"]
+data_dir = "{data_dir}"
+disk_free_min = {disk_free_min}
+map_size = {map_size}
+
+[limits]
+block_timeout_s = 0.4
+max_frame_bytes = "1MiB"
+max_batch_bytes = "1MiB"
+
+[create]
+topics = true
+
+[queue."work"]
+dead_letter = "dead"
+[queue."dead"]
+[queue."memory"]
+persistent = false
+"""
+
+
+def body_of(name: str) -> bytes:
+    """The contents that belong to a name, and to no other."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return name.encode() + b"\n" + Random(digest).randbytes(BODY_BYTES[digest[0] % len(BODY_BYTES)])
+
+
+@dataclass
+class Account:
+    """What was said and heard of each message, by its name. Used by many threads, each with names of its own."""
+
+    attempted: set[str] = field(default_factory=set)
+    receipted: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    mistakes: list[str] = field(default_factory=list)
+
+    def take(self, body: bytes) -> None:
+        """It was delivered, and its ACK was receipted."""
+        name = body.partition(b"\n")[0].decode("utf-8", "replace")
+        if name not in self.attempted or body_of(name) != body:
+            self.mistakes.append(f"a message is altered, or was never sent: {body[:60]!r}")
+        elif name in self.taken:
+            self.mistakes.append(f"{name} was acked and came again")
+        self.taken.add(name)
+
+    def complaint(self) -> str:
+        """After everything was taken out: what is wrong; "" where nothing is."""
+        lost = sorted(self.receipted - self.taken)
+        if lost:
+            return f"{len(lost)} receipted messages are lost, such as {lost[:3]}"
+        return self.mistakes[0] if self.mistakes else ""
+
+
+class Store:
+    """One data directory with a bound, over all its rounds. AssertionError: a promise is broken."""
+
+    def __init__(self, run: Run, config: str, data_dir: Path) -> None:
+        directory = run.directory / "config"
+        directory.mkdir()
+        self.chance = run.chance
+        self.run = run
+        self.file = data_dir / "data.mdb"
+        self.broker = BrokerProcess(directory, config)
+        self.account = Account()
+        self.rounds = 0
+        self.first_capacity_bytes = 0
+
+    def connected(self) -> Wire:
+        wire = Wire((self.broker.host, self.broker.port))
+        wire.connect()
+        return wire
+
+    def round(self) -> None:
+        """Fills it, looks at what goes on and what does not, empties it, and sees that it takes SENDs again."""
+        began = len(self.account.receipted)
+        sizes = self.fill()
+        accepted_bytes = sum(sizes)
+        assert began < len(self.account.receipted), "not one SEND was receipted before it was full"
+        self.refuses()
+        if self.chance.random() < 0.5:
+            self.broker.kill()
+            self.broker.start()
+            self.refuses()
+        self.empty()
+        self.takes_again()
+        assert queues_that_do_not_add_up(self.broker) == []
+        complaint = self.account.complaint()
+        assert not complaint, complaint
+        self.first_capacity_bytes = self.first_capacity_bytes or accepted_bytes
+        share = accepted_bytes / self.first_capacity_bytes
+        assert share > CAPACITY_SHARE_MIN, (
+            f"round {self.rounds} took {accepted_bytes} bytes until it was full, the first one {self.first_capacity_bytes}"
+        )
+        self.rounds += 1
+        if self.chance.random() < 0.3:
+            assert self.broker.stop() == 0
+            self.broker.start()
+
+    # ---- full
+
+    def fill(self) -> list[int]:
+        """SENDs until every producer is refused: how many bytes each of them got in."""
+        sizes = [0] * PRODUCERS
+        wrong: list[str] = []
+        threads = [
+            threading.Thread(target=self._fill_from, args=(f"r{self.rounds}.{number}", sizes, number, wrong))
+            for number in range(PRODUCERS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, f"{wrong[0]}\n{self.broker.log[-1500:]}"
+        assert self.broker.is_running, self.broker.log[-1500:]
+        return sizes
+
+    def _fill_from(self, prefix: str, sizes: list[int], number: int, wrong: list[str]) -> None:
+        try:
+            with self.connected() as wire:
+                sizes[number] = self._send_until_refused(wire, prefix)
+        except (AssertionError, Gone, ConnectionError, TimeoutError) as mistake:
+            wrong.append(f"a producer was not told that there is no room: {mistake!r}")
+
+    def _send_until_refused(self, wire: Wire, prefix: str) -> int:
+        waiting: deque[str] = deque()
+        count = size = 0
+        deadline_s = time.monotonic() + FULL_WITHIN_S
+        while True:
+            assert time.monotonic() < deadline_s, f"{size} bytes were taken, and it is not full"
+            while len(waiting) < WINDOW:
+                name = f"{prefix}.{count}"
+                count += 1
+                self.account.attempted.add(name)
+                waiting.append(name)
+                wire.send_frame("SEND", {"destination": "/queue/work", "receipt": name}, body_of(name))
+            answer = wire.read_frame(REFUSED_WITHIN_S)
+            name = waiting.popleft()
+            if answer.command == "ERROR":
+                assert answer["receipt-id"] == name and answer["message"], answer
+                assert wire.is_closed(), "an ERROR closes"
+                return size
+            assert answer.command == "RECEIPT" and answer["receipt-id"] == name, answer
+            self.account.receipted.add(name)
+            size += len(body_of(name))
+
+    def refuses(self) -> None:
+        """One more SEND is refused, and what needs no disk goes on."""
+        with self.connected() as sender, self.connected() as other:
+            name = f"refused.{self.rounds}"
+            sender.send_frame("SEND", {"destination": "/queue/work", "receipt": name}, b"x" * 1000)
+            other.subscribe("/queue/memory", id="memory", ack="auto")
+            other.subscribe("/topic/t", id="topic", ack="auto")
+            for place in ("/queue/memory", "/topic/t"):
+                other.send(place, "goes on")
+                assert other.message().body == b"goes on"
+            error = sender.read_frame(REFUSED_WITHIN_S)
+            assert error.command == "ERROR" and error["receipt-id"] == name, f"it is full, and answers {error}"
+
+    # ---- empty
+
+    def empty(self) -> None:
+        """Everything is consumed, a part of it by way of the dead letters, each answer with a receipt."""
+        with self.connected() as wire:
+            wire.subscribe("/queue/work", id="work", headers={"prefetch-count": "20"})
+            self._consume(wire, "work", self.chance.choice((0.0, 0.1, 0.5)))
+        with self.connected() as wire:
+            wire.subscribe("/queue/dead", id="dead", headers={"prefetch-count": "20"})
+            self._consume(wire, "dead", 0.0)
+        left = {name: numbers["messages"] for name, numbers in stats(self.broker)["queues"].items()}
+        assert not any(left.values()), f"there should be nothing left, and there is {left}"
+
+    def _consume(self, wire: Wire, queue: str, rejected_share: float) -> None:
+        waiting: deque[bytes | None] = deque()
+        left = queue_stats(self.broker, f"/queue/{queue}")["messages"]
+        while left or waiting:
+            frame = wire.early.pop(0) if wire.early else wire.read_frame()
+            if frame.command == "RECEIPT":
+                body = waiting.popleft()
+                if body is not None:
+                    self.account.take(body)
+                continue
+            assert frame.command == "MESSAGE", f"while it was emptied it said {frame}"
+            left -= 1
+            waiting.append(self._answer(wire, frame, self.chance.random() < rejected_share))
+
+    def _answer(self, wire: Wire, message: Frame, is_rejected: bool) -> bytes | None:
+        if is_rejected:
+            wire.send_frame("NACK", {"id": message["ack"], "requeue": "false", "receipt": "r"})
+            return None
+        wire.send_frame("ACK", {"id": message["ack"], "receipt": "r"})
+        return message.body
+
+    def takes_again(self) -> None:
+        """Soon after it is empty a SEND is receipted."""
+        deadline_s = time.monotonic() + ROOM_WITHIN_S
+        name = f"again.{self.rounds}"
+        while True:
+            with self.connected() as wire:
+                self.account.attempted.add(name)
+                wire.send_frame("SEND", {"destination": "/queue/work", "receipt": name}, body_of(name))
+                answer = wire.read_frame(REFUSED_WITHIN_S)
+                if answer.command == "RECEIPT":
+                    self.account.receipted.add(name)
+                    wire.subscribe("/queue/work")
+                    message = wire.message()
+                    wire.ack(message)
+                    self.account.take(message.body)
+                    return
+            assert time.monotonic() < deadline_s, (
+                f"it is empty for {ROOM_WITHIN_S} s, and still refuses: {answer}; {stats(self.broker)['store']}"
+            )
+
+
+def rounds(run: Run, store: Store, bound_bytes: int) -> None:
+    try:
+        store.broker.start()
+        while not run.is_over:
+            try:
+                store.round()
+            except (Gone, ConnectionError, TimeoutError) as mistake:
+                run.violation(f"round {store.rounds}: {mistake!r}\n{store.broker.log[-1500:]}")
+                return
+            file_bytes = store.file.stat().st_size
+            if file_bytes > bound_bytes:
+                run.violation(f"round {store.rounds}: the file has {file_bytes} bytes, its bound is {bound_bytes}")
+            run.case()
+        assert store.broker.stop() == 0, store.broker.log[-1500:]
+    finally:
+        store.broker.kill()
+    run.figures["receipted"] = len(store.account.receipted)
+    run.figures["file MiB"] = round(store.file.stat().st_size / MIB, 1)
+    run.figures["MiB until full"] = round(store.first_capacity_bytes / MIB, 1)
+
+
+@contextmanager
+def small_disk(directory: Path) -> Iterator[Path]:
+    """An ext4 of its own."""
+    mount_for_this_process_only()
+    image, place = directory / "image", directory / "disk"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(DISK_BYTES)
+    command("mkfs.ext4", "-q", "-F", "-m0", image)
+    command("mount", "-o", "loop", image, place)
+    try:
+        yield place
+    finally:
+        command("umount", place)
+
+
+def fill_disk(run: Run) -> None:
+    with small_disk(run.directory) as place:
+        config = CONFIG.format(data_dir=place / "data", disk_free_min=DISK_FREE_MIN_BYTES, map_size='"1GiB"')
+        rounds(run, Store(run, config, place / "data"), DISK_BYTES)
+
+
+def fill_map(run: Run) -> None:
+    data_dir = run.directory / "data"
+    config = CONFIG.format(data_dir=data_dir, disk_free_min=0, map_size=MAP_BYTES)
+    rounds(run, Store(run, config, data_dir), MAP_BYTES)
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T6",
+        name="map-full",
+        title="fills a store to its map_size and empties it, again and again",
+        unit="rounds",
+        run=fill_map,
+        cases=(2, 50, 200),
+        mutants=("stale-reader", "no-reserve"),
+        mutant_cases=2,
+        quick_mutants=1,
+        needs=("linux",),
+    ),
+    Campaign(
+        number="T6",
+        name="disk-full",
+        title="fills a small file system and empties the store on it, again and again",
+        unit="rounds",
+        run=fill_disk,
+        cases=(2, 50, 200),
+        mutants=("no-reserve",),
+        mutant_cases=2,
+        needs=("loop_mount",),
+    ),
+)

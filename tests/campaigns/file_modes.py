@@ -1,0 +1,165 @@
+"""S35: who else on the machine may read or write what the broker keeps: nobody, whatever the umask was.
+
+Stores, backups and restored stores are made and used under many umasks, in directories that were open to all, and
+behind what an earlier crash, or somebody with bad intentions, left there. Directories must be 0700, files 0600, and a
+file of somebody else that a link points to stays as it was. Links in place of the store itself are in strange.py. It
+does not see what others could do between two system calls, nor what root may.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.acceptance.wire import Wire
+from tests.broker_process import BrokerProcess, environment
+from tests.campaigns.bystander import upright
+from tests.campaigns.campaign import Campaign, Run
+
+UMASKS = (0o000, 0o022, 0o002, 0o007, 0o070, 0o077)
+WIDE = (0o777, 0o755, 0o750, 0o711, 0o666, 0o644, 0o640, 0o604, 0o600, 0o000)
+PRECIOUS = b"a file of somebody else\n"
+CONFIG = "[create]\nqueues = true\n"
+FILES = ("data.mdb", "lock.mdb", "radiator.lock")
+
+NOTHING, EMPTY, WIDENED, CRASHED, LEFTOVER, LINKED = (
+    "nothing", "an empty directory", "a widened store", "a crashed store, widened", "a leftover of a start",
+    "a link where a store is made",
+)  # fmt: skip
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes(path: Path) -> dict[str, int]:
+    found = [path, *path.iterdir()] if path.is_dir() else [path]
+    return {one.name: stat.S_IMODE(one.lstat().st_mode) for one in found}
+
+
+def judge(run: Run, path: Path, told: str) -> None:
+    for name, mode in modes(path).items():
+        if mode != (0o700 if path.is_dir() and name == path.name else 0o600):
+            run.violation(f"{name} has the mode {mode:04o}: {told}.")
+    strange = set(modes(path)) - {path.name, *FILES}
+    if strange:
+        run.violation(f"There is {sorted(strange)} beside the store: {told}.")
+
+
+def radiator(run: Run, directory: Path, told: str, *words: str, status: int = 0) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "radiator", *words], cwd=directory, env=environment(), capture_output=True, text=True
+    )
+    if done.returncode != status:
+        run.violation(f"radiator {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}; {told}.")
+
+
+def send(broker: BrokerProcess) -> None:
+    with Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        for number in range(5):
+            wire.send("/queue/x", f"{number}")
+
+
+def widen(run: Run, data_dir: Path) -> None:
+    """As a copy, a restore by other tools, or an operator may leave it."""
+    for file in data_dir.iterdir():
+        file.chmod(run.chance.choice(WIDE))
+    data_dir.chmod(run.chance.choice(WIDE))
+
+
+def prepare(run: Run, broker: BrokerProcess, before: str, precious: Path) -> None:
+    data_dir = broker.data_dir
+    if before in (WIDENED, CRASHED):
+        with broker:
+            send(broker)
+            if before == WIDENED and broker.stop() != 0:
+                run.violation(f"The broker did not stop clean: {broker.log[-2000:]}")
+        widen(run, data_dir)
+    elif before != NOTHING:
+        data_dir.mkdir()
+        if before == LEFTOVER:
+            (data_dir / "data.mdb.new").write_bytes(run.chance.randbytes(20_000))
+        elif before == LINKED:
+            (data_dir / "data.mdb.new").symlink_to(precious)
+        data_dir.chmod(run.chance.choice(WIDE))
+
+
+def check_precious(run: Run, precious: Path, told: str) -> None:
+    if precious.read_bytes() != PRECIOUS or stat.S_IMODE(precious.stat().st_mode) != 0o644:
+        run.violation(f"A file of somebody else was changed: {told}.")
+
+
+def one(run: Run, directory: Path, mask: int, before: str) -> None:
+    told = f"with umask {mask:03o}, {before} before"
+    precious = directory / "precious"
+    precious.write_bytes(PRECIOUS)
+    precious.chmod(0o644)
+    broker = BrokerProcess(directory, CONFIG)
+    prepare(run, broker, before, precious)
+    with umask(mask):
+        if before == LINKED:
+            if broker.start_and_fail() != 1 or "Traceback" in broker.log:
+                run.violation(f"A link in the data directory is not refused, or not in a sentence: {broker.log}")
+        else:
+            with broker:
+                with upright(run, broker):
+                    send(broker)
+                    judge(run, broker.data_dir, f"running {told}")
+                    keep(run, directory, told)
+                if run.chance.random() < 0.5:
+                    broker.stop()
+            judge(run, broker.data_dir, f"after the end, {told}")
+        check_precious(run, precious, told)
+    run.case()
+
+
+def keep(run: Run, directory: Path, told: str) -> None:
+    """Backups and what is made of them; one where a link leads to somebody else's file."""
+    radiator(run, directory, told, "backup", "data", "kept")
+    radiator(run, directory, told, "backup", "data", "kept", *run.chance.choice(([], ["--compact"])))
+    judge(run, directory / "kept", f"a backup {told}")
+    (directory / "link").symlink_to(directory / "precious")
+    radiator(run, directory, told, "backup", "data", "link", status=1)
+    if run.chance.random() < 0.5:
+        (directory / "again").mkdir()
+        (directory / "again").chmod(run.chance.choice((0o777, 0o755, 0o700)))
+    radiator(run, directory, told, "restore", "kept", "again")
+    judge(run, directory / "again", f"a restored store {told}")
+
+
+def file_modes(run: Run) -> None:
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # nor may the package get files with these modes
+    kinds: list[str] = []
+    for number in range(run.cases):
+        if run.is_over:
+            break
+        kinds = kinds or run.chance.sample((NOTHING, EMPTY, WIDENED, CRASHED, LEFTOVER, LINKED), 6)
+        directory = run.directory / str(number)
+        directory.mkdir()
+        one(run, directory, run.chance.choice(UMASKS), kinds.pop())
+        shutil.rmtree(directory)
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="S35",
+        name="file-modes",
+        title="stores, backups and restores under every umask, where everything was open to all",
+        unit="directories",
+        run=file_modes,
+        cases=(12, 500, 5_000),
+        mutants=("files-readable-by-all", "directory-left-open", "links-followed", "backup-readable-by-all"),
+        mutant_cases=12,
+        needs=("linux",),
+    ),
+)
