@@ -31,6 +31,7 @@ from radiator.server.connections import Connections
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
 from radiator.server.halt import halt, halt_on_uncaught
+from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
 from radiator.server.listener import Listener
 from radiator.server.log import Log
@@ -51,6 +52,7 @@ def serve(config: Config) -> int:
     signal.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    keep_heap()
     store = open_store(config.data_dir, config.map_size)
     try:
         return _made(config, store).run()
