@@ -55,7 +55,7 @@ CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max
 
 # ---- the dispatcher: one turn stays under about 2 ms so that heart-beats and other clients are not late
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
-READS_PER_TURN = 64  # wait: connections that one turn hears
+READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
@@ -108,6 +108,7 @@ HEAP_KEPT_BYTES = 16 * MIB  # free memory at the heap's end that is kept: frames
 HEAP_MAPPED_BYTES = MIB  # a block so large is mapped by itself, and given back as it is freed
 HEAP_PAD_BYTES = 256 * KIB  # the heap grows by at least so much
 LOG_LINES_MAX = 1000  # dropped and counted: lines that stderr does not take
+LOG_LINES_PER_S = 100  # dropped and counted: further lines of one event within a second, whoever causes them
 LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
 LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end
 QUESTIONS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together

@@ -216,7 +216,7 @@ class Broker:
         for index, command in enumerate(commands):
             if connection.is_closing:
                 break
-            try:
+            try:  # as in carry_out: a call less for each command
                 blocked = _COMMANDS[type(command)](self, connection, command)
             except Refusal as refusal:
                 self.refuse(connection, refusal.code, str(refusal), command.receipt)

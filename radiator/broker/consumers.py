@@ -30,8 +30,8 @@ MESSAGE_COST_BYTES = 256
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One SUBSCRIBE to a queue. `prefetch_count` None: it shares its connection's window. `place`: its turn in
-    round robin. is_shared: whether it shares its connection's window of one.
+    """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
+    the connection's window of one.
     """
 
     connection: "Connection"
@@ -62,7 +62,7 @@ class Subscription:
         connection = self.connection
         if connection.outbox_bytes >= connection.outbox_max_bytes or connection.is_closing:
             return False
-        return connection.shared_in_flight == 0 if self.is_shared else self.has_window()
+        return self.has_window()
 
 
 @dataclass(slots=True, eq=False)

@@ -50,9 +50,9 @@ def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -
 def settle(command: Ack | Nack, delivery: Delivery) -> None:
     """The outcome, in the delivery's queue; it has left its connection's window already."""
     queue = delivery.subscription.queue
-    if type(command) is Ack:
+    if isinstance(command, Ack):
         queue.ack(delivery)
-    elif type(command) is Nack and command.requeue:
+    elif command.requeue:
         queue.give_back(delivery, Event.NACK)
     else:
         queue.reject(delivery)

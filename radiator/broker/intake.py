@@ -112,20 +112,18 @@ class Intake:
         """
         if queue is not None and queue.waiters and queue.waiters[0] is not connection:
             return queue
-        room = self.memory_room
-        if self.memory_bytes > self.memory_tight_bytes or room.waiters and room.waiters[0] is not connection:
-            return room
+        memory, disk, batch = self.memory_room, self.disk_room, self.batch_room
+        if self.memory_bytes > self.memory_tight_bytes or (memory.waiters and memory.waiters[0] is not connection):
+            return memory
         if is_persistent:
             # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
-            room = self.disk_room
-            if room.is_tight or room.waiters and room.waiters[0] is not connection:
-                return room
-            room = self.batch_room
+            if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):
+                return disk
             filled = self.desk.open.size
             # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
             is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
-            if is_full or room.waiters and room.waiters[0] is not connection:
-                return room
+            if is_full or (batch.waiters and batch.waiters[0] is not connection):
+                return batch
         return None
 
     def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:

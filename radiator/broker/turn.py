@@ -93,11 +93,11 @@ class Desk:
 
     __slots__ = (
         "at_sea",
-        "_first",
-        "_id_beginning",
         "boot",
         "committed",
         "counters",
+        "first_position",
+        "id_beginning",
         "now_ms",
         "now_s",
         "open",
@@ -111,8 +111,8 @@ class Desk:
         self.store_id = store_id
         self.boot = boot
         self.sequence = 0
-        self._first = position_of(boot, 0)
-        self._id_beginning = message_id(store_id, self._first)[:-1]  # of all ids of this boot
+        self.first_position = position_of(boot, 0)
+        self.id_beginning = message_id(store_id, self.first_position)[:-1]  # of all ids of this boot
         self.now_s = 0.0
         self.now_ms = 0
         self.turn = Turn()
@@ -126,12 +126,12 @@ class Desk:
         """A position that was never given before."""
         # D8: the store has committed `boot` before the first use
         self.sequence += 1
-        return self._first + self.sequence
+        return self.first_position + self.sequence
 
     def message_id(self, position: int) -> bytes:
-        """The id on the wire of what has that position, in this boot or an earlier one."""
-        if position > self._first:
-            return b"%b%d" % (self._id_beginning, position - self._first)
+        """The id on the wire of what has that position, in this boot or an earlier one; of this boot at less cost."""
+        if position > self.first_position:
+            return b"%b%d" % (self.id_beginning, position - self.first_position)
         return message_id(self.store_id, position)
 
     def part(self, queue: Stored) -> Part:

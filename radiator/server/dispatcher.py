@@ -139,8 +139,8 @@ class Dispatcher:
     # ---- the disk ---------------------------------------------------------------------------------------------------
 
     def _seal(self, now_s: float) -> None:
-        """The open batch puts to sea, if the last one is home, who was awaited has spoken, and sync_interval_ms has
-        passed.
+        """The open batch puts to sea, if the last one is home, who was awaited has spoken or the batch has filled
+        without them, and sync_interval_ms has passed.
 
         Clients that a batch has answered speak again at once. Without a moment's wait the first of them would go to
         the disk alone, and all others wait for that: with 8 + 8 connections end to end the wait saves a fifth of the
@@ -168,8 +168,8 @@ class Dispatcher:
         self.committer.submit(batch)
 
     def _is_gathering(self) -> bool:
-        """Whether those who are awaited may be worth the wait: not where producers with wide windows have filled the
-        open batch meanwhile.
+        """Whether to wait for those who are awaited: not once the open batch has filled without them (producers with
+        wide windows).
         """
         worth = self._awaited * GATHER_WRITES
         return self._broker.batch_writes < worth and time.monotonic() < self._gather_until_s

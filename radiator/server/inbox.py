@@ -1,9 +1,9 @@
 """The door of the broker: what has happened and was not told yet.
 
-What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each: a consumer's ACK does
-not wait behind all that the producers poured in. The whole is bounded by INBOX_MAX_BYTES: `is_full` is for the readers
-to obey. Reports of our own (Committed, Loaded, Written, Tick) are always taken, and go before what clients say. However
-much comes, the dispatcher is woken once.
+What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each (the hub reads each socket
+once between two turns): a consumer's ACK does not wait behind all that the producers poured in. The whole is bounded by
+INBOX_MAX_BYTES: `is_full` is for the readers to obey. Reports of our own (Committed, Loaded, Written, Tick) are always
+taken, and go before what clients say. However much comes, the dispatcher is woken once.
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class Inbox:
         self._fresh: list[Event] = []
         self._fresh_commands = 0
         self._fresh_bytes = 0
-        # the rest of what each connection said, with its bytes; the first connection is the next
+        # all else, of each connection, with its bytes; the first connection is the next
         self._said: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
         self._bytes = 0
@@ -42,7 +42,8 @@ class Inbox:
         self._waiting.append(has_room)
 
     def when_told(self, connection: int, told: Callable[[], None]) -> None:
-        """Calls it once, when all that this connection has said was taken. It is asked while something was not."""
+        """Calls it once, when all that this connection has said was taken. It is asked
+        only after more than COMMANDS_AT_ONCE at once: that always waits."""
         assert connection in self._said
         self._behind[connection] = told
 

@@ -1,7 +1,8 @@
 """The log: stderr, one line an event: `2026-11-21T08:00:00.000Z info connected connection=7 peer=127.0.0.1:50312`.
 
 Nothing that a client said can forge a line or a field: values with anything but plain printable ASCII are quoted and
-escaped, and cut at LOG_VALUE_CHARACTERS. Writing never holds up the broker: a thread does it, and when stderr takes
+escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are told, the others
+only counted; errors are always told. Writing never holds up the broker: a thread does it, and when stderr takes
 nothing for so long that LOG_LINES_MAX wait, further lines are dropped and their number is told.
 """
 
@@ -12,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from radiator.limits import LOG_FLUSH_MAX_S, LOG_LINES_MAX, LOG_VALUE_CHARACTERS
+from radiator.limits import LOG_FLUSH_MAX_S, LOG_LINES_MAX, LOG_LINES_PER_S, LOG_VALUE_CHARACTERS
 
 Value = str | int | float | bool
 
@@ -53,6 +54,8 @@ class Log:
         self._file = file
         self._lines: deque[str] = deque()
         self._dropped = 0
+        self._second = 0
+        self._told: dict[str, int] = {}  # how often each event was told within this second
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
@@ -69,7 +72,12 @@ class Log:
 
     def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
         """One event. `level`, `event` and the names are ours; values may be anybody's."""
-        self._add(line(level, event, fields, time.time()))
+        now_s = time.time()
+        with self._changed:
+            if level != "error" and self._is_flood(event, int(now_s)):
+                self._dropped += 1
+            else:
+                self._add(line(level, event, fields, now_s))
 
     def trace(self, text: str) -> None:
         """A traceback, as it is: only for bugs."""
@@ -81,6 +89,13 @@ class Log:
             self._is_closing = True
             self._changed.notify()
         self._thread.join(LOG_FLUSH_MAX_S)
+
+    def _is_flood(self, event: str, second: int) -> bool:
+        if second != self._second:
+            self._second = second
+            self._told.clear()
+        self._told[event] = told = self._told.get(event, 0) + 1
+        return told > LOG_LINES_PER_S
 
     def _add(self, text: str) -> None:
         with self._changed:

@@ -53,6 +53,8 @@ class Bystander:
     def __enter__(self) -> Self:
         self._reader.start()
         self.wait(QUIET_ROUNDS)
+        if len(self.times_ms) < QUIET_ROUNDS:
+            raise AssertionError(f"a client that does nothing wrong is not served: {self._end()}")
         self._quiet_p99_ms = self.p99_ms()
         self.times_ms = []
         return self
@@ -152,19 +154,23 @@ def in_pieces(data: bytes, chance: Random) -> list[bytes]:
 
 def memory_bytes(pid: int) -> int:
     """What a process has in memory now, without files that are mapped: a store's pages are the system's to drop."""
-    return _status_bytes(pid, "RssAnon")
-
-
-def peak_memory_bytes(pid: int) -> int:
-    """The most that it ever had, with files that are mapped."""
-    return _status_bytes(pid, "VmHWM")
-
-
-def _status_bytes(pid: int, key: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{key}:"):
+        if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    raise LookupError(key)
+    raise OSError(f"the system does not say how much memory process {pid} has")
+
+
+class Meter:
+    """How much the memory of a process grows from now on: the most of what each `look` found."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._before_bytes = memory_bytes(pid)
+        self.growth_bytes = 0
+
+    def look(self) -> int:
+        self.growth_bytes = max(self.growth_bytes, memory_bytes(self._pid) - self._before_bytes)
+        return self.growth_bytes
 
 
 if __name__ == "__main__":

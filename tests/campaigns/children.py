@@ -28,16 +28,22 @@ def run_cases(work: Work, cases: Sequence[int], limit_s: int) -> Iterator[tuple[
     while left:
         child, lines = _forked(work, left, limit_s)
         doing = ""
-        for line in lines:
-            kind, said = json.loads(line)
-            if kind == "tell":
-                doing = said
-            elif kind == "failed":
-                raise Failed(said)
-            else:
-                yield left.pop(0), said
-        lines.close()
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        is_read = False
+        try:
+            for line in lines:
+                kind, said = json.loads(line)
+                if kind == "tell":
+                    doing = said
+                elif kind == "failed":
+                    raise Failed(said)
+                else:
+                    yield left.pop(0), said
+            is_read = True
+        finally:
+            if not is_read:
+                os.kill(child, signal.SIGKILL)  # nobody wants to know more
+            lines.close()
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if left:
             yield left.pop(0), [f"{doing}: {_death(status, limit_s)}"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
-from tests.campaigns.bystander import Bystander, memory_bytes, upright
+from tests.campaigns.bystander import Bystander, Meter, upright
 from tests.campaigns.campaign import Campaign, Run
 
 CREATION = "[create]\nqueues = true\ntopics = true\n"
@@ -146,6 +146,7 @@ def recovery(run: Run, broker: BrokerProcess, since: str) -> None:
                 pass
         if time.monotonic() - began_s > RECOVERS_WITHIN_S:
             run.violation(f"{RECOVERS_WITHIN_S} s after {since} nobody is let in.")
+            return
     note(run, "let in again after ms", round((time.monotonic() - began_s) * 1000, 1))
 
 
@@ -177,7 +178,7 @@ def connections(run: Run) -> None:
 
 ASKED_MAX = 400_000  # frames; long before, the broker must have stopped reading
 MEMORY_GROWTH_MAX_BYTES = 8 << 20
-DURABLE_GROWTH_MAX_BYTES = 32 << 20  # what is stored waits in two batches of 4 MiB, and Python's objects are larger
+DURABLE_GROWTH_MAX_BYTES = 64 << 20  # what waits for two commits, 4 MiB each as the broker counts, is more in objects
 DURABLE_P99_MAX_MS = 1000.0  # others share the disk with it: they wait for four commits of whole batches
 LATE_SHARE_MAX = 0.5  # of the floods: a busy machine may be late now and then, a broker that is held up always is
 BLOCKED_S = 0.5  # nothing of ours was taken for so long: we are not read any more
@@ -276,23 +277,22 @@ class Mute:
 def ask_and_never_read(run: Run, broker: BrokerProcess, told: str, ask: Ask) -> bool:
     """One flood. Whether others were late."""
     mute = Mute(broker)
-    most = 0
     growth_max_bytes = DURABLE_GROWTH_MAX_BYTES if told == DURABLE else MEMORY_GROWTH_MAX_BYTES
     with Bystander(broker) as bystander:
-        before = memory_bytes(broker.pid)
+        meter = Meter(broker.pid)
         while is_heard := mute.ask(ask):
             if mute.sent % 4096 == 0:
-                most = max(most, memory_bytes(broker.pid) - before)
-            if mute.sent >= ASKED_MAX or most > growth_max_bytes:
+                meter.look()
+            if mute.sent >= ASKED_MAX or meter.growth_bytes > growth_max_bytes:
                 break
-        most = max(most, memory_bytes(broker.pid) - before)
+        most = meter.look()
         bystander.wait()
         p99_ms = bystander.p99_ms()
         p99_max_ms = DURABLE_P99_MAX_MS if told == DURABLE else bystander.p99_max_ms
     kind = "durable" if told == DURABLE else "not durable"
     note(run, f"memory grew by KiB, {kind}", most // 1024)
     note(run, f"bystander p99 ms, {kind}", round(p99_ms, 1))
-    if is_heard:
+    if is_heard and most <= growth_max_bytes:
         run.violation(f"{told}: {mute.sent} frames were read of a client that reads nothing; {most} bytes of memory.")
     if most > growth_max_bytes:
         run.violation(f"{told}: {mute.sent} frames of a client that reads nothing made memory grow by {most} bytes.")
@@ -331,7 +331,7 @@ CAMPAIGNS = (
         title=f"{FLOOD} connections at once, to few places and to a broker without files",
         unit="connections",
         run=connections,
-        cases=(2 * FLOOD, 100 * FLOOD, 1000 * FLOOD),
+        cases=(2 * FLOOD, 50 * FLOOD, 1000 * FLOOD),
         mutants=("connection-limit-off", "never-accepts-again", "no-back-off-without-files"),
         mutant_cases=2 * FLOOD,
         needs=("linux",),
@@ -343,7 +343,7 @@ CAMPAIGNS = (
         title="clients that ask without an end and never read the answers",
         unit="floods",
         run=mutes,
-        cases=(len(ASKS), 40 * len(ASKS), 400 * len(ASKS)),
+        cases=(len(ASKS), 15 * len(ASKS), 400 * len(ASKS)),
         mutants=("reading-not-stopped",),
         mutant_cases=len(ASKS),
         needs=("linux",),

@@ -297,7 +297,7 @@ CAMPAIGNS = (
         title="headers full of line ends, colons and backslashes, between all versions and by every way",
         unit="messages",
         run=inject,
-        cases=(2000, 200_000, 2_000_000),
+        cases=(2000, 100_000, 2_000_000),
         mutants=(
             "owned-header-not-stripped",
             "escape-missing-when-relayed",

@@ -8,6 +8,7 @@ the same after a restart. It does not see what a shell script of an operator doe
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import zlib
@@ -220,6 +221,7 @@ def names(run: Run) -> None:
         directory = run.directory / str(number)
         directory.mkdir()
         one_life(run, directory)
+        shutil.rmtree(directory)
 
 
 CAMPAIGNS = (
@@ -229,7 +231,7 @@ CAMPAIGNS = (
         title="names that would like to be paths, in every place where a name may stand",
         unit="names",
         run=names,
-        cases=(2 * NAMES_AT_ONCE, 5_000, 50_000),
+        cases=(2 * NAMES_AT_ONCE, 3_000, 50_000),
         mutants=("name-in-file-path", "names-normalised", "control-characters-in-names"),
         mutant_cases=NAMES_AT_ONCE,
         needs=("strace",),

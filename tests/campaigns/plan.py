@@ -10,11 +10,12 @@ MODULES: tuple[str, ...] = (
     "power_cuts",
     "kill",
     "io_errors",
+    "disk_full",
     "parser",
     "model",
     "simulation",
     "interleavings",
-    "switches",
+    "switches", "signals",
     "damage",
     "strange",
     "formats",
@@ -30,8 +31,11 @@ MODULES: tuple[str, ...] = (
     "patterns",
     "memory",
     "theft",
+    "names",
+    "file_modes",
     "bounds",
     "latency",
+    "logs",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from tests.broker_process import BrokerProcess
-from tests.campaigns.bystander import Bystander, memory_bytes, upright
+from tests.campaigns.bystander import Bystander, Meter, upright
 from tests.campaigns.campaign import Campaign, Run
 
 DEADLINE_S = {"quick": 1.5, "nightly": 10.0, "release": 10.0}
@@ -130,12 +130,12 @@ def slow_round(run: Run, broker: BrokerProcess, count: int, deadline_s: float) -
     clients: list[SlowClient] = []
     try:
         with Bystander(broker) as bystander:
-            before = memory_bytes(broker.pid)
+            meter = Meter(broker.pid)
             for number in range(count):
                 clients.append(SlowClient(broker, WAYS[number % len(WAYS)]))
-            each = (memory_bytes(broker.pid) - before) // count
+            meter.look()
             watch(clients, time.monotonic() + deadline_s + LATE_MAX_S, deadline_s / DRIPS)
-            each = max(each, (memory_bytes(broker.pid) - before) // count)
+            each = meter.look() // count
             p99_ms, p99_max_ms = bystander.p99_ms(), bystander.p99_max_ms
         judge(run, clients, deadline_s)
     finally:

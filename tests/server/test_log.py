@@ -71,7 +71,7 @@ def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
     log = Log(writer)
     filler = "x" * LOG_VALUE_CHARACTERS
     for number in range(5 * LOG_LINES_MAX):  # a pipe holds about 300 of these; the rest finds it full
-        log.info("event", number=number, filler=filler)
+        log.error("event", number=number, filler=filler)
     said = b""
     while select.select([reader], [], [], 0.5)[0]:
         said += os.read(reader, 65536)

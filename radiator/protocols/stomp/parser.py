@@ -17,6 +17,8 @@ from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NA
 _NUL_BYTE, _LF, _CR, _SPACE, _COLON, _BACKSLASH = b"\0\n\r :\\"
 _LF_ENDS = re.compile(rb"\n*+")
 _LF_AND_CRLF_ENDS = re.compile(rb"(?:\n+|\r\n)*+")
+_LF_OR_CRLF_BLANK_LINE = re.compile(rb"\n\r?\n")
+_NEAR_BYTES = 512  # where the blank line of most frames is: farther away the pattern finds it
 
 _ANYTHING, _BLANK_LINE, _BODY, _NUL = range(4)  # what a frame that is not whole is waiting for
 
@@ -116,10 +118,13 @@ class Parser:
         command = data[position : line_end - 1 if ends_crlf else line_end]
         if self._version is None:
             self._check_opening(command, whole=True)
-        block_end = -1 if ends_crlf else data.find(b"\n\n", line_end)
+        near = line_end + _NEAR_BYTES if self._reads_crlf else len(data)
+        block_end = -1 if ends_crlf else data.find(b"\n\n", line_end, near)
         body_start = block_end + 2
         if self._reads_crlf and (block_end < 0 or data.find(b"\r", line_end, block_end) >= 0):
-            block_end, body_start = self._find_blank_line(data, line_end, ends_crlf)
+            # LF LF or LF CR LF, whichever comes first; to find each by itself would search far beyond the block
+            blank = _LF_OR_CRLF_BLANK_LINE.search(data, line_end)
+            block_end, body_start = blank.span() if blank is not None else (-1, -1)
         if block_end < 0:
             self._wait_for_block(data, position)
             return position, None
@@ -160,19 +165,6 @@ class Parser:
         if len(command) > COMMAND_MAX_BYTES:
             raise self._unknown(command)
         self._waiting = _ANYTHING
-
-    def _find_blank_line(self, data: bytes, line_end: int, ends_crlf: bool) -> tuple[int, int]:
-        """Where the header block ends and where the body starts, or -1, -1; where CR LF may end a line, and may have.
-
-        A blank line is LF LF, or LF CR LF where CR LF may end a line; the earlier one counts. The style of the command
-        line says which to look for first, so that a block is not searched far beyond its end.
-        """
-        first, second = (b"\n\r\n", b"\n\n") if ends_crlf else (b"\n\n", b"\n\r\n")
-        blank = data.find(first, line_end)
-        other = data.find(second, line_end, blank + 1 if blank >= 0 else len(data))
-        if other >= 0:
-            return other, other + len(second)
-        return blank, blank + len(first) if blank >= 0 else -1
 
     def _wait_for_block(self, data: bytes, position: int) -> None:
         held = len(data) - position

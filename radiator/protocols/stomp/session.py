@@ -141,8 +141,11 @@ class StompSession:
     def encode(self, reply: Reply) -> bytes:
         """The bytes of a reply, in the version that was agreed."""
         if type(reply) is Deliver:
-            encode = encode_published if reply.is_published else encode_message
-            return encode(
+            if reply.is_published:
+                return encode_published(
+                    reply.message, reply.message_id, reply.subscription, reply.ack_due, self._version
+                )
+            return encode_message(
                 reply.message,
                 reply.message_id,
                 reply.subscription,
@@ -350,13 +353,14 @@ def _stored_block(frame: Frame, replies_to_temp_queue: bool) -> bytes:
     """The sender's header lines without those of the hop, bytes unchanged and in order."""
     headers, lines = frame.headers, frame.lines
     dropped = _HOP_HEADERS_AND_REPLY_TO if replies_to_temp_queue else HOP_HEADERS
-    kept = b""
-    if len(lines) != len(headers):
-        return b"".join([line + b"\n" for line in lines if not _is_dropped(line, dropped)])
-    for name, line in zip(headers, lines):  # noqa: B905 - `strict` costs each SEND 0.2 µs
-        if name not in dropped:
-            kept += line + b"\n"
-    return kept
+    kept = []
+    if len(lines) == len(headers):
+        for name, line in zip(headers, lines):  # noqa: B905 - `strict` costs each SEND 0.2 µs
+            if name not in dropped:
+                kept.append(line)
+    else:
+        kept = [line for line in lines if not _is_dropped(line, dropped)]
+    return b"\n".join(kept) + b"\n" if kept else b""
 
 
 def _is_dropped(line: bytes, dropped: frozenset[bytes]) -> bool:

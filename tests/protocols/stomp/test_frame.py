@@ -1,5 +1,7 @@
 """Frames as bytes: what each version can say, for every pair of a sender's and a receiver's version."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -169,30 +171,46 @@ def test_shown_value_is_printable_and_short() -> None:
     assert len(shown(b"\x00" * 100_000)) < 300
 
 
-def published(number: int, subscription: bytes = b"0", body: bytes = b"x") -> bytes:
-    message = Message("/topic/t", b"", ESCAPING_1_2, body, 1)
-    return encode_published(message, b"s-1-%dt" % number, subscription, False, False, 0, V1_2)
+def test_body_of_a_message_is_copied_once() -> None:
+    """And no room is made for more than that: it doubled what a message of 8 MiB costs the broker."""
+    message = Message("/queue/a", b"", ESCAPING_1_2, b"x" * 4_000_000, 1)
+    tracemalloc.start()
+    try:
+        encode_message(message, b"s-1-1", b"0", True, False, 0, V1_2)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1.1 * len(message.body)
+
+
+def published(message: Message, subscription: bytes = b"0") -> bytes:
+    return encode_published(message, b"s-1-7t", subscription, False, V1_2)
+
+
+def topic_message(body: bytes = b"x") -> Message:
+    return Message("/topic/t", b"", ESCAPING_1_2, body, 1)
 
 
 def test_published_message_is_what_encode_message_makes_for_each_message_and_subscription() -> None:
-    for number in range(3):
+    for message in [topic_message(b"body %d" % number) for number in range(3)]:
         for subscription in [b"%d" % n for n in range(PUBLISHED_KEPT + 1)] * 2:
-            body = b"body %d" % number
-            message = Message("/topic/t", b"", ESCAPING_1_2, body, 1)
-            made = encode_message(message, b"s-1-%dt" % number, subscription, False, False, 0, V1_2)
-            assert published(number, subscription, body) == made
+            made = encode_message(message, b"s-1-7t", subscription, False, False, 0, V1_2)
+            assert published(message, subscription) == made
 
 
 def test_subscribers_of_a_topic_share_the_bytes_of_a_message() -> None:
     for body in (b"x", b"x" * (PUBLISHED_BYTES + 1)):
-        assert published(7, b"a", body) is published(7, b"a", body)
-        assert published(8, b"a", body) is not published(7, b"a", body)
+        message = topic_message(body)
+        assert published(message, b"a") is published(message, b"a")
+        assert published(topic_message(body), b"a") is not published(message, b"a")
 
 
 def test_frames_kept_of_a_published_message_are_few_or_one_large_one() -> None:
+    message = topic_message()
     for subscription in range(3 * PUBLISHED_KEPT):
-        published(9, b"%d" % subscription)
+        published(message, b"%d" % subscription)
         assert len(frame._published) <= PUBLISHED_KEPT
+    message = topic_message(b"x" * (PUBLISHED_BYTES + 1))
     for subscription in range(3):
-        published(10, b"%d" % subscription, b"x" * (PUBLISHED_BYTES + 1))
+        published(message, b"%d" % subscription)
         assert len(frame._published) == 1

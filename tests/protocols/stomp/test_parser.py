@@ -1,5 +1,7 @@
 """Bytes to frames: the same frames however the bytes are cut, and every limit at its value and one past it."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +153,22 @@ def test_1_2_reads_crlf_lf_and_both_in_one_frame() -> None:
 def test_first_blank_line_ends_the_headers_whatever_the_body_holds() -> None:
     assert frames(b"SEND\r\ndestination:a\n\nx\n\r\ny\0")[0].body == b"x\n\r\ny"
     assert frames(b"SEND\ndestination:a\n\r\nx\n\ny\0")[0].body == b"x\n\ny"
+
+
+@pytest.mark.parametrize("ends", [(b"\n", b"\n"), (b"\n", b"\r\n"), (b"\r\n", b"\n"), (b"\r\n", b"\r\n")])
+def test_many_small_frames_are_each_searched_to_their_own_end(ends: tuple[bytes, bytes]) -> None:
+    """To look through all that follows for the other kind of blank line takes 20 s here."""
+    wire = b"ACK%bid:1%b%b\0" % (ends[0], ends[1], ends[1])
+    begin_s = time.perf_counter()
+    assert len(frames(wire * 40_000)) == 40_000
+    assert time.perf_counter() - begin_s < 4
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_blank_line_is_found_however_far_away(end: bytes) -> None:
+    for size in (*range(480, 520), 5000):
+        wire = end.join([b"SEND", b"destination:a", b"x:" + b"x" * size, b"", b"body\0"])
+        assert [f.body for f in frames(wire * 2)] == [b"body"] * 2
 
 
 @pytest.mark.parametrize("version", [V1_0, V1_1])
