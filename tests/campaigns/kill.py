@@ -54,7 +54,10 @@ class Life:
     def kill_once(self) -> None:
         """One kill, of one of the kinds; before it now and then a loss of all clients."""
         kind = self.chance.choices((self._kill_loaded, self._kill_starting, self._kill_stopping), (8, 1, 1))[0]
-        kind()
+        try:
+            kind()
+        except (Gone, ConnectionError, TimeoutError) as mistake:
+            self.run.violation(f"It was gone before it was killed: {mistake!r}; {self.broker.log[-1500:]}")
         self.books.broker_ended()
 
     def _kill_loaded(self) -> None:
@@ -63,6 +66,8 @@ class Life:
             self.lose_all_clients()
         with talking(self.broker, [one.run for one in self.clients]):
             time.sleep(self.load_s())
+            if not self.broker.is_running:
+                self.run.violation(f"It ended by itself before it was killed: {self.broker.log[-1500:]}")
             self.broker.kill()
 
     def _kill_starting(self) -> None:

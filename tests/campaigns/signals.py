@@ -63,7 +63,10 @@ class Stops(Life):
             clean = "clean" if self.is_clean else "no clean one"
             self.run.violation(f"the last stop ({self.was_stopped}) was {clean}, and the next start says: {line}")
         self.was_stopped = kind
-        WAYS[kind](self)
+        try:
+            WAYS[kind](self)
+        except (Gone, ConnectionError, TimeoutError) as mistake:
+            self.wrong(f"before it was told to stop it was gone: {mistake!r}; {self.broker.log[-1500:]}")
         self.books.broker_ended()
 
     def send(self, number: signal.Signals) -> None:

@@ -178,6 +178,18 @@ def own_things(victim: Victim, version: str) -> list[tuple[str, Callable[[Wire],
     ]
 
 
+def hold_of_its_own(wire: Wire, victim: Victim) -> None:
+    """A message, on a subscription with the victim's id: an ACK could be taken for one of it."""
+    wire.send(f"{victim.queue}.thief", "its own")
+    wire.subscribe(f"{victim.queue}.thief", id=victim.subscription, ack="client")
+    wire.message()
+
+
+def is_of(victim: Victim, headers: Headers) -> bool:
+    ids = {message["message-id"] for message in (*victim.held, victim.in_transaction)}
+    return not ids.isdisjoint(headers.values())
+
+
 def books(operator: Operator, victim: Victim) -> dict[str, object]:
     """All that the operator can see of the victim's queues."""
     names = (victim.queue, f"{victim.queue}.out")
@@ -195,6 +207,8 @@ def steal(run: Run, broker: BrokerProcess, operator: Operator, number: int) -> N
         for command, headers, body in thefts_of(run, victim, thief):
             with Wire(address, thief) as wire:
                 wire.connect()
+                if is_of(victim, headers) and run.chance.random() < 0.5:
+                    hold_of_its_own(wire, victim)
                 wire.send_frame(command, {"receipt": "loot", **headers}, body)
                 try:
                     answer = wire.read_frame()
