@@ -5,6 +5,7 @@
     ├── Refusal          legal, but no: it gets an ERROR with a stable code and is closed (STOMP closes after any ERROR)
     ├── ConfigError      the configuration is wrong: every mistake at once; exit status 2
     ├── StoreError       the data directory cannot be used as it is: one sentence that says what to do; exit status 1
+    │                    at the start, 74 where damage is met while serving
     │   └── DamagedRecord    a stored record that is not what was written
     └── DiskFailed       a commit failed: the broker halts; exit status 74
 

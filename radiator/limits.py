@@ -93,6 +93,7 @@ BACKUP_META_BYTES = 16 * MIB  # map beyond the copied pages, for a few rows of m
 FORGET_MESSAGES = 1000  # dedup-ids that one Forget drops, beside twice as many as came in since the last
 FORGET_BUSY_S = 1.0  # how often, while ids come in
 FORGET_IDLE_S = 10.0  # how often otherwise
+STRUCTURE_CHECKED_BYTES = 64 * MIB  # a longer file is not read through at each start: 0.1 to 0.4 s for so many
 CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pages that a running broker frees
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 

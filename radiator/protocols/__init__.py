@@ -43,6 +43,9 @@ class Session(Protocol):
     def heart_beat(self) -> bytes:
         """The bytes of one heart-beat."""
 
+    def forget(self) -> None:
+        """The connection is over, and nothing more will be called: lets go of what was read."""
+
 
 PROTOCOLS: dict[str, Callable[[int, str, Limits], Session]] = {"stomp": StompSession}
 """Scheme of a listener -> a new session, given the connection's number, the `session` name for it, and the limits."""

@@ -330,6 +330,7 @@ class Connection:
         self._reader = None  # it holds this connection: without the circle both are gone at once
         self._socket.close()
         self._outbox.clear()
+        self._session.forget()  # the timetable may hold this connection for a while yet
         del self._commons.everyone[self.number]
         if was_opening:
             self._log_not_connected(cause)

@@ -12,7 +12,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from radiator.errors import DiskFailed, StoreError
-from radiator.limits import MIB, READERS_MAX
+from radiator.limits import MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
 from radiator.store import directory, records
 from radiator.store.tables import (
     BACKUP,
@@ -129,6 +129,15 @@ def structure_mistakes(file: Path) -> list[str]:
         return [str(mistake) for mistake in verify(str(file), subdir=False)]  # type: ignore[no-untyped-call]
     except (VerifyError, OSError) as error:
         return [str(error)]
+
+
+def refuse_damaged_structure(file: Path, head: directory.FileHead) -> None:
+    """Raises StoreError where LMDB would end the process by a signal over its own pages, if the file is not too long
+    to be read through at each start (limits.py); nobody may write to it meanwhile.
+    """
+    mistakes = structure_mistakes(file) if head.file_bytes <= STRUCTURE_CHECKED_BYTES else []
+    if mistakes:
+        raise StoreError(f"{file} is damaged in LMDB's own structure: {mistakes[0]}. Restore a backup.")
 
 
 def bare_backup(file: Path) -> str:

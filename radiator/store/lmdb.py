@@ -26,6 +26,7 @@ from radiator.store.datafile import (
     create,
     open_for_writing,
     refuse_bare_backups,
+    refuse_damaged_structure,
     refuse_other_formats,
 )
 from radiator.store.reader import backup_meta
@@ -62,6 +63,8 @@ from radiator.writes import (
 )
 
 _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB
+
+_DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # what LMDB says of pages that are not what was written
 
 _CHECK_HINT = "Run `radiator check` on it"
 
@@ -102,6 +105,7 @@ class LmdbStore:
         self._lock = lock
         self._ended = False
         head = checked_head(self._file)
+        refuse_damaged_structure(self._file, head)
         self._page_bytes = head.page_bytes
         self._filled_bytes = 0  # the file is known to be as long
         try:
@@ -116,8 +120,10 @@ class LmdbStore:
                 raise
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be used: {error}. {_CHECK_HINT}.") from error
+        except DamagedRecord as error:
+            raise StoreError(f"{self._file} is damaged: {error} {_CHECK_HINT}.") from error
         except DiskFailed as error:
-            if isinstance(error.__cause__, lmdb.CorruptedError):
+            if isinstance(error.__cause__, _DAMAGE):
                 raise StoreError(f"{self._file} is damaged: {error.__cause__}. {_CHECK_HINT}.") from error
             raise
 

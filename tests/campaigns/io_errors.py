@@ -22,7 +22,7 @@ from tests.campaigns.crash_points import END_MAX_S, FIRST_START, LOAD, SECOND_ST
 CALLS = ("fdatasync", "fsync", "pwrite64", "pwritev", "writev", "write", "ftruncate", "truncate", "mmap")
 WRITES = ("pwrite64", "pwritev", "writev", "write")
 STORE_FILES = ("data.mdb", "data.mdb.new", "lock.mdb", "radiator.lock")
-DEEDS = {"quick": 40, "nightly": scenario.DEEDS, "release": scenario.DEEDS}
+DEEDS = {"quick": 40, "nightly": 80, "release": scenario.DEEDS}
 DEEDS_BEFORE_A_SECOND_START = 20
 
 FAILED = {"EIO": "error=EIO", "ENOSPC": "error=ENOSPC", "EDQUOT": "error=EDQUOT"}
@@ -185,7 +185,7 @@ CAMPAIGNS = (
         run=fail,
         cases=(50, 1000, 5000),
         mutants=("retry-after-eio", "carry-on-in-memory"),
-        mutant_cases=50,
+        mutant_cases=30,
         quick_mutants=2,
         needs=("strace_attach",),
         limit_s=(180, 3600, 4 * 3600),

@@ -102,6 +102,13 @@ class Speaker:
         self.connect()
         self.wire.send_raw(b"\n".join([b"CONNECT", b"host:" + self.field(), *self.credentials()]) + b"\n\n\0")
 
+    def names_no_destination(self) -> None:
+        """It is of no known kind, and as long as a header may be."""
+        self.connect()
+        self.wire.send_raw(
+            b"SEND\ndestination:/" + self.field()[:1000] + b"A" * self.chance.randrange(60_000) + b"\n\n\0"
+        )
+
     def says_a_wrong_command(self) -> None:
         self.connect()
         self.wire.send_raw(self.field() + b"\ndestination:/queue/x\n\n\0")
@@ -110,8 +117,7 @@ class Speaker:
         self.connect()
         command, names = self.chance.choice(COMMANDS)
         headers = {name: b"/queue/x" if name == b"destination" else b"1" for name in names}
-        place = self.chance.choice(names)
-        headers[place] = self.chance.choice((b"", b"/")) + self.field()  # `/` may be an address of no known kind
+        headers[self.chance.choice(names)] = self.field()
         lines = [command, *(name + b":" + value for name, value in headers.items())]
         if self.chance.random() < 0.2:
             lines.append(self.field() + b":value")
@@ -161,8 +167,8 @@ COMMANDS = (
 )  # fmt: skip
 SAYINGS: tuple[Callable[[Speaker], None], ...] = (
     Speaker.connects_wrongly, Speaker.says_no_stomp, Speaker.connects_twice, Speaker.says_a_wrong_command,
-    Speaker.puts_it_into_a_header, Speaker.puts_it_into_a_header, Speaker.names_a_queue, Speaker.asks_admin,
-    Speaker.reads_too_slowly,
+    Speaker.puts_it_into_a_header, Speaker.puts_it_into_a_header, Speaker.names_no_destination,
+    Speaker.names_a_queue, Speaker.asks_admin, Speaker.reads_too_slowly,
 )  # fmt: skip
 
 

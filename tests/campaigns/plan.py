@@ -15,7 +15,8 @@ MODULES: tuple[str, ...] = (
     "model",
     "simulation",
     "interleavings",
-    "switches", "signals",
+    "switches",
+    "signals",
     "damage",
     "strange",
     "formats",
@@ -36,6 +37,7 @@ MODULES: tuple[str, ...] = (
     "bounds",
     "latency",
     "logs",
+    "heart_beats",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 

@@ -1,17 +1,20 @@
 """T15: a loaded broker is told to stop, in every way, and keeps its word to whoever has an answer.
 
 SIGTERM and SIGINT under load; SIGHUP, which changes nothing; a signal that comes twice, at once (timeout(1) does that)
-and later, which ends it there and then; and signals while accepted SENDs and ACKs wait for a slow disk: each of them is
-committed and answered first. Books over it all; behind a clean stop the next start must find a clean store.
+and later, which ends it there and then; signals while accepted SENDs and ACKs wait for a slow disk: each of them is
+committed and answered first; in a start; and while somebody does not read. Books over it all; behind a clean stop the
+next start must find a clean store.
 
 It cannot see messages that wait in a kernel's socket buffer: they were not accepted, and their sender has no receipt.
 """
 
 import os
 import signal
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from subprocess import TimeoutExpired
 
@@ -23,7 +26,7 @@ from tests.campaigns.kill import Life
 from tests.crash.books import Copy, body_of
 from tests.crash.crowd import WORK, talking
 
-STOPS_OF_A_LIFE = 12
+STOPS_OF_A_LIFE = 13
 STOPS_OF_A_HUNT = 4
 LOAD_S = (0.05, 0.5)
 STOP_MAX_S = 5.0
@@ -36,6 +39,9 @@ SYNC_S = 0.25  # what one sync of the slow disk takes
 ACKS = 10  # accepted, and not on the disk, when the signal comes
 SENDS = 30
 ACCEPTED_WITHIN_S = 5.0
+START_S = (0.0, 0.4)  # a start takes about a quarter of a second
+UNREAD = 600  # messages for one who does not read: more than the system's buffers take
+SMALL_BUFFER_BYTES = 4096
 
 
 @dataclass
@@ -52,14 +58,18 @@ class Stops(Life):
     """One data directory and the brokers on it, from signal to signal."""
 
     was_stopped = ""
-    is_clean = True
+    is_clean: bool | None = True  # None: nobody can know
 
     def stop_once(self, kind: str) -> None:
         """A start, something to do, a stop of that kind."""
+        if kind == IN_START:
+            self.was_stopped = kind
+            self.tell_in_start()
+            return
         begin = self.broker.log.count("\n")
         self.start(f"stopped ({self.was_stopped})")
         line = self.broker.wait_for_log(" start ", since=begin)
-        if f"was_clean={str(self.is_clean).lower()}" not in line:
+        if self.is_clean is not None and f"was_clean={str(self.is_clean).lower()}" not in line:
             clean = "clean" if self.is_clean else "no clean one"
             self.run.violation(f"the last stop ({self.was_stopped}) was {clean}, and the next start says: {line}")
         self.was_stopped = kind
@@ -95,6 +105,41 @@ class Stops(Life):
 
     def wrong(self, what: str) -> None:
         self.run.violation(f"{self.was_stopped}: {what}")
+
+    def tell_in_start(self) -> None:
+        """Before the broker can hear it, a signal ends it at once."""
+        earlier, delay_s = self.broker.process, self.chance.uniform(*START_S)
+
+        def tell() -> None:
+            while self.broker.process is earlier:
+                time.sleep(0.001)
+            time.sleep(delay_s)
+            self.send(signal.SIGTERM)
+
+        teller = threading.Thread(target=tell)
+        teller.start()
+        with suppress(AssertionError):  # it never listened
+            self.broker.start()
+        teller.join()
+        status = self.broker.wait(END_S)
+        if status not in (0, -signal.SIGTERM):
+            self.wrong(f"it ended with {status}: {self.broker.log[-1500:]}")
+        self.is_clean = True if status == 0 else None
+
+    def tell_while_one_does_not_read(self) -> None:
+        """It is waited for, and then no longer."""
+        address = self.broker.host, self.broker.port
+        with Wire(address) as sender, Wire(address) as mute:
+            mute.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_BUFFER_BYTES)
+            for wire in (sender, mute):
+                wire.connect()
+            mute.subscribe(WORK, id=WORK, headers={"prefetch-count": str(UNREAD)})
+            names = [self.send_named(sender) for _ in range(UNREAD)]
+            for name in names:
+                sender.await_receipt(name)
+                self.books.sent(name)
+            self.send_one()
+            self.expect(0)
 
     # ---- under load
 
@@ -225,6 +270,7 @@ class Stops(Life):
         return receipts
 
 
+IN_START = "a signal in a start"
 WAYS: dict[str, Callable[[Stops], None]] = {
     "a signal while some wait for the disk": Stops.tell_while_some_wait,
     "a signal under load": Stops.tell_once,
@@ -232,6 +278,8 @@ WAYS: dict[str, Callable[[Stops], None]] = {
     "two signals while some wait for the disk": Stops.tell_again_while_some_wait,
     "the same signal twice at once under load": Stops.tell_twice_at_once,
     "a signal under load with a slow disk": Stops.tell_loaded_with_a_slow_disk,
+    IN_START: Stops.tell_in_start,
+    "a signal while one does not read": Stops.tell_while_one_does_not_read,
 }
 
 
@@ -259,7 +307,7 @@ CAMPAIGNS = (
         title="tells a loaded broker to stop in every way, on a quick disk and on a slow one",
         unit="stops",
         run=stop,
-        cases=(6, 100, 600),
+        cases=(8, 104, 800),
         mutants=(
             "exit-without-last-commit",
             "clean-stop-does-not-mark",

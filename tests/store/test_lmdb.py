@@ -629,13 +629,27 @@ def test_message_under_a_damaged_key_does_not_disturb_the_order(tmp_path: Path, 
     """Its place means nothing: were it given out, the broker would go on behind it, or go back."""
     queue = scribe.declare("orders")
     puts = scribe.fill(queue, 4)
-    scribe.store.close()
     file = tmp_path / "data" / "data.mdb"
     key, damaged = (records.message_key(queue, place) for place in (puts[1].position, position_of(1, sequence)))
-    assert file.read_bytes().count(key) == 1
-    file.write_bytes(file.read_bytes().replace(key, damaged))
-    found = Scribe(tmp_path / "data").store.load(Load(1, queue, 0, 10, 1 << 20))
+    whole = file.read_bytes()
+    assert whole.count(key) == 1
+    with file.open("r+b") as served:  # a start would refuse so short a file: it is damaged while it is served
+        served.seek(whole.index(key))
+        served.write(damaged)
+    found = scribe.store.load(Load(1, queue, 0, 10, 1 << 20))
     assert [stored.position for stored in found] == [puts[nth].position for nth in (0, 2, 3)]
+
+
+def test_short_file_with_keys_out_of_order_is_refused_in_a_sentence(tmp_path: Path, scribe: Scribe) -> None:
+    """LMDB's own assertion about them would end the process by SIGABRT."""
+    queue = scribe.declare("orders")
+    puts = scribe.fill(queue, 4)
+    scribe.store.close()
+    file = tmp_path / "data" / "data.mdb"
+    key, damaged = (records.message_key(queue, place) for place in (puts[1].position, position_of(1, 2**40)))
+    file.write_bytes(file.read_bytes().replace(key, damaged))
+    with pytest.raises(StoreError, match="damaged in LMDB's own structure: .* out of order .* Restore a backup"):
+        Scribe(tmp_path / "data")
 
 
 def test_damaged_keys_never_make_positions_go_back() -> None:

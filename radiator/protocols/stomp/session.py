@@ -133,6 +133,12 @@ class StompSession:
         self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
         return said
 
+    def forget(self) -> None:
+        """The connection is over: lets go of what was read."""
+        self._state = _ENDED
+        self._parser = Parser(self._limits, CONNECT_COMMANDS)
+        self._outgoing = b""
+
     def take_outgoing(self) -> bytes:
         """The greeting, or the ERROR of a refused CONNECT."""
         outgoing, self._outgoing = self._outgoing, b""
