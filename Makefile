@@ -1,11 +1,14 @@
 # The verbs of the house. `make check` before every commit: lint, types, and all tests that are not slow, under 30 s.
-.PHONY: check test bench serve clean
+.PHONY: check test prove bench serve clean
 
 check:
 	FAST=1 scripts/test
 
 test:
 	scripts/test
+
+prove:
+	scripts/prove
 
 bench:
 	scripts/bench

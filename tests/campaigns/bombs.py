@@ -261,7 +261,7 @@ CAMPAIGNS = (
             "header-block-without-bound",
         ),
         mutant_cases=42,
-        quick_mutants=2,
+        quick_mutants=4,
         needs=("linux",),
     ),
 )

@@ -170,6 +170,7 @@ CAMPAIGNS = (
         cases=(12, 240, 5_000),
         mutants=("files-readable-by-all", "directory-left-open", "links-followed", "backup-readable-by-all"),
         mutant_cases=12,
+        quick_mutants=4,
         needs=("linux",),
     ),
 )

@@ -306,6 +306,7 @@ CAMPAIGNS = (
             "unescape-missing",
         ),
         mutant_cases=1000,
+        quick_mutants=3,
         needs=("linux",),
     ),
 )

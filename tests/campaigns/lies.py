@@ -212,6 +212,7 @@ CAMPAIGNS = (
             "negative-content-length",
         ),
         mutant_cases=450,
+        quick_mutants=2,
         needs=("linux",),
     ),
 )

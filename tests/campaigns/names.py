@@ -234,6 +234,7 @@ CAMPAIGNS = (
         cases=(2 * NAMES_AT_ONCE, 3_000, 50_000),
         mutants=("name-in-file-path", "names-normalised", "control-characters-in-names"),
         mutant_cases=NAMES_AT_ONCE,
+        quick_mutants=3,
         needs=("strace",),
     ),
 )

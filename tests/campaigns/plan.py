@@ -38,6 +38,7 @@ MODULES: tuple[str, ...] = (
     "latency",
     "logs",
     "heart_beats",
+    "slow_subscribers",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 

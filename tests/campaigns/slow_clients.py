@@ -171,6 +171,7 @@ CAMPAIGNS = (
         cases=(400, 20_000, 200_000),
         mutants=("login-deadline-off", "frame-deadline-off", "login-deadline-per-byte"),
         mutant_cases=39,
+        quick_mutants=2,
         needs=("linux",),
         is_timed=True,
     ),

@@ -199,6 +199,7 @@ CAMPAIGNS = (
         cases=(1500, 30_000, 1_000_000),
         mutants=("frames-before-connect-accepted", "second-connect-accepted"),
         mutant_cases=300,
+        quick_mutants=2,
         needs=("linux",),
     ),
 )

@@ -262,6 +262,7 @@ CAMPAIGNS = (
         cases=(600, 30_000, 500_000),
         mutants=("foreign-ack-accepted", "transactions-of-everybody", "subscriptions-of-everybody"),
         mutant_cases=150,
+        quick_mutants=3,
         needs=("linux",),
     ),
 )
