@@ -38,6 +38,7 @@ class Bounds:
         )
 
 
+ANSWERED_WITHIN_S = 4.0
 CONNECT_MAX_BYTES = 8192  # what a stranger may say, whatever the configuration allows
 ID_MAX_BYTES = 1024
 DEDUP_ID_MAX_BYTES = 255
@@ -129,7 +130,7 @@ def answer_to(broker: BrokerProcess, version: str, pieces: list[bytes], is_openi
             with contextlib.suppress(ConnectionError):
                 wire.send_raw(piece)
         try:
-            answer = wire.read_frame().command
+            answer = wire.read_frame(ANSWERED_WITHIN_S).command
             if answer == "ERROR" and not wire.is_closed():
                 return "ERROR, and the connection goes on"
             return answer

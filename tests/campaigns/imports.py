@@ -30,9 +30,9 @@ OURS = {"radiator"}
 REQUIREMENT = re.compile(r"([\w.-]+)>=[\d.]+,<[\d.]+")
 BUILD_MAX_S = 300.0
 
-# Imports every module and serves one message in the same process, then says what is loaded, and where it came from.
+# Imports every module, then says what is loaded.
 SPY = """
-import importlib, json, pathlib, pkgutil, sys, threading
+import importlib, json, pkgutil, sys
 before = set(sys.modules)
 import radiator
 for module in pkgutil.walk_packages(radiator.__path__, "radiator."):
@@ -43,9 +43,9 @@ json.dump(sorted(loaded), sys.stdout)
 """
 # The same command as a broker's, which says at its end what is loaded.
 SERVE = """
-import atexit, json, os, pathlib, sys
+import atexit, json, pathlib, sys
 def tell():
-    pathlib.Path(os.environ["LOADED"]).write_text(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+    pathlib.Path(TOLD).write_text(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 atexit.register(tell)
 from radiator.cli import main
 sys.exit(main())
@@ -53,6 +53,8 @@ sys.exit(main())
 
 
 def is_allowed(name: str) -> bool:
+    if name.startswith(("_cython_", "cython_runtime")):
+        return True  # parts of what gevent was compiled with
     return name in ASKED_FOR | THEIRS | OURS or name in sys.stdlib_module_names or name == "__main__"
 
 
@@ -93,7 +95,7 @@ def serve(run: Run) -> None:
     """What a broker has loaded after it has served, refused and stopped."""
     told = run.directory / "loaded.json"
     script = run.directory / "serve.py"
-    script.write_text(SERVE.replace('os.environ["LOADED"]', repr(str(told))))
+    script.write_text(f"TOLD = {str(told)!r}" + SERVE)
     with BrokerProcess(run.directory, program=(str(script),)) as broker:
         with Wire((broker.host, broker.port)) as wire:
             wire.connect()

@@ -39,6 +39,7 @@ MODULES: tuple[str, ...] = (
     "logs",
     "heart_beats",
     "slow_subscribers",
+    "imports",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 
