@@ -16,7 +16,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import AUTO, Ack, Nack, Send
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, Limits
+from radiator.limits import BATCH_BYTES, BATCH_WRITES, Limits
 from radiator.message import Message, header_line
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
@@ -122,6 +122,7 @@ class Intake:
             filled = self.desk.open.size
             # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
             is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
+            is_full = is_full or len(self.desk.open.writes) >= BATCH_WRITES
             if is_full or (batch.waiters and batch.waiters[0] is not connection):
                 return batch
         return None

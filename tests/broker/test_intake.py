@@ -233,6 +233,25 @@ def test_open_batch_takes_no_further_send_past_its_bytes(monkeypatch: pytest.Mon
     assert node.receipts(9)[-1] == b"9" and node.receipts(2) == [b"s"]
 
 
+def test_open_batch_takes_no_further_send_past_its_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, {"BATCH_WRITES": 3})
+    node = Node(auto=False)
+    node.open(1)
+    node.say(subscribe(1, "q"))
+    node.seal()
+    node.commit()
+    for number in range(3):
+        node.say(send(1, "q", b"x", b"%d" % number))
+    assert node.paused == set()
+    node.say(send(1, "q", b"x", b"3"))
+    assert node.paused == {1}
+    node.seal()
+    node.turn([])
+    assert node.paused == set()
+    node.commit()
+    assert node.receipts(1) == [b"0", b"1", b"2"]
+
+
 def test_whole_line_moves_into_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, {"BATCH_BYTES": 10_000})
     node = Node(auto=False)

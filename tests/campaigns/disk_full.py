@@ -255,6 +255,7 @@ class Store:
 
 
 def rounds(run: Run, store: Store, bound_bytes: int) -> None:
+    """Rounds on one store. bound_bytes: how long its file may ever be."""
     try:
         store.broker.start()
         while not run.is_over:
@@ -294,7 +295,7 @@ def small_disk(directory: Path) -> Iterator[Path]:
 def fill_disk(run: Run) -> None:
     with small_disk(run.directory) as place:
         config = CONFIG.format(data_dir=place / "data", disk_free_min=DISK_FREE_MIN_BYTES, map_size='"1GiB"')
-        rounds(run, Store(run, config, place / "data"), DISK_BYTES)
+        rounds(run, Store(run, config, place / "data"), DISK_BYTES - DISK_FREE_MIN_BYTES // 2)
 
 
 def fill_map(run: Run) -> None:

@@ -46,12 +46,16 @@ max_bytes = "1GiB"
 overflow = "drop-oldest"
 [queue."memory.expiring"]
 persistent = false
+max_messages = 1000000
+max_bytes = "1GiB"
 dead_letter = "memory.dead"
 [queue."expiring"]
 dead_letter = "dead"
 [queue."dead"]
 [queue."memory.dead"]
 persistent = false
+max_messages = 1000000
+max_bytes = "1GiB"
 """
 
 
@@ -231,19 +235,19 @@ def delete_and_sweep(place: Place) -> Act:
     return delete
 
 
-def expiry(place: Place) -> str:
+def expiry(count: int, filled_a_second: int) -> dict[str, str]:
     """When all will be there, or most."""
-    return str(int((time.time() + 2 + place.deep / 7_500) * 1000))
+    return {"expires": str(int((time.time() + 2 + count / filled_a_second) * 1000))}
 
 
 def expire_to_dead_letters(place: Place) -> Act:
     """All within a moment."""
-    place.fill("/queue/expiring", place.deep, {"expires": expiry(place)})
+    place.fill("/queue/expiring", place.deep, expiry(place.deep, 7_500))
     return lambda: place.await_stored("expiring", 1)
 
 
 def expire_in_memory(place: Place) -> Act:
-    place.fill("/queue/memory.expiring", place.deep, {"expires": expiry(place)})
+    place.fill("/queue/memory.expiring", 4 * place.deep, expiry(4 * place.deep, 20_000))
     return lambda: place.await_stored("memory.expiring", 1)
 
 
