@@ -318,7 +318,7 @@ CAMPAIGNS = (
         needs=("linux",),
     ),
     Campaign(
-        number="T6",
+        number="T6b",
         name="disk-full",
         title="fills a small file system and empties the store on it, again and again",
         unit="rounds",

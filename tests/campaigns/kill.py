@@ -18,7 +18,7 @@ from tests.acceptance.wire import Gone
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
 from tests.crash.books import Books
-from tests.crash.crowd import CONFIG, all_leave, crowd, drain, talking
+from tests.crash.crowd import CONFIG, crowd, drain, talking
 
 KILLS_OF_A_LIFE = 10
 KILLS_OF_A_HUNT = 2  # the sooner the books are read
@@ -91,9 +91,9 @@ class Life:
 
     def lose_all_clients(self) -> None:
         """Load, and then every connection is lost: what they held comes back, without a restart."""
-        with talking(self.broker, [one.run for one in self.clients]) as wires:
+        with talking(self.broker, [one.run for one in self.clients]) as lines:
             time.sleep(self.load_s())
-            all_leave(wires, len(self.clients))
+            lines.cut(len(self.clients))
         self.books.broker_ended()
         deadline_s = time.monotonic() + FORGET_WITHIN_S
         while True:

@@ -27,6 +27,7 @@ MAX_MS = 250.0
 TRIES = 3
 BEAT_MS = 100
 PAUSE_S = 0.002
+PRODUCERS = 3  # of a flood
 SECONDS = {"quick": 1.0, "nightly": 4.0, "release": 10.0}
 SUBSCRIBERS = {"quick": 1_000, "nightly": 9_000, "release": 9_000}
 DEEP = {"quick": 10_000, "nightly": 50_000, "release": 90_000}
@@ -151,11 +152,18 @@ class Place:
         return wire
 
     def pour(self, data: bytes) -> None:
-        """The same bytes again and again, as fast as they are taken."""
-        wire = self.client()
+        """The same bytes again and again, as fast as they are taken, by each of PRODUCERS."""
         end_s = time.monotonic() + self.seconds
-        while time.monotonic() < end_s:
-            wire.send_raw(data)
+
+        def go_on(wire: Wire) -> None:
+            while time.monotonic() < end_s:
+                wire.send_raw(data)
+
+        threads = [threading.Thread(target=go_on, args=(self.client(),)) for _ in range(PRODUCERS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     def fill(self, queue: str, count: int, headers: dict[str, str] | None = None) -> None:
         """Receipted at its end."""
@@ -178,7 +186,7 @@ class Place:
 
 
 def flood_of_small_frames(place: Place) -> Act:
-    data = place.client().frame("SEND", {"destination": "/queue/memory.flood"}, b"x" * 50) * 10_000
+    data = place.client().frame("SEND", {"destination": "/queue/memory.flood"}) * 20_000
     return lambda: place.pour(data)
 
 

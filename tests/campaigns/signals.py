@@ -310,6 +310,7 @@ CAMPAIGNS = (
         cases=(8, 104, 800),
         mutants=(
             "exit-without-last-commit",
+            "handler-changes-state",
             "clean-stop-does-not-mark",
             "hang-up-ends",
             "second-signal-ignored",

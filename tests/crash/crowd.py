@@ -11,9 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
 from tests.acceptance.conftest import stats
-from tests.acceptance.wire import Frame, Gone, Wire
+from tests.acceptance.wire import TIMEOUT_S, Frame, Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.crash.books import Books, Copy, body_of
 
@@ -121,12 +122,45 @@ def crowd(books: Books, seed: str) -> list[Producer | Consumer]:
     ]
 
 
-def talk(broker: BrokerProcess, run: Talk, crashed: list[BaseException], wires: list[Wire] | None = None) -> None:
-    """One client until the broker is gone, or its connection (wires: where it can be found) is ended."""
+@dataclass
+class Lines:
+    """The connections of a crowd. are_cut: what is read from now on was never read."""
+
+    wires: list[Wire] = field(default_factory=list)
+    are_cut: threading.Event = field(default_factory=threading.Event)
+
+    def cut(self, count: int) -> None:
+        """All so many connections are lost, in the midst of whatever was said."""
+        deadline_s = time.monotonic() + LEAVES_WITHIN_S
+        while len(self.wires) < count:
+            assert time.monotonic() < deadline_s, "the broker does not take its clients"
+            time.sleep(0.001)
+        # first: what the one loses may come to the other, whose connection is cut a moment later
+        self.are_cut.set()
+        for wire in self.wires:
+            with suppress(OSError):  # it has ended already
+                wire.socket.shutdown(socket.SHUT_RDWR)
+
+
+class Line(Wire):
+    """One connection that can be cut."""
+
+    def __init__(self, address: tuple[str, int], lines: Lines) -> None:
+        super().__init__(address)
+        self.lines = lines
+        lines.wires.append(self)
+
+    def read_frame(self, timeout_s: float = TIMEOUT_S) -> Frame:
+        frame = super().read_frame(timeout_s)
+        if self.lines.are_cut.is_set():
+            raise Gone("its connection is cut")
+        return frame
+
+
+def talk(broker: BrokerProcess, run: Talk, crashed: list[BaseException], lines: Lines | None = None) -> None:
+    """One client until the broker is gone, or its connection is cut."""
     try:
-        with Wire((broker.host, broker.port)) as wire:
-            if wires is not None:
-                wires.append(wire)
+        with Line((broker.host, broker.port), lines or Lines()) as wire:
             wire.connect()
             run(wire)
     except END_OF_TALK:
@@ -136,16 +170,16 @@ def talk(broker: BrokerProcess, run: Talk, crashed: list[BaseException], wires: 
 
 
 @contextmanager
-def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[list[Wire]]:
-    """Clients that talk within. At its end they must be told so: by the end of the broker, or `all_leave`."""
+def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[Lines]:
+    """Clients that talk within. Before its end the broker has ended, or the lines are cut."""
     crashed: list[BaseException] = []
-    wires: list[Wire] = []
-    threads = [threading.Thread(target=talk, args=(broker, run, crashed, wires)) for run in runs]
+    lines = Lines()
+    threads = [threading.Thread(target=talk, args=(broker, run, crashed, lines)) for run in runs]
     for thread in threads:
         thread.start()
     is_done = False
     try:
-        yield wires
+        yield lines
         is_done = True
     finally:
         if not is_done:
@@ -155,17 +189,6 @@ def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[list[Wire]]:
     assert not any(thread.is_alive() for thread in threads), "a client is stuck"
     if crashed:
         raise crashed[0]
-
-
-def all_leave(wires: list[Wire], count: int) -> None:
-    """Their connections are lost, all so many of them, in the midst of whatever they were saying."""
-    deadline_s = time.monotonic() + LEAVES_WITHIN_S
-    while len(wires) < count:
-        assert time.monotonic() < deadline_s, "the broker does not take its clients"
-        time.sleep(0.001)
-    for wire in wires:
-        with suppress(OSError):  # it has ended already
-            wire.socket.shutdown(socket.SHUT_RDWR)
 
 
 def drain(broker: BrokerProcess, books: Books) -> None:
