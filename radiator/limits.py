@@ -36,6 +36,8 @@ class Limits:
 NAME_MAX_BYTES = 255  # refuse: a destination's NAME in UTF-8; a key of LMDB holds 511
 COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
 ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
+TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
+PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live together stay within 64 bits
@@ -57,6 +59,7 @@ CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
 READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
+REPLIES_PER_TURN = 2000  # wait: a burst to a topic of many subscribers goes on in the next turn
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles

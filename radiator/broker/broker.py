@@ -767,7 +767,8 @@ class Broker:
 
     def memory_in_use(self) -> int:
         """Frames, transactions, outgoing buffers, windows and memory queues together, in bytes."""
-        held = sum(connection.held_bytes for connection in self.connections.values())
+        # those that are being closed for what they hold have let go of it
+        held = sum(connection.held_bytes for connection in self.connections.values() if not connection.is_closing)
         queues = sum(queue.memory_bytes for queue in self.destinations.queues.values() if not queue.is_persistent)
         replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
         return held + queues + replies + self.destinations.windows.size + self.destinations.windows.out
@@ -788,12 +789,23 @@ class Broker:
             )
         if not is_tight and intake.memory_room.waiters:
             self.freed[intake.memory_room] = None
-        if size > bound and self.connections:
-            largest = max(self.connections.values(), key=_holds)
-            held = _holds(largest)
-            if held and not largest.is_closing:
-                sentence = f"Out of memory (max_memory_bytes {bound}): this connection holds most, {held} bytes."
-                self.refuse(largest, "memory", sentence, None)
+        unread = sum(c.outbox_bytes for c in self.connections.values() if not c.is_closing)
+        if size > bound:
+            self.close_largest(_holds, bound, size)
+        elif intake.memory_room.waiters and unread > size // 2:
+            # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
+            self.close_largest(_outbox_bytes, intake.memory_tight_bytes, size)
+
+    def close_largest(self, held_by: Callable[[Connection], int], mark: int, size: int) -> None:
+        """As many of the largest holders as it takes to come below the mark."""
+        sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
+        for largest in sorted(self.connections.values(), key=held_by, reverse=True):
+            held = held_by(largest)
+            if size <= mark or not held:
+                return
+            if not largest.is_closing:
+                size -= held
+                self.refuse(largest, "memory", f"{sentence}{held} bytes.", None)
 
     def disk_numbers(self) -> dict[str, int]:
         """What is said of the disk in the log and in `stats`."""
@@ -812,6 +824,10 @@ class Broker:
 
 def _holds(connection: Connection) -> int:
     return connection.held_bytes + sum(delivery.entry.size for delivery in connection.unacked.values())
+
+
+def _outbox_bytes(connection: Connection) -> int:
+    return connection.outbox_bytes
 
 
 _HANDLERS: dict[type, Callable[..., bool]] = {

@@ -14,7 +14,7 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
 from radiator.broker.turn import Desk
 from radiator.errors import Refusal, StoreError
-from radiator.limits import Limits
+from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.patterns import is_pattern, matches, overlaps
 from radiator.recovery import Recovery
 from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
@@ -46,6 +46,15 @@ def split(address: str) -> tuple[str, str]:
         f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /temp-queue/ or /reply-queue/, "
         "or be /admin.",
     )
+
+
+def check_words(topic: str) -> None:
+    """Raises Refusal for a topic, or pattern of topics, that would be dear to match."""
+    words = topic.split(".")
+    wildcards = words.count("*") + words.count("#")
+    for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
+        if count > most:
+            raise Refusal("too-many-words", f"/topic/{topic} has {count} {what}: at most {most} are allowed.")
 
 
 class Destinations:
@@ -156,6 +165,7 @@ class Destinations:
         pattern = is_pattern(name)
         if pattern and for_send:
             raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
+        check_words(name)
         declarations = self.declarations
         if not declarations.create_topics and not any(
             overlaps(declared, name) if pattern else matches(declared, name) for declared in declarations.topics

@@ -16,7 +16,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import AUTO, Ack, Nack, Send
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, BATCH_WRITES, Limits
+from radiator.limits import BATCH_BYTES, BATCH_WRITES, REPLIES_PER_TURN, Limits
 from radiator.message import Message, header_line
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
@@ -329,6 +329,8 @@ class Intake:
             blocked = self.blocked(connection, None, False, 0)
             if blocked is not None:
                 return blocked
+        if plan.publishes and len(self.desk.turn.replies) >= REPLIES_PER_TURN:
+            return FLUSH
         topics = self.destinations.topics
         for name, message in plan.publishes:
             if topics.must_flush(topics.matching(name), message.size):

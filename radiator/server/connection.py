@@ -43,6 +43,7 @@ _BEHIND = 8  # the broker has not come to all that it said
 _OVER = 16  # nothing that it says counts any more
 
 _LAST_WORDS = (Disconnect, Fail)
+_HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR that is for what waits to be sent: it goes first
 
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 _FOREVER_S = float("inf")
@@ -216,6 +217,8 @@ class Connection:
         elif isinstance(reply, Resume):
             self._release(_PAUSED)
         else:
+            if isinstance(reply, Refuse) and reply.code in _HOLDS_TOO_MUCH:
+                self._outbox.drop()
             self._outbox.append(self._session.encode(reply))
             if isinstance(reply, Refuse):
                 self._start_ending(f"refused: {reply.code}")

@@ -25,6 +25,9 @@ class CheckedStore(Store, Protocol):
     def reader_check(self) -> None:
         """Gives free the slots of processes that died while they read."""
 
+    def spare_bytes(self) -> int:
+        """Bytes of the disk that the store occupies already, and commits use again before it grows."""
+
 
 @dataclass(slots=True)
 class Inquiry:
@@ -61,13 +64,15 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
     return Worker(loop, "committer", commit, committed, rest, BEAT_S)
 
 
-def loader(loop: Any, store: Store, data_dir: Path, found: Callable[[Findings], None]) -> Worker[Inquiry, Findings]:
+def loader(
+    loop: Any, store: CheckedStore, data_dir: Path, found: Callable[[Findings], None]
+) -> Worker[Inquiry, Findings]:
     """Its answer holds one event for each question."""
 
     def read(inquiry: Inquiry) -> Findings:
         findings = Findings([answer(store, question) for question in inquiry.questions])
         if inquiry.measure:
-            findings.room = (free_bytes(data_dir), store.used_bytes())
+            findings.room = measured(store, data_dir)
         return findings
 
     return Worker(loop, "loader", read, found, lambda: None, BEAT_S)
@@ -78,6 +83,14 @@ def answer(store: Store, question: Question) -> Event:
     if isinstance(question, Load):
         return Loaded(question.request, store.load(question))
     return Found(question.request, store.look_up(question))
+
+
+def measured(store: CheckedStore, data_dir: Path) -> tuple[int, int]:
+    """Bytes that the disk still has for messages, and used bytes of the store.
+
+    The file never shrinks: without what it has to spare, a disk that it has filled once would count as full for ever.
+    """
+    return free_bytes(data_dir) + store.spare_bytes(), store.used_bytes()
 
 
 def free_bytes(data_dir: Path) -> int:

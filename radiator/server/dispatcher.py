@@ -17,7 +17,7 @@ from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.server.connection import Connection
 from radiator.server.connections import Connections
-from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, free_bytes, loader
+from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
 from radiator.server.inbox import Inbox
 from radiator.server.log import Log
 
@@ -50,7 +50,7 @@ class Dispatcher:
         self._questions: deque[Question] = deque()
         self._measure_due = False
         # what was measured last: free bytes and used bytes; and what batches take that this may not have seen
-        self._room = (free_bytes(data_dir), store.used_bytes())
+        self._room = measured(store, data_dir)
         self._unseen_bytes = 0
         self._unseen_by_measure_bytes = 0
         self._at_sea_bytes = 0

@@ -76,6 +76,18 @@ class Outbox:
         self.delivered += written
         return written > 0
 
+    def drop(self) -> None:
+        """What was not begun to be sent is not: memory is wanted. The peer still gets whole frames, as it is closed."""
+        if not self._pieces:
+            return
+        started = self._pieces[0]
+        if not isinstance(started, memoryview):
+            self.clear()
+            return
+        self._pieces = [started]
+        self.pending_bytes = len(started)
+        self._deliver_ends.clear()
+
     def clear(self) -> None:
         """Nothing of it will be sent."""
         self._pieces.clear()

@@ -6,6 +6,7 @@ page, written synchronously; so a crash at any point leaves the whole batch or n
 Values go through records.py, where every one gets its checksum: LMDB has none. Read next: check.py, backup.py.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -66,6 +67,7 @@ _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pa
 
 _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # what LMDB says of pages that are not what was written
 
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 _CHECK_HINT = "Run `radiator check` on it"
 
 
@@ -91,6 +93,8 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
             lock.release()
             raise
     except OSError as error:
+        if error.errno in _DISK_ERRORS:
+            raise DiskFailed(f"Opening the data directory {data_dir} failed: {error}.") from error
         raise StoreError(f"The data directory {data_dir} cannot be used: {error}.") from error
 
 
@@ -119,6 +123,8 @@ class LmdbStore:
                 self._env.close()
                 raise
         except lmdb.Error as error:
+            if getattr(error, "code", 0) in _DISK_ERRORS:
+                raise DiskFailed(f"Opening {self._file} failed: {error}.") from error
             raise StoreError(f"{self._file} cannot be used: {error}. {_CHECK_HINT}.") from error
         except DamagedRecord as error:
             raise StoreError(f"{self._file} is damaged: {error} {_CHECK_HINT}.") from error
@@ -429,6 +435,15 @@ class LmdbStore:
             used = 2 + sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
             pages = min(pages, used + max(0, pages - used) // _FREE_PAGES_PER_LIST_PAGE + 1)
         return pages * stats[0]["psize"]
+
+    def spare_bytes(self) -> int:
+        """Bytes of the disk that the file occupies already, and that commits use again before it grows.
+
+        0 unless more is spare than used: scattered among messages it may not do for a large one, and the file grows.
+        """
+        used = self.used_bytes()
+        spare = self._file.stat().st_blocks * 512 - used
+        return spare if spare > used else 0
 
     def close(self) -> None:
         """See the contract. No other call may be under way."""

@@ -368,6 +368,21 @@ def test_largest_holder_is_closed_past_the_memory() -> None:
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
 
 
+def test_who_does_not_read_is_closed_when_producers_wait_for_what_it_holds() -> None:
+    node = Node(limits=Limits(max_memory_bytes=100_000, outbox_max_bytes=10**9))
+    node.open(1, 2, 9)
+    node.say(subscribe(1, "/topic/t"), subscribe(2, "/topic/t"))
+    node.reads_slowly.add(1)
+    node.say(send(9, "/topic/t", bytes(85_000)))
+    node.wait(0.25)
+    assert not node.is_refused(1), "nobody waits for it"
+    node.say(send(9, "q", b"x", b"r"))
+    assert node.paused == {9}
+    node.wait(0.5)
+    assert node.refusal(1).code == "memory" and not node.is_refused(2)
+    assert node.paused == set() and node.receipts(9) == [b"r"]
+
+
 # ---- fanout ---------------------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from tests.acceptance.conftest import queues_that_do_not_add_up
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.campaign import Campaign, Run
-from tests.crash import test_kill as load
+from tests.crash import crowd as load
 from tests.crash.books import Books
 
 FS_IOC_SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2

@@ -8,7 +8,6 @@ import pytest
 
 from tests.campaigns.campaign import Run
 from tests.campaigns.kill import kill
-from tests.crash.crowd import *  # noqa: F403 - whoever took these parts from here still finds them
 
 KILLS = 5
 

@@ -75,3 +75,22 @@ def test_outbox_loses_and_changes_no_byte_however_it_is_taken(data: st.DataObjec
             assert not grew or taken
         assert outbox.pending_bytes == len(said) - len(sent)
     assert said.startswith(sent)
+
+
+def test_drop_keeps_only_what_was_begun() -> None:
+    outbox = Outbox()
+    outbox.append(b"first", is_deliver=True)
+    outbox.append(b"second", is_deliver=True)
+    outbox.drop()
+    assert outbox.pending_bytes == 0
+    outbox.append(b"a" * WRITE_BYTES, is_deliver=True)
+    outbox.append(b"second", is_deliver=True)
+    outbox.next()
+    outbox.took(10)
+    outbox.drop()
+    assert outbox.pending_bytes == WRITE_BYTES - 10
+    outbox.append(b"ERROR")
+    assert bytes(outbox.next()) == b"a" * (WRITE_BYTES - 10) + b"ERROR"
+    assert not outbox.took(outbox.pending_bytes)
+    outbox.drop()
+    assert outbox.pending_bytes == 0

@@ -120,6 +120,9 @@ class Topics:
                 continue
             if connection.posted_turn != desk.turn_number and subscription.is_over(size):
                 connection.is_closing = True
+                for lost in connection.topic_subscriptions.values():
+                    self.unsubscribe(lost)
+                connection.topic_subscriptions.clear()
                 desk.count("slow_topic_subscribers")
                 desk.note("warning", "slow_subscriber", connection=connection.number, topic=message.destination)
                 sentence = (

@@ -8,7 +8,7 @@ from radiator.broker.consumers import Connection
 from radiator.broker.kinds.topic import Topics, TopicSubscription
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, Read
-from radiator.limits import Limits
+from radiator.limits import TOPIC_WORDS_MAX, Limits
 from radiator.patterns import matches
 from radiator.settings import Declarations
 from tests.broker.node import Node
@@ -197,3 +197,37 @@ def test_order_within_a_turn_is_kept_after_a_flush() -> None:
     first = [send(2, "/topic/t", b"1"), send(2, "/topic/t", b"2"), send(2, "q", b"a")]
     node.turn([Read(2, [*first]), Read(2, [send(2, "q", b"b")]), Read(3, [send(3, "q", b"c")])])
     assert node.bodies(1) == [b"1", b"2"] and node.stored("q") == [b"a", b"b", b"c"]
+
+
+def test_subscriber_that_was_too_slow_costs_the_topic_nothing_more() -> None:
+    node = slow(buffer_max_messages=1)
+    node.say(send(2, "/topic/t"), send(2, "/topic/t"))
+    assert node.is_refused(1)
+    assert [one.connection.number for one in node.broker.destinations.topics.matching("t")] == [2]
+
+
+@pytest.mark.parametrize(("topic", "is_taken"), [
+    (".".join("a" * TOPIC_WORDS_MAX), True),
+    (".".join("a" * (TOPIC_WORDS_MAX + 1)), False),
+    (".".join("*#*a"), True),
+    (".".join("*#*#"), False),
+])  # fmt: skip
+def test_words_and_wildcards_are_bounded(topic: str, is_taken: bool) -> None:
+    node = Node()
+    node.open(1)
+    node.say(subscribe(1, f"/topic/{topic}"))
+    assert node.is_refused(1) != is_taken
+    if not is_taken:
+        assert node.refusal(1).code == "too-many-words"
+
+
+def test_burst_to_many_subscribers_goes_on_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.intake.REPLIES_PER_TURN", 4)
+    node = Node(auto=False)
+    node.open(1, 2, 3)
+    node.say(subscribe(1, "/topic/t"), subscribe(2, "/topic/t"))
+    said = [Read(3, [send(3, "/topic/t", b"%d" % number) for number in range(5)])]
+    first = node.broker.turn(said, node.now_s, node.now_ms)
+    assert (len(first.replies), first.again) == (4, True)
+    rest = [node.broker.turn([], node.now_s, node.now_ms) for _ in range(2)]
+    assert [(len(turn.replies), turn.again) for turn in rest] == [(4, True), (2, False)]
