@@ -136,7 +136,7 @@ class Broker:
             self.backlog = deque()
         for index, event in enumerate(events):
             if not _HANDLERS[type(event)](self, event):
-                self.backlog.extend(events[index + 1 :])
+                self.put_behind(events[index + 1 :])
                 break
         if not self.is_stopping:
             if self.freed:
@@ -159,6 +159,18 @@ class Broker:
             turn.replies.extend(Bye(number) for number in self.connections)
         turn.stopped = self.is_said
         return turn
+
+    def put_behind(self, later: list[ShellEvent]) -> None:
+        """The turn has ended within a Read, whose rest is the backlog: it goes on behind the others, if its own
+        connection has said no more.
+        """
+        rest = self.backlog[-1]
+        assert isinstance(rest, Read)
+        is_last = all(getattr(event, "connection", None) != rest.connection for event in later)
+        if is_last:
+            self.backlog.extendleft(reversed(later))
+        else:
+            self.backlog.extend(later)
 
     def seal(self) -> Batch | None:
         """The open batch, complete with its ledgers, where it holds anything; a new one opens. Never while one is

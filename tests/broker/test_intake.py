@@ -378,8 +378,9 @@ def test_who_does_not_read_is_closed_when_producers_wait_for_what_it_holds() -> 
     assert not node.is_refused(1), "nobody waits for it"
     node.say(send(9, "q", b"x", b"r"))
     assert node.paused == {9}
-    node.wait(0.5)
+    node.wait(0.25)
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
+    node.wait(0.25)
     assert node.paused == set() and node.receipts(9) == [b"r"]
 
 

@@ -2,7 +2,8 @@
 
 `patterns`: sets as users have them, and large ones; what is matched is compared with a matcher that asks the words one
 by one, and a publish that nobody gets may take PUBLISH_P99_MS of CPU at most. `hostile-patterns`: sets that are made to
-keep every node of a trie busy, as far as the bounds on words and wildcards let them. `subscriptions`: max_subscriptions, in all kinds together.
+keep every node of a trie busy, as far as the bounds on words and wildcards let them. `subscriptions`:
+max_subscriptions, in all kinds together.
 
 CPU of this thread is what counts: other programs on the machine make no difference.
 """
@@ -64,23 +65,29 @@ def users(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
 
 def deep(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
     """Long ones that part only at their ends, and the longest topics."""
-    stem = ".".join("ab"[number % 2] for number in range(100))
-    return (
-        [f"{stem}.{number:x}.*" for number in range(count)],
-        lambda: ".".join(chance.choice("ab") for _ in range(127)) if chance.random() < 0.5 else f"{stem}.none.x",
-    )
+    stem = ".".join("ab"[number % 2] for number in range(TOPIC_WORDS_MAX - 2))
+
+    def topic() -> str:
+        any_words = ".".join(chance.choice("ab") for _ in range(TOPIC_WORDS_MAX))
+        return any_words if chance.random() < 0.5 else f"{stem}.none.x"
+
+    return [f"{stem}.{number:x}.*" for number in range(count)], topic
 
 
 def around(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
     """`#` at both ends and in between, with words that are rare."""
     patterns = [".".join(("#", f"w{number}", "#", f"x{number % 7}", "#")) for number in range(count)]
-    return patterns, lambda: ".".join(f"w{chance.randrange(count)}" for _ in range(30))
+    return patterns, lambda: ".".join(f"w{chance.randrange(count)}" for _ in range(TOPIC_WORDS_MAX))
 
 
 def random_words(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
     """Short ones of few words: many match, and each is compared with the plain matcher."""
     words = ("a", "b", "c", "*", "#")
-    patterns = [".".join(chance.choice(words) for _ in range(chance.randrange(1, 6))) for _ in range(count // 50)]
+    patterns = []
+    for _ in range(count // 50):
+        pattern = [chance.choice(words) for _ in range(chance.randrange(1, 6))]
+        if pattern.count("*") + pattern.count("#") <= PATTERN_WILDCARDS_MAX:
+            patterns.append(".".join(pattern))
     return patterns, lambda: ".".join(chance.choice(words[:3]) for _ in range(chance.randrange(1, 7)))
 
 
@@ -111,6 +118,7 @@ def of_one_connection(chance: Random, count: int) -> tuple[Patterns, Callable[[]
     return with_wildcards(SUBSCRIPTIONS_OF_ONE), longest_topic
 
 
+AS_USERS_HAVE_THEM: tuple[Family, ...] = (prices, users, deep, around, random_words)
 HOSTILE = {of_many_connections: 100.0, of_one_connection: 50.0}  # -> ms of CPU a publish may take
 
 
