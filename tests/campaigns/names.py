@@ -15,6 +15,7 @@ import zlib
 from pathlib import Path
 from random import Random
 
+from radiator.limits import TOPIC_WORDS_MAX
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.bystander import Operator, upright
@@ -104,11 +105,12 @@ def use(wire: Wire, name: str, is_declared: bool) -> set[str]:
     for _ in range(1 if is_declared else 2):  # where there is no dead letter, it comes back
         wire.ack(wire.message())
     wire.ask("UNSUBSCRIBE", {"id": name})
-    wire.subscribe(f"/topic/{name}", id=name)
-    wire.send(f"/topic/{name}", "topic")
-    topic = wire.message()
-    assert topic["destination"] == f"/topic/{name}", topic
-    wire.ask("UNSUBSCRIBE", {"id": name})
+    if name.count(".") < TOPIC_WORDS_MAX:
+        wire.subscribe(f"/topic/{name}", id=name)
+        wire.send(f"/topic/{name}", "topic")
+        topic = wire.message()
+        assert topic["destination"] == f"/topic/{name}", topic
+        wire.ask("UNSUBSCRIBE", {"id": name})
     if is_declared:
         wire.send(f"/fanout/{name}", "fanned out")
         return {name, dead_letter(name)}

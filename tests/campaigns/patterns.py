@@ -261,7 +261,7 @@ def subscribe_for_real(run: Run) -> None:
         wire.connect()
         before = memory_bytes(broker.pid)
         for number in range(1024):
-            words = ".".join(run.chance.choice("abcdefgh") for _ in range(120))
+            words = ".".join(run.chance.randbytes(7).hex() for _ in range(TOPIC_WORDS_MAX - 1))
             wire.send_frame("SUBSCRIBE", {"id": str(number), "destination": f"/topic/{words}.*"})
         wire.fence()
         each = (memory_bytes(broker.pid) - before) // 1024

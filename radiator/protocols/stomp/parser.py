@@ -126,6 +126,8 @@ class Parser:
             blank = _LF_OR_CRLF_BLANK_LINE.search(data, line_end)
             block_end, body_start = blank.span() if blank is not None else (-1, -1)
         if block_end < 0:
+            if len(command) > COMMAND_MAX_BYTES:
+                raise self._unknown(command)
             self._wait_for_block(data, position)
             return position, None
         if body_start - position > self._max_header_bytes:

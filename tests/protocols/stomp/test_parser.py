@@ -371,3 +371,14 @@ def test_beginning_of_connect_is_waited_for(beginning: bytes) -> None:
     read = Parser(Limits(), CONNECT_COMMANDS)
     assert outcome(read, [beginning]) == ([], None)
     assert read.held_bytes == len(beginning.lstrip(b"\n"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_command_one_byte_too_long_is_refused_however_it_is_cut(version: int) -> None:
+    wire = b"S" * (COMMAND_MAX_BYTES + 1) + b"\n"
+    for pieces in ([wire], [wire[:-1], wire[-1:]], [wire[i : i + 1] for i in range(len(wire))]):
+        sentence = outcome(parser(version, Limits()), pieces)[1]
+        assert sentence is not None and "is no command" in sentence
+    wire = b"S" * COMMAND_MAX_BYTES + b"\n"
+    for pieces in ([wire], [wire[:-1], wire[-1:]], [wire[i : i + 1] for i in range(len(wire))]):
+        assert outcome(parser(version, Limits()), pieces)[1] is None, "it is refused once its header block is whole"
