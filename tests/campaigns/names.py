@@ -181,7 +181,8 @@ def one_life(run: Run, directory: Path) -> None:
                 ask_the_operator(operator, name)
                 run.case()
             for shape in REFUSED:
-                told[letters := mark(chance)] = name = shape.replace("MARK", letters)
+                letters = mark(chance)
+                told[letters] = name = shape.replace("MARK", letters)
                 refused(run, broker, name)
             check_names(run, operator, wanted)
         if broker.stop() != 0:
