@@ -6,6 +6,7 @@ receipt id asked for, or None. Words are never changed after construction.
 
 from dataclasses import dataclass, field
 
+from radiator.links import Identity, Word
 from radiator.message import Message
 
 # ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
@@ -144,7 +145,16 @@ class Fail:
     receipt: bytes | None = None
 
 
-Command = Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail
+@dataclass(slots=True)
+class Heard:
+    """A word of a linked node."""
+
+    connection: int
+    word: Word
+    receipt: None = None
+
+
+Command = Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail | Heard
 
 
 # ---- reports of the shell -----------------------------------------------------------------------------------------
@@ -152,9 +162,13 @@ Command = Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort |
 
 @dataclass(slots=True)
 class Open:
-    """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed."""
+    """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed.
+
+    peer: a linked node instead of a client; it says nothing but Heard and Fail.
+    """
 
     connection: int
+    peer: Identity | None = None
 
 
 @dataclass(slots=True)

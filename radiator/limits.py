@@ -122,6 +122,17 @@ PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 
+# ---- links between nodes
+NODE_NAME_MAX_BYTES = 64  # refuse: the name of a node; it is part of an LMDB key and of each message's path
+NODES_MAX = 1024  # refuse: nodes that one node hears of
+NODE_NEIGHBOURS_MAX = 1024  # refuse: links of one node
+NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster"
+LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
+LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers
+TOPIC_HOPS_MAX = 16  # drop: links that a topic's message crosses
+QUEUE_HOPS_MAX = 4  # stay: links that a queue's message crosses; links that an Ask crosses
+LINK_OUTBOX_BYTES = 16 * MIB  # drop: topic messages for a link whose outgoing buffer holds more
+
 assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"
 assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from radiator.writes import Ledger
+from radiator.writes import KeepPeer, Ledger
 
 
 @dataclass(slots=True)
@@ -15,12 +15,24 @@ class StoredQueue:
 
 
 @dataclass(slots=True)
+class StoredDoubt:
+    """A message that was in doubt when the last run ended. size: bytes of header block and body."""
+
+    peer: str
+    sequence: int
+    queue: int
+    position: int
+    size: int
+    expires: bool
+
+
+@dataclass(slots=True)
 class Recovery:
     """What a start finds. Its cost depends on the number of queues, never on the number of messages.
 
     boot: this run's number, committed and synced before this word exists, so ids never repeat.
     next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
-    was_clean: whether the last run ended by a clean stop.
+    was_clean: whether the last run ended by a clean stop. doubts: in the order of peer and sequence.
     """
 
     store_id: str
@@ -29,3 +41,5 @@ class Recovery:
     was_clean: bool
     queues: list[StoredQueue] = field(default_factory=list)
     retired: dict[int, int] = field(default_factory=dict)
+    peers: list[KeepPeer] = field(default_factory=list)
+    doubts: list[StoredDoubt] = field(default_factory=list)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from radiator.links import Word
 from radiator.message import Message
 
 
@@ -67,4 +68,12 @@ class Resume:
     connection: int
 
 
-Reply = Deliver | Receipt | Refuse | Bye | Pause | Resume
+@dataclass(slots=True)
+class Tell:
+    """A word to a linked node. The shell counts it among the Delivers that Written reports."""
+
+    connection: int
+    word: Word
+
+
+Reply = Deliver | Receipt | Refuse | Bye | Pause | Resume | Tell

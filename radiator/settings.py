@@ -7,13 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from radiator.limits import GIB, MIB, Limits
-from radiator.patterns import matches
+from radiator.patterns import matches, rank
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
+NODE, CLUSTER = "node", "cluster"
+SCOPES = (NODE, CLUSTER)
 
 PORT = 61613  # the port that STOMP is known by
+PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
+HEART_BEAT_MS = 2000  # of a link: see Node
 
 MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
 MEMORY_BYTES_MAX = 64 * MIB
@@ -34,6 +38,7 @@ class QueueSettings:
     dedup_window_s: float = 0
     exclusive: bool = False
     auto_delete: bool = False
+    scope: str = NODE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,13 +46,15 @@ class Declarations:
     """Everything that config.toml declares. `queue_patterns` are sorted: the first that matches wins.
 
     queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
-    table of their own are in `queues` too.
+    table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster".
     """
 
     queues: dict[str, QueueSettings] = field(default_factory=dict)
     queue_patterns: list[tuple[str, QueueSettings]] = field(default_factory=list)
     fanouts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     topics: list[str] = field(default_factory=list)
+    cluster_fanouts: frozenset[str] = frozenset()
+    cluster_topics: frozenset[str] = frozenset()
     create_queues: bool = False
     create_topics: bool = False
 
@@ -64,6 +71,15 @@ class Declarations:
     def may_create_queue(self, name: str) -> bool:
         """Whether first use creates the queue: [create] says so, or a pattern declares it."""
         return self.create_queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
+
+    def is_cluster_topic(self, name: str) -> bool:
+        """Whether a message sent to that topic goes to subscribers on every node: what its best table says."""
+        if not self.cluster_topics:
+            return False
+        if name in self.topics:
+            return name in self.cluster_topics
+        matching = [pattern for pattern in self.topics if matches(pattern, name)]
+        return bool(matching) and min(matching, key=rank) in self.cluster_topics
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,6 +104,22 @@ class Address:
 
 
 @dataclass(slots=True, kw_only=True)
+class Node:
+    """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
+
+    listen: None: nobody can dial us. advertise: where others may dial us, told to those with `discover`.
+    """
+
+    name: str
+    secret: bytes = field(repr=False)
+    listen: Address | None = None
+    advertise: Address | None = None
+    peers: dict[str, Address | None] = field(default_factory=dict)
+    discover: bool = False
+    heart_beat_ms: int = HEART_BEAT_MS
+
+
+@dataclass(slots=True, kw_only=True)
 class Config:
     """Everything that is in force, defaults included. `data_dir` is absolute."""
 
@@ -99,3 +131,4 @@ class Config:
     disk_free_min: int = 128 * MIB
     limits: Limits = field(default_factory=Limits)
     declarations: Declarations = field(default_factory=Declarations)
+    node: Node | None = None

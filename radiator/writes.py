@@ -130,8 +130,58 @@ class Forget:
 
 
 @dataclass(slots=True)
+class KeepPeer:
+    """What is known of a linked node: written once for each that the batch touches.
+
+    store_id: of the store that it had when last linked. out_*: what we hand over to it: the epoch of our last
+    connection, the last sequence that it has taken, the last that was offered. in_*: what it hands over to us: the
+    highest epoch, and the last sequence accepted.
+    """
+
+    peer: str
+    store_id: str
+    out_epoch: int
+    out_taken: int
+    out_offered: int
+    in_epoch: int
+    in_last: int
+
+
+@dataclass(slots=True)
+class Doubt:
+    """The message is offered to that node under that sequence: until it is settled nobody else may have it."""
+
+    peer: str
+    sequence: int
+    queue: int
+    position: int
+
+
+@dataclass(slots=True)
+class Settle:
+    """It is in doubt no more: the same batch removes it, or it is ready again."""
+
+    peer: str
+    sequence: int
+
+
+@dataclass(slots=True)
 class StoppedClean:
     """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
 
 
-Write = Declare | Put | Remove | Count | Books | Retire | Sweep | Remember | Forget | StoppedClean
+Write = (
+    Declare
+    | Put
+    | Remove
+    | Count
+    | Books
+    | Retire
+    | Sweep
+    | Remember
+    | Forget
+    | KeepPeer
+    | Doubt
+    | Settle
+    | StoppedClean
+)

@@ -107,7 +107,11 @@ def drained_from_a_backup(old: Old, run: Run) -> None:
 
 
 def refused_if_newer(old: Old, run: Run) -> None:
-    number = run.chance.choice((records.FORMAT + 1, records.FORMAT + 2, 0, 255, 1 << 32, (1 << 64) - 1))
+    for number in (records.FORMAT + 1, run.chance.choice((records.FORMAT + 2, 0, 255, 1 << 32, (1 << 64) - 1))):
+        refused_if_of(old, run, number)
+
+
+def refused_if_of(old: Old, run: Run, number: int) -> None:
     with open_for_writing(old.broker.data_dir, MAP_BYTES) as env:
         table = env.open_db(META, create=False)
         with env.begin(write=True) as txn:

@@ -1,0 +1,149 @@
+"""What two linked nodes say to each other once each has proved who it is (docs/CLUSTER.md has the procedures).
+
+Words are never changed after construction: one may be said to many. Sequences and epochs are whole numbers below
+2**63; names of nodes are NODE_NAME_MAX_BYTES at most; `queue` is a NAME without `/queue/`.
+"""
+
+from dataclasses import dataclass
+
+from radiator.message import Message
+
+
+@dataclass(slots=True)
+class Identity:
+    """Who is at the other end, as it has proved. is_dialled: we called it. address: where it can be dialled, or ""."""
+
+    name: str
+    store_id: str
+    is_dialled: bool
+    address: str = ""
+
+
+# ---- handing messages over: one direction each; epochs and sequences are the sender's ------------------------------
+
+
+@dataclass(slots=True)
+class Hello:
+    """The sender's new epoch, which is on its disk: connections of earlier ones count no more.
+
+    fanouts: those of scope "cluster" that the sender of this word has declared, and takes copies for.
+    """
+
+    epoch: int
+    fanouts: list[str]
+
+
+@dataclass(slots=True)
+class Welcome:
+    """Answers Hello: that epoch, and the last sequence accepted from you, are on my disk."""
+
+    epoch: int
+    last: int
+
+
+@dataclass(slots=True)
+class Transfer:
+    """One message changes its owner. It is in doubt on the sender's disk before this is said.
+
+    sequence: the one after the last; epoch: of this connection. destination: `/queue/NAME` or `/fanout/NAME`.
+    message: as stored, with its time of acceptance and its expiry. path: names of the nodes it has been on, the sender
+    included. left: how many more the sender could give of that queue.
+    """
+
+    epoch: int
+    sequence: int
+    destination: str
+    message: Message
+    path: list[str]
+    redeliveries: int
+    redelivered: bool
+    left: int
+
+
+@dataclass(slots=True)
+class Taken:
+    """Everything up to `last` is on my disk."""
+
+    last: int
+
+
+@dataclass(slots=True)
+class Ask:
+    """My consumers of this queue are idle, and it is empty: who has some? path: who asks, then who passed it on."""
+
+    queue: str
+    path: list[str]
+
+
+@dataclass(slots=True)
+class Offer:
+    """I could give so many of this queue, from `hops` links away. is_draining: and wish to be rid of them."""
+
+    queue: str
+    ready: int
+    hops: int
+    is_draining: bool
+
+
+@dataclass(slots=True)
+class Grant:
+    """You may hand me so many more of this queue ("": copies of fanouts) from now on, whatever was granted before."""
+
+    queue: str
+    credit: int
+
+
+# ---- topics ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Version:
+    """How new the news of a node is: compare as (incarnation, number)."""
+
+    origin: str
+    incarnation: int
+    number: int
+
+
+@dataclass(slots=True)
+class Digest:
+    """What I know of everybody: said once when the link comes up, and answered by the News that is newer."""
+
+    versions: list[Version]
+
+
+@dataclass(slots=True)
+class News:
+    """Of one node, by itself, passed on by everybody to whom it was new.
+
+    is_full: all that there is of it; otherwise what has changed since the number before. neighbours: nodes it is
+    linked with; patterns: of topics of scope "cluster" that somebody there subscribes to. address: where it can be
+    dialled, or "".
+    """
+
+    version: Version
+    is_full: bool
+    neighbours: list[str]
+    neighbours_gone: list[str]
+    patterns: list[str]
+    patterns_gone: list[str]
+    address: str
+
+
+@dataclass(slots=True)
+class Publish:
+    """A message for subscribers of a topic of scope "cluster" behind this link.
+
+    sequence: ascends for each origin and incarnation; not every node gets every one. hops: links it has crossed.
+    message.destination is the topic's address.
+    """
+
+    origin: str
+    incarnation: int
+    sequence: int
+    hops: int
+    message_id: bytes
+    message: Message
+
+
+Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Digest | News | Publish
