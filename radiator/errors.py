@@ -3,6 +3,7 @@
     RadiatorError
     ├── Violation        a client broke the protocol: it gets an ERROR and is closed
     ├── Refusal          legal, but no: it gets an ERROR with a stable code and is closed (STOMP closes after any ERROR)
+    ├── LinkError        a linked node broke the rules of the link: it is told, and the link closed
     ├── ConfigError      the configuration is wrong: every mistake at once; exit status 2
     ├── StoreError       the data directory cannot be used as it is: one sentence that says what to do; exit status 1
     │                    at the start, 74 where damage is met while serving
@@ -37,6 +38,10 @@ class Refusal(RadiatorError):
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
+
+
+class LinkError(RadiatorError):
+    """A linked node said what it may not, or knows what it cannot: nothing is done for it, and the link is closed."""
 
 
 class ConfigError(RadiatorError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from radiator.broker.entry import Entry
 from radiator.commands import AUTO, Ack, Command, Nack, Send
 from radiator.errors import Refusal
-from radiator.replies import Deliver, Receipt, Reply
+from radiator.replies import Deliver, Receipt, Reply, Tell
 
 if TYPE_CHECKING:
     from radiator.broker.kinds.durable_queue import DurableQueue
@@ -173,8 +173,8 @@ class Connection:
                 "too-many-subscriptions", f"This connection has {count} subscriptions: max_subscriptions is {most}."
             )
 
-    def post(self, desk: "Desk", deliver: Deliver, size: int, delivery: Delivery | None) -> None:
-        """Put a MESSAGE into its outgoing buffer; `delivery` where being written is its ack."""
+    def post(self, desk: "Desk", deliver: Deliver | Tell, size: int, delivery: Delivery | None) -> None:
+        """Put a MESSAGE, or a word to a node, into its outgoing buffer; `delivery` where being written is its ack."""
         self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = desk.turn_number
         self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))

@@ -17,6 +17,7 @@ class State(Enum):
     STORING = "accepted, on its way to the disk"
     READY = "on the disk (in a memory queue: accepted), waiting for a consumer"
     IN_FLIGHT = "handed to a connection, not yet acked"
+    IN_DOUBT = "offered to another node, which has not yet said that it is on its disk"
     REMOVING = "its removal is on its way to the disk"
     GONE = "left its queue"
 
@@ -34,6 +35,9 @@ class Event(Enum):
     LOST = "its connection ended"
     OVERDUE = "not acked within ack_timeout_s"
     GIVE_UP = "came back, and goes to the dead-letter queue or is dropped"
+    OFFER = "offered to another node"
+    TAKEN = "the other node has it on its disk"
+    NOT_TAKEN = "the other node has not taken it, or the operator has released it"
     EXPIRE = "its time to live is over"
     DROP = "dropped by overflow, purge, delete or move"
 
@@ -51,6 +55,9 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.IN_FLIGHT, E.OVERDUE): S.READY,
     (S.IN_FLIGHT, E.GIVE_UP): S.REMOVING,
     (S.IN_FLIGHT, E.EXPIRE): S.REMOVING,
+    (S.READY, E.OFFER): S.IN_DOUBT,
+    (S.IN_DOUBT, E.TAKEN): S.REMOVING,
+    (S.IN_DOUBT, E.NOT_TAKEN): S.READY,
     (S.READY, E.EXPIRE): S.REMOVING,
     (S.READY, E.DROP): S.REMOVING,
     (S.STORING, E.DROP): S.REMOVING,
@@ -76,6 +83,10 @@ AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
     S.STORING: (frozenset({S.READY, S.GONE}), "its receipt has not left: the producer sends again"),
     S.READY: (frozenset({S.READY}), "it is on the disk"),
     S.IN_FLIGHT: (frozenset({S.READY}), "being in flight is never written: at least once"),
+    S.IN_DOUBT: (
+        frozenset({S.READY, S.IN_DOUBT}),
+        "it is said to the other node only when the doubt is on the disk; the link, when it is back, settles it",
+    ),
     S.REMOVING: (
         frozenset({S.READY, S.GONE}),
         "the receipt of its ACK has not left; a dead letter is in exactly one of the two queues",

@@ -1,0 +1,36 @@
+"""A link: one open connection to another node, as long as it lasts."""
+
+from radiator.broker.consumers import Connection
+from radiator.broker.turn import Desk
+from radiator.limits import LINK_OUTBOX_BYTES
+from radiator.links import Identity, Word
+from radiator.replies import Tell
+
+WORD_COST_BYTES = 64  # of a word without a message
+
+
+class Link:
+    """Said in order, heard in order, or lost with all that was on its way."""
+
+    __slots__ = ("connection", "desk", "identity")
+
+    def __init__(self, connection: Connection, identity: Identity, desk: Desk) -> None:
+        self.connection = connection
+        self.identity = identity
+        self.desk = desk
+
+    @property
+    def name(self) -> str:
+        """Of the node at the other end."""
+        return self.identity.name
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be sent that a topic's message is rather dropped."""
+        return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
+
+    def tell(self, word: Word, size: int = WORD_COST_BYTES) -> None:
+        """Say it, unless the link is being closed. size: what it costs in the outgoing buffer."""
+        connection = self.connection
+        if not connection.is_closing:
+            connection.post(self.desk, Tell(connection.number, word), size, None)
