@@ -124,14 +124,39 @@ ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 
 # ---- links between nodes
 NODE_NAME_MAX_BYTES = 64  # refuse: the name of a node; it is part of an LMDB key and of each message's path
+SECRET_MIN_BYTES = 16  # refuse: a shorter secret of nodes can be guessed
+SECRET_MAX_BYTES = 1024  # refuse: a longer one is no secret but another file
 NODES_MAX = 1024  # refuse: nodes that one node hears of
 NODE_NEIGHBOURS_MAX = 1024  # refuse: links of one node
 NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster"
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
+LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
 LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers
 TOPIC_HOPS_MAX = 16  # drop: links that a topic's message crosses
+ROUTES_KEPT = 16_384  # forgotten, and found anew: the links for an origin and a topic
+TREES_KEPT = 64  # forgotten, and computed anew: trees of origins, each with a row for every node
+SCOPES_KEPT = 4096  # forgotten, and looked up anew: whether a topic is of scope "cluster"
+INCARNATION_MAX = 2**62  # refuse: one more must fit a frame; 2 million boots
 QUEUE_HOPS_MAX = 4  # stay: links that a queue's message crosses; links that an Ask crosses
+ASK_EVERY_S = 0.25  # wait: how often a node says, or passes on, that it has consumers and no messages of a queue
+AHEAD_DECAY = 8  # a share of what is asked for ahead is given up at each Tick where it was not needed
+LINK_SOCKETS = 4  # close: sockets of links for each node and one more, those of strangers included
+LINK_REFUSALS_KEPT = 1024  # forgotten, and told again: causes for which there is no link, as the log has told them
+DIAL_AGAIN_MIN_S = 0.1  # how long after a lost link, or a vain call, a node is dialled again; each time twice as long
+DIAL_AGAIN_MAX_S = 10.0
+LINK_STEADY_S = 10.0  # a link that was up for so long was no vain call
+LAG_EVERY_S = 1.0  # wait: how often watchers of system.peers are told how far a node is behind
 LINK_OUTBOX_BYTES = 16 * MIB  # drop: topic messages for a link whose outgoing buffer holds more
+NONCE_BYTES = 32  # refuse: chance that each side of a link adds to the proof, so that none can be used again
+GREETING_MAX_BYTES = 80  # close: the line that a link begins with
+STORE_ID_MAX_BYTES = 64  # refuse: ours have 16
+NODE_ADDRESS_MAX_BYTES = 300  # refuse: `peer://HOST:PORT`; a host's name has at most 253
+LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
+LINK_PATH_MAX = 32  # refuse: nodes that a message says it has been on; a drain may go past QUEUE_HOPS_MAX
+LINK_HEADERS_ROOM = 16  # refuse: header lines beyond max_headers: brokers add some to a stored block
+LINK_HEADERS_ROOM_BYTES = 4 * KIB  # refuse: the same in bytes, beyond max_header_bytes
+LINK_TEXTS_KEPT = 4096  # forgotten, and checked anew: names and destinations that peers have said
+REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its record has 32 bits
 
 assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"
 assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"

@@ -102,16 +102,26 @@ class Address:
         except ValueError:
             return self.host.lower() == "localhost"
 
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it stands for every address of this machine: one can listen on it, and not dial it."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
 
 @dataclass(slots=True, kw_only=True)
 class Node:
     """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
 
     listen: None: nobody can dial us. advertise: where others may dial us, told to those with `discover`.
+    secret_file: where the secret was read.
     """
 
     name: str
     secret: bytes = field(repr=False)
+    secret_file: Path | None = None
     listen: Address | None = None
     advertise: Address | None = None
     peers: dict[str, Address | None] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from radiator.broker.chores import Moving
+from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import Connection
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
@@ -86,7 +87,7 @@ def _queue(broker: "Broker", asked: Answer, key: str = "queue") -> Queue:
     name = asked.get(key)
     if not isinstance(name, str):
         raise Refusal("bad-request", f"`{key}` must be the name of a queue; it is {name!r:.80}.")
-    found = broker.destinations.queues.get(name.removeprefix("/queue/"))
+    found = broker.destinations.find(name.removeprefix("/queue/"))
     if found is None:
         raise Refusal("no-such-destination", f"There is no /queue/{name.removeprefix('/queue/'):.255}.")
     return found
@@ -105,8 +106,8 @@ def _stats(broker: "Broker", asked: Answer, reply: Reply) -> None:
 
 
 def _queues(broker: "Broker", asked: Answer, reply: Reply) -> None:
-    queues = sorted(broker.destinations.queues.items())
-    reply({"ok": True, "queues": [{"name": name, **of_queue(queue)} for name, queue in queues]})
+    queues = sorted(broker.destinations.everything(), key=lambda queue: queue.name)
+    reply({"ok": True, "queues": [{"name": queue.name, **of_queue(queue)} for queue in queues]})
 
 
 def _peek(broker: "Broker", asked: Answer, reply: Reply) -> None:
@@ -222,6 +223,43 @@ def _move(broker: "Broker", asked: Answer, reply: Reply) -> None:
     broker.chores.append(Moving(broker.desk, source, target, count, broker.moved, done))
 
 
+def _cluster(broker: "Broker") -> Cluster:
+    if broker.cluster is None:
+        raise Refusal("no-node", "This broker has no [node] in its configuration: it is alone.")
+    return broker.cluster
+
+
+def _peers(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    cluster = _cluster(broker)
+    reply(
+        {
+            "ok": True,
+            "node": cluster.name,
+            "draining": cluster.is_draining,
+            "peers": cluster.numbers(),
+            "nodes": cluster.spreading.nodes(),
+        }
+    )
+
+
+def _release(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    cluster = _cluster(broker)
+    name = asked.get("peer")
+    if not isinstance(name, str) or asked.get("force") is not True:
+        raise Refusal(
+            "bad-request",
+            "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice.",
+        )
+    count = cluster.release(name)
+    broker.desk.note("warning", "released", peer=name, messages=count)
+    broker.desk.open.then.append(lambda: reply({"ok": True, "released": count}))
+
+
+def _drain(broker: "Broker", asked: Answer, reply: Reply) -> None:
+    left, stays = _cluster(broker).drain(asked.get("stop") is not True)
+    reply({"ok": True, "draining": _cluster(broker).is_draining, "left": left, "stays": stays})
+
+
 _REQUESTS: dict[str, Callable[["Broker", Answer, Reply], None]] = {
     "stats": _stats,
     "queues": _queues,
@@ -229,4 +267,7 @@ _REQUESTS: dict[str, Callable[["Broker", Answer, Reply], None]] = {
     "purge": _purge,
     "delete": _delete,
     "move": _move,
+    "peers": _peers,
+    "peer-release": _release,
+    "drain": _drain,
 }

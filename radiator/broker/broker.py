@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from radiator.broker import admin, stats
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping
+from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Subscription, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
 from radiator.broker.destinations import FANOUT, QUEUE, TEMP, TOPIC, Destinations, split
@@ -32,6 +33,7 @@ from radiator.commands import (
     Disconnect,
     Fail,
     Found,
+    Heard,
     Loaded,
     Nack,
     Open,
@@ -58,7 +60,7 @@ from radiator.message import Message, header_line, without_headers
 from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
-from radiator.settings import Declarations
+from radiator.settings import Declarations, Node
 from radiator.writes import Count, Forget, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
@@ -94,6 +96,7 @@ class Broker:
         version: str,
         now_s: float,
         now_ms: int,
+        node: Node | None = None,
     ) -> None:
         self.limits = limits
         self.recovery = recovery
@@ -106,8 +109,15 @@ class Broker:
         self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         desk.now_s, desk.now_ms = now_s, now_ms
-        self.destinations = Destinations(declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue)
+        self.destinations = Destinations(
+            declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue, node is not None
+        )
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
+        self.cluster: Cluster | None = None
+        if node is not None or recovery.doubts:
+            self.cluster = Cluster(node, declarations, recovery, desk, self.destinations, self.intake, self.refuse)
+            if node is not None:
+                self.intake.spreading = self.destinations.topics.spreading = self.cluster.spreading
         self.connections: dict[int, Connection] = {}
         self.parked: dict[int, Connection] = {}
         self.freed: dict[Resource, None] = {}
@@ -145,6 +155,8 @@ class Broker:
                 self.step_chores()
                 if self.freed:
                     self.retry_freed()
+        if self.cluster is not None and not self.is_stopping:
+            self.cluster.end_turn()
         can_go_on = not self.is_stopping and any(chore.can_go_on for chore in self.chores)
         turn.again = bool(self.backlog) or can_go_on
         if (
@@ -180,8 +192,8 @@ class Broker:
         batch = desk.open
         if desk.at_sea is not None or not self.has_batch:
             return None
-        for queue in batch.parts:
-            batch.writes.append(queue.books())
+        for part in batch.parts:
+            batch.writes.append(part.books())
         desk.at_sea = batch
         desk.open = Batch(batch.number + 1)
         self.batches += 1
@@ -212,7 +224,13 @@ class Broker:
     # ---- reports of the shell ---------------------------------------------------------------------------------------
 
     def opened(self, event: Open) -> bool:
-        self.connections[event.connection] = Connection(event.connection, self.limits.outbox_max_bytes)
+        connection = Connection(event.connection, self.limits.outbox_max_bytes)
+        self.connections[event.connection] = connection
+        if event.peer is not None:
+            if self.cluster is None or self.is_stopping:
+                self.refuse(connection, "unknown-node", "This broker is not one of several.", None)
+            else:
+                self.cluster.opened(connection, event.peer)
         return True
 
     def read(self, event: Read) -> bool:
@@ -301,6 +319,8 @@ class Broker:
         if connection is None or self.is_stopping:
             return True
         connection.is_closing = True
+        if self.cluster is not None and connection.link is not None:
+            self.cluster.closed(connection)
         if connection.waits_for is not None:
             self.unpark(connection)
         for transaction in connection.transactions.values():
@@ -336,7 +356,8 @@ class Broker:
         intake = self.intake
         self.judge_disk()
         self.weigh_memory()
-        everything = [*self.destinations.queues.values(), *self.destinations.replies.values()]
+        everything: list[Queue] = [*self.destinations.queues.values(), *self.destinations.replies.values()]
+        everything.extend(self.destinations.outboxes.values())
         for queue in [q for q in everything if q.ledger.stored_expiring or q.settings.ack_timeout_s]:
             self.watch(queue)
         self.refuse_long_parked()
@@ -347,6 +368,8 @@ class Broker:
             self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
             self.forget_s = self.desk.now_s + (FORGET_BUSY_S if intake.remembered else FORGET_IDLE_S)
             intake.remembered = 0
+        if self.cluster is not None:
+            self.cluster.ticked()
         return True
 
     def stop(self, event: Stop) -> bool:
@@ -533,6 +556,11 @@ class Broker:
     def fail(self, connection: Connection, command: Fail) -> Resource | None:
         self.refuse(connection, "protocol", command.sentence, command.receipt)
         return None
+
+    def heard(self, connection: Connection, command: Heard) -> Resource | None:
+        if self.cluster is None:
+            raise Refusal("unknown-node", "This broker is not one of several.")
+        return self.cluster.heard(connection, command.word)
 
     # ---- transactions -----------------------------------------------------------------------------------------------
 
@@ -865,4 +893,5 @@ _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Abort: Broker.abort,
     Disconnect: Broker.disconnect,
     Fail: Broker.fail,
+    Heard: Broker.heard,
 }

@@ -19,6 +19,7 @@ from radiator.errors import Refusal
 from radiator.replies import Deliver, Receipt, Reply, Tell
 
 if TYPE_CHECKING:
+    from radiator.broker.cluster.link import Link
     from radiator.broker.kinds.durable_queue import DurableQueue
     from radiator.broker.kinds.queue import Queue
     from radiator.broker.kinds.topic import TopicSubscription
@@ -115,7 +116,7 @@ class Connection:
 
     __slots__ = (
         "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
-        "last_own_place", "last_place", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
+        "last_own_place", "last_place", "link", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
         "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight",
         "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
         "unlisted_shared", "unwritten", "waits_for", "written",
@@ -125,6 +126,7 @@ class Connection:
         self.number = number
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
+        self.link: Link | None = None  # where the other end is a node
         # windows and round robin
         self.shared_in_flight = 0
         self.queue_subscriptions: dict[bytes, Subscription] = {}

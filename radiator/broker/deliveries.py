@@ -37,10 +37,10 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
 
 def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -> bool:
     """Topic messages are never unacked; an `auto` message was acked when it was sent."""
+    if command.message_id.endswith(b"t") and command.message_id.count(b"-") == 2:
+        return connection.had_topic  # also of one that was published on another node
     if not command.message_id.startswith(store_id.encode() + b"-"):
         return False
-    if command.message_id.endswith(b"t"):
-        return connection.had_topic
     if command.subscription is not None:
         named = connection.queue_subscriptions.get(command.subscription)
         return named is not None and named.ack == AUTO

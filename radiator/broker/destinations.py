@@ -21,6 +21,8 @@ from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declaration
 from radiator.writes import Books, Declare, Ledger, Retire
 
 QUEUE, FANOUT, TOPIC, TEMP, REPLY = "queue", "fanout", "topic", "temp-queue", "reply-queue"
+PEERS_TOPIC = "system.peers"  # what happens to nodes and links
+OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
 REPLY_ID_BYTES = 16  # so that nobody can guess one
 TEMP_SETTINGS = QueueSettings(
     persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX, overflow="reject"
@@ -61,8 +63,8 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "declarations", "desk", "entropy", "fanouts", "limits", "next_number", "on_room",
-        "queues", "replies", "retired", "topics", "windows",
+        "bury", "copies_to", "declarations", "desk", "entropy", "fanouts", "is_clustered", "limits", "next_number",
+        "on_new", "on_room", "outboxes", "queues", "replies", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +76,7 @@ class Destinations:
         entropy: Callable[[int], bytes],
         bury: DeadLetter,
         on_room: Callable[[Queue], None],
+        is_clustered: bool,
     ) -> None:
         self.declarations = declarations
         self.desk = desk
@@ -85,11 +88,17 @@ class Destinations:
         self.topics = Topics(desk)
         self.queues: dict[str, Queue] = {}
         self.replies: dict[str, Queue] = {}
+        # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
+        # more; on_new hears of every queue that is made
+        self.is_clustered = is_clustered
+        self.copies_to: list[DurableQueue] = []
+        self.outboxes: dict[str, DurableQueue] = {}
+        self.on_new: Callable[[Queue], None] = lambda queue: None
         self.fanouts = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
         self.next_number = recovery.next_queue
         self.retired = dict(recovery.retired)
         for stored in recovery.queues:
-            settings = declarations.queue_settings(stored.name)
+            settings = self._settings(stored.name)
             if settings.persistent:
                 self._open(stored.number, stored.name, settings, stored.ledger)
             elif stored.ledger.stored:
@@ -105,13 +114,25 @@ class Destinations:
                 self._create(name)
             self.queues[name].is_declared = True
 
+    def _settings(self, name: str) -> QueueSettings:
+        """An outbox remembers dedup-ids as long as any child of a fanout may."""
+        if not (self.is_clustered and name.startswith(OUTBOX_PREFIX)):
+            return self.declarations.queue_settings(name)
+        children = {child for fanout in self.declarations.cluster_fanouts for child in self.fanouts[fanout].children}
+        windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
+        return QueueSettings(dedup_window_s=max(windows_s, default=0))
+
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
-        self.queues[name] = queue
+        if self.is_clustered and name.startswith(OUTBOX_PREFIX):
+            self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
+        else:
+            self.queues[name] = queue
+            self.on_new(queue)
         return queue
 
     def _create(self, name: str) -> Queue:
-        settings = self.declarations.queue_settings(name)
+        settings = self._settings(name)
         if not settings.persistent:
             queue: Queue = MemoryQueue(name, settings, self.desk, self.bury, self.on_room)
             self.queues[name] = queue
@@ -130,6 +151,8 @@ class Destinations:
             return found
         if is_pattern(name):
             raise Refusal("wildcard", f"/queue/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`.")
+        if self.is_clustered and name.startswith(OUTBOX_PREFIX):
+            raise Refusal("reserved", f"/queue/{name} is kept for messages that wait for another node.")
         if name not in self.declarations.queues:
             if not self.declarations.may_create_queue(name):
                 raise Refusal(
@@ -140,6 +163,29 @@ class Destinations:
         queue = self._create(name)
         queue.is_declared = name in self.declarations.queues
         return queue
+
+    def outbox(self, node: str) -> DurableQueue:
+        """Where copies of fanouts wait for that node; made where it is not there."""
+        found = self.outboxes.get(node)
+        if found is None:
+            self._create(OUTBOX_PREFIX + node)
+            found = self.outboxes[node]
+        return found
+
+    def everything(self) -> list[Queue]:
+        """Every queue that has a name of its own, outboxes included."""
+        return [*self.queues.values(), *self.outboxes.values()]
+
+    def find(self, name: str) -> Queue | None:
+        """The queue of that name, outboxes included, if it is there."""
+        found = self.queues.get(name)
+        if found is None and name.startswith(OUTBOX_PREFIX):
+            return self.outboxes.get(name.removeprefix(OUTBOX_PREFIX))
+        return found
+
+    def stored_queues(self) -> list[DurableQueue]:
+        """Every queue that is on the disk."""
+        return [*self.outboxes.values(), *(q for q in self.queues.values() if isinstance(q, DurableQueue))]
 
     def check_count(self) -> None:
         """Raises Refusal where one more destination would be too many."""
@@ -165,6 +211,10 @@ class Destinations:
         pattern = is_pattern(name)
         if pattern and for_send:
             raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
+        if name == PEERS_TOPIC and self.is_clustered:
+            if for_send:
+                raise Refusal("reserved", f"/topic/{name} is what this node says of others: it can only be subscribed.")
+            return
         check_words(name)
         declarations = self.declarations
         if not declarations.create_topics and not any(

@@ -7,7 +7,9 @@ there); or it is refused, by a Refusal raised before anything has changed.
 
 from collections import deque
 from dataclasses import dataclass, field
+from hashlib import sha256
 
+from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection, Delivery, Subscription, Transaction
 from radiator.broker.deliveries import settle
 from radiator.broker.destinations import FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
@@ -65,6 +67,7 @@ class Intake:
         "memory_room",
         "memory_tight_bytes",
         "remembered",
+        "spreading",
     )
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
@@ -80,6 +83,8 @@ class Intake:
         self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
+        # topics of nodes, where this is one among others
+        self.spreading: Spreading | None = None
 
     # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
 
@@ -163,9 +168,15 @@ class Intake:
                 queue = destinations.queue(child)
                 message = self.message(command, command.destination, headers, queue.settings.message_ttl_ms)
                 plan.puts.append((queue, message, command.dedup_id))
+            if name in destinations.declarations.cluster_fanouts:
+                # D19: an entry for each other node, in the batch of the local children
+                copy = self.message(command, command.destination, headers, None)
+                dedup_id = _dedup_id_of_copies(name, command.dedup_id)
+                plan.puts.extend((outbox, copy, dedup_id) for outbox in destinations.copies_to)
         elif kind == TOPIC:
             destinations.check_topic(name, for_send=True)
-            if command.mandatory and not destinations.topics.matching(name):
+            is_wanted_elsewhere = self.spreading is not None and self.spreading.is_wanted(name)
+            if command.mandatory and not is_wanted_elsewhere and not destinations.topics.matching(name):
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
                 )
@@ -335,6 +346,8 @@ class Intake:
         for name, message in plan.publishes:
             if topics.must_flush(topics.matching(name), message.size):
                 return FLUSH
+            if self.spreading is not None and self.spreading.must_flush(name, message.size):
+                return FLUSH
         return None
 
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
@@ -370,6 +383,11 @@ class Intake:
         for (queue, _), (request, _) in connection.found.items():
             del queue.asks[request]
         connection.found.clear()
+
+
+def _dedup_id_of_copies(fanout: str, dedup_id: bytes | None) -> bytes | None:
+    """In an outbox the ids of all fanouts meet: each gets its own, of a length that a key can hold."""
+    return None if dedup_id is None else sha256(fanout.encode() + b"\0" + dedup_id).digest()
 
 
 @dataclass(slots=True)
@@ -419,7 +437,10 @@ class _Rest:
                 touched[reply_queue] = None
         topics = intake.destinations.topics
         for name, message in self.plan.publishes:
-            topics.publish(message, topics.matching(name))
+            message_id = topics.new_id()
+            topics.publish(message, topics.matching(name), message_id)
+            if intake.spreading is not None:
+                intake.spreading.publish(name, message, message_id)
             intake.desk.count("topic_messages")
         for queue in touched:
             queue.pump()

@@ -22,6 +22,7 @@ def of_queue(queue: Queue) -> Numbers:
         "ready": queue.ready_count,
         "in_flight": out,
         "storing": queue.storing_count,
+        "in_doubt": queue.doubt_count,
         "consumers": len(queue.subscriptions),
         **asdict(ledger),
         "redelivered": queue.redelivered,
@@ -29,6 +30,10 @@ def of_queue(queue: Queue) -> Numbers:
         "damaged": queue.damaged,
         "adds_up": ledger.adds_up(),
     }
+
+
+def _name(queue: Queue) -> str:
+    return queue.name
 
 
 def of(broker: "Broker") -> Numbers:
@@ -48,7 +53,7 @@ def of(broker: "Broker") -> Numbers:
         "batches": broker.batches,
         "store": broker.disk_numbers(),
         "counters": dict(broker.desk.counters),
-        "queues": {name: of_queue(queue) for name, queue in sorted(destinations.queues.items())},
+        "queues": {queue.name: of_queue(queue) for queue in sorted(destinations.everything(), key=_name)},
         "fanouts": {
             name: {"children": list(fanout.children), "accepted": fanout.accepted}
             for name, fanout in sorted(destinations.fanouts.items())

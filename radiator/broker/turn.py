@@ -13,7 +13,7 @@ from radiator.broker.entry import Entry
 from radiator.message import message_id, position_of
 from radiator.reads import Question
 from radiator.replies import Reply
-from radiator.writes import Books, Write
+from radiator.writes import Write
 
 NoteValue = str | int | float | bool
 
@@ -35,24 +35,25 @@ class Note:
 @dataclass(slots=True)
 class Turn:
     """Everything that one step wants done. `again`: there is work that needs no further event; `stopped`: all is
-    said.
+    said. dials: name and address of each node that is to be linked with beside those of the list.
     """
 
     replies: list[Reply] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    dials: list[tuple[str, str]] = field(default_factory=list)
     again: bool = False
     stopped: bool = False
 
 
 class Stored(Protocol):
-    """A queue that has a part in a batch."""
+    """A queue, or a node, that has a part in a batch."""
 
-    def books(self) -> Books:
-        """Its ledger as it stands, to be written with the batch."""
+    def books(self) -> Write:
+        """Its row as it stands (a queue's ledger), to be written with the batch."""
 
     def committed(self, part: "Part") -> None:
-        """What the batch did for this queue is on the disk."""
+        """What the batch did for it is on the disk."""
 
 
 @dataclass(slots=True)
@@ -126,6 +127,11 @@ class Desk:
         """A position that was never given before."""
         # D8: the store has committed `boot` before the first use
         self.sequence += 1
+        return self.first_position + self.sequence
+
+    @property
+    def last_position(self) -> int:
+        """The last one given."""
         return self.first_position + self.sequence
 
     def message_id(self, position: int) -> bytes:

@@ -19,6 +19,7 @@ from radiator.cli.check import CHECK
 from radiator.cli.command import Command
 from radiator.cli.config import CONFIG
 from radiator.cli.peek import PEEK
+from radiator.cli.peers import DRAIN, PEER, PEERS
 from radiator.cli.queues import DELETE, MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
 from radiator.cli.send import SEND
@@ -28,7 +29,8 @@ from radiator.cli.text import printable
 from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, QUEUES, PEEK, PURGE, DELETE, MOVE, SEND, RECEIVE, BENCH,
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, QUEUES, PEEK, PURGE, DELETE, MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE,
+    BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

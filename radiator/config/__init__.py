@@ -15,15 +15,19 @@ import toml
 
 from radiator.config.mistakes import Keys, Mistakes, dotted
 from radiator.config.rules import File, judge, settings_in_force
+from radiator.config.secret import how_to_make, read_secret
 from radiator.config.values import (
     CREATE,
     FANOUT,
     LIMITS,
+    PEER_NODE,
     QUEUE,
     SERVER,
+    THIS_NODE,
     TOPIC,
     Check,
     meant,
+    node_name_mistake,
     parse_address,
     parse_size,
     quoted,
@@ -34,12 +38,15 @@ from radiator.errors import ConfigError
 from radiator.limits import MAP_BATCHES_MIN, Limits
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.settings import (
+    CLUSTER,
     MAP_SIZE,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
+    NODE,
     Address,
     Config,
     Declarations,
+    Node,
     QueueSettings,
 )
 
@@ -74,7 +81,7 @@ def load(path: Path | None) -> Config:
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Config:
     """The Config of the file, to be used only if no mistake was found."""
-    known = ("server", "limits", "create", "queue", "fanout", "topic")
+    known = ("server", "limits", "create", "node", "peer", "queue", "fanout", "topic")
     for name in tables:
         if name not in known:
             offer = meant(name, known) or f"; it has {', '.join(known)}"
@@ -83,6 +90,8 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Con
         server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
         limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
         create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
+        node=_node_table(tables, mistakes),
+        peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
         fanouts=_named("fanout", tables, FANOUT, mistakes),
         topics=_named("topic", tables, TOPIC, mistakes),
@@ -91,7 +100,8 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Con
     judge(file, limits, mistakes)
     server = dict(file.server)
     server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
-    return Config(**server, limits=limits, declarations=_declarations(file))
+    node = _node(file, directory, mistakes)
+    return Config(**server, limits=limits, declarations=_declarations(file), node=node)
 
 
 def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
@@ -119,6 +129,38 @@ def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -
     return f"is no setting of this table{offer}"
 
 
+def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
+    """The table [node], or None where there is none."""
+    if "node" not in tables:
+        return None
+    table = tables["node"]
+    if isinstance(table, dict):
+        if "name" not in table:
+            mistakes.add(("node",), 'has no name; give this node one of its own, such as name = "a"')
+        if "secret_file" not in table:
+            right = f'{how_to_make(Path("cluster.secret"))}, and say secret_file = "cluster.secret"'
+            mistakes.add(("node",), f"has no secret_file, by which nodes know each other; {right}")
+    right = _settings(("node",), table, THIS_NODE, mistakes)
+    return right if isinstance(table, dict) else None
+
+
+def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
+    """The node of the file with its secret, to be used only if no mistake was found."""
+    if file.node is None or "secret_file" not in file.node:
+        return None
+    table = dict(file.node)
+    table["secret_file"] = Path(os.path.normpath(directory / table["secret_file"]))
+    try:
+        secret = read_secret(table["secret_file"])
+    except ValueError as error:
+        mistakes.add(("node", "secret_file"), str(error))
+        return None
+    if table.get("discover"):
+        table.setdefault("advertise", table.get("listen"))
+    peers = {name: peer.get("address") for name, peer in file.peers.items()}
+    return Node(**{"name": "", **table}, secret=secret, peers=peers)
+
+
 def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
     """The tables [kind.NAME] by name."""
     table = tables.get(kind, {})
@@ -128,7 +170,7 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
     named = {}
     for name, below in table.items():
         keys = (kind, name)
-        mistake = name_mistake(name)
+        mistake = node_name_mistake(name) if kind == "peer" else name_mistake(name)
         prefix = next((prefix for prefix in ADDRESS_KINDS if name.startswith(prefix)), None)
         if not isinstance(below, dict):
             mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(name)}]")
@@ -167,12 +209,22 @@ def _declarations(file: File) -> Declarations:
         queue_patterns=[(pattern, _queue_settings(file.queues[pattern])) for pattern in patterns],
         fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
         topics=list(file.topics),
+        cluster_fanouts=_of_cluster(file.fanouts),
+        cluster_topics=_of_cluster(file.topics),
         create_queues=file.create.get("queues", False),
         create_topics=file.create.get("topics", False),
     )
     for name in file.queues_named_elsewhere():
         declarations.queues.setdefault(name, _queue_settings(settings_in_force(file, name)))
     return declarations
+
+
+def _of_cluster(tables: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(name for name, table in tables.items() if table.get("scope") == CLUSTER)
+
+
+def _scope(name: str, of_cluster: frozenset[str]) -> str:
+    return CLUSTER if name in of_cluster else NODE
 
 
 def _queue_settings(table: Mapping[str, Any]) -> QueueSettings:
@@ -195,9 +247,15 @@ def render(config: Config) -> str:
         (("limits",), limits),
         (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
     ]
+    if config.node is not None:
+        tables.append((("node",), _node_lines(config.node)))
+        tables += [(("peer", name), {"address": _text(peer)}) for name, peer in config.node.peers.items()]
     tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
-    tables += [(("fanout", name), {"children": list(children)}) for name, children in declared.fanouts.items()]
-    tables += [(("topic", name), {}) for name in declared.topics]
+    tables += [
+        (("fanout", name), {"children": list(children), "scope": _scope(name, declared.cluster_fanouts)})
+        for name, children in declared.fanouts.items()
+    ]
+    tables += [(("topic", name), {"scope": _scope(name, declared.cluster_topics)}) for name in declared.topics]
     return "\n".join(f"[{dotted(keys)}]\n{_lines(table)}" for keys, table in tables)
 
 
@@ -210,6 +268,22 @@ def _server(config: Config) -> dict[str, Any]:
         "map_size": config.map_size,
         "disk_free_min": config.disk_free_min,
     }
+
+
+def _node_lines(node: Node) -> dict[str, Any]:
+    """Without the secret: the file that it stands in is named."""
+    return {
+        "name": node.name,
+        "listen": _text(node.listen),
+        "secret_file": _text(node.secret_file),
+        "discover": node.discover,
+        "advertise": _text(node.advertise),
+        "heart_beat_ms": node.heart_beat_ms,
+    }
+
+
+def _text(value: Address | Path | None) -> str | None:
+    return None if value is None else str(value)
 
 
 def _lines(table: dict[str, Any]) -> str:

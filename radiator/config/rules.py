@@ -10,11 +10,13 @@ from typing import Any
 
 from radiator.config.mistakes import Mistakes
 from radiator.config.values import meant, shown, size_text
-from radiator.limits import MAP_BATCHES_MIN, Limits, largest_batch_bytes
+from radiator.limits import MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.patterns import is_pattern, matches, overlaps, rank
-from radiator.settings import DEAD_LETTER
+from radiator.settings import CLUSTER, DEAD_LETTER, Address
 
 Table = dict[str, Any]
+
+NOT_OF_CLUSTER = {"persistent": False, "exclusive": True, "auto_delete": True}  # what no queue of the cluster has
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +26,8 @@ class File:
     server: Table
     limits: Table
     create: Table
+    node: Table | None  # None: no such table
+    peers: dict[str, Table]
     queues: dict[str, Table]
     fanouts: dict[str, Table]
     topics: dict[str, Table]
@@ -48,6 +52,10 @@ def settings_in_force(file: File, name: str) -> Table:
 def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
+    _judge_node(file, mistakes)
+    _judge_advertise(file, mistakes)
+    _judge_peers(file, mistakes)
+    _judge_scopes(file, mistakes)
     _judge_sizes(file, limits, mistakes)
     _judge_number_of_destinations(file, limits, mistakes)
     _judge_patterns(file, mistakes)
@@ -63,6 +71,70 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
         if not address.is_loopback and not file.server.get("allow_anonymous"):
             wrong = f"has {address}, which other machines can reach, and there are no users"
             mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
+
+
+def _judge_node(file: File, mistakes: Mistakes) -> None:
+    """Nodes are linked by a list: one that names nobody is linked with nobody, whatever it could learn from others."""
+    if file.node is None:
+        if file.peers:
+            wrong = "declares other nodes, but this one has no [node]"
+            mistakes.add(("peer",), f"{wrong}; add [node] with a name and a secret_file")
+    elif not file.peers:
+        mistakes.add(("node",), "has no peers; declare the nodes that it is linked with, such as [peer.b]")
+    elif len(file.peers) > NODE_NEIGHBOURS_MAX:
+        wrong = f"declares {len(file.peers)} nodes, but a node has at most {NODE_NEIGHBOURS_MAX} links"
+        mistakes.add(("peer",), f"{wrong}; name fewer: messages find their way over several links")
+
+
+def _judge_advertise(file: File, mistakes: Mistakes) -> None:
+    """Others dial what a node says of itself, and they cannot dial a wildcard."""
+    node = file.node or {}
+    if "advertise" in node and not node.get("discover"):
+        wrong = f"is {node['advertise']}, but nobody is told it without discover = true"
+        mistakes.add(("node", "advertise"), f"{wrong}; set that, or remove advertise")
+    elif "advertise" in node and "listen" not in node:
+        wrong = f"is {node['advertise']}, but this node has no listen"
+        mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
+    elif node.get("discover") and "advertise" not in node and "listen" in node and node["listen"].is_wildcard:
+        wrong = f"is {node['listen']}, which nobody can dial, and with discover others are told where to"
+        mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
+
+
+def _judge_peers(file: File, mistakes: Mistakes) -> None:
+    """Every peer is another node, and one of the two can dial the other."""
+    if file.node is None:
+        return
+    own = [key for key in ("listen", "advertise") if key in file.node]
+    taken: dict[Address, str] = {file.node[key]: f"node.{key}" for key in own}
+    for name, table in file.peers.items():
+        if name == file.node.get("name"):
+            wrong = f"has the name of this node (node.name is {shown(name)})"
+            mistakes.add(("peer", name), f"{wrong}; declare the other nodes only")
+        elif "address" not in table:
+            if "listen" not in file.node:
+                wrong = "has no address, and this node has no listen, so neither can dial the other"
+                mistakes.add(("peer", name), f"{wrong}; give one of them")
+        elif table["address"] in taken:
+            wrong = f"is {table['address']}, as is {taken[table['address']]}"
+            mistakes.add(("peer", name, "address"), f"{wrong}; every node has an address of its own")
+        else:
+            taken[table["address"]] = f"peer.{name}.address"
+
+
+def _judge_scopes(file: File, mistakes: Mistakes) -> None:
+    """What is of the cluster needs other nodes; a queue that is shared must be on the disk of each."""
+    for kind, tables in (("queue", file.queues), ("fanout", file.fanouts), ("topic", file.topics)):
+        for name, table in tables.items():
+            if table.get("scope") != CLUSTER:
+                continue
+            keys = (kind, name, "scope")
+            if file.node is None:
+                right = 'add [node] and its peers, or say scope = "node"'
+                mistakes.add(keys, f'is "cluster", but there are no other nodes; {right}')
+            for key, one_node_only in NOT_OF_CLUSTER.items():
+                if table.get(key) is one_node_only:
+                    wrong = f"the queue has {key} = {shown(one_node_only)}, which one node cannot keep for all"
+                    mistakes.add(keys, f'is "cluster", but {wrong}; remove one of the two')
 
 
 def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB
+from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_NAME_MAX_BYTES
 from radiator.patterns import is_pattern, name_mistake
-from radiator.settings import OVERFLOWS, PORT, Address
+from radiator.settings import OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
 
-SCHEMES = ("stomp",)
+STOMP, PEER = "stomp", "peer"
+LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
 TIB = 1024 * GIB
 SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
 DAY_S = 86_400
@@ -23,14 +24,15 @@ DAY_S = 86_400
 Check = Callable[[object], Any]
 
 
-def parse_address(text: str) -> Address:
-    """The address in `stomp://HOST:PORT`. ValueError as a check."""
+def parse_address(text: str, scheme: str = STOMP) -> Address:
+    """The address in `stomp://HOST:PORT`, or in that of another scheme. ValueError as a check."""
     found = re.fullmatch(r"([a-z][a-z0-9+.-]*)://(\[[^\]\s]*\]|[^:/@\[\]\s]+):([0-9]{1,5})/?", text)
     if found is None:
-        raise ValueError(f"is {shown(text)}; write an address as stomp://HOST:PORT, an IPv6 HOST in brackets")
-    scheme, host, port = found[1], found[2], int(found[3])
-    if scheme not in SCHEMES:
-        raise ValueError(f"has the scheme {shown(scheme)}; {_one_of(SCHEMES)}{meant(scheme, SCHEMES)}")
+        raise ValueError(f"is {shown(text)}; write an address as {scheme}://HOST:PORT, an IPv6 HOST in brackets")
+    host, port = found[2], int(found[3])
+    if found[1] != scheme:
+        why = f" ({LISTENED_BY[found[1]]})" if found[1] in LISTENED_BY else ""
+        raise ValueError(f"has the scheme {shown(found[1])}{why}; {_one_of([scheme])}{meant(found[1], [scheme])}")
     if port > 65_535:
         raise ValueError(f"has the port {port}; a port is at most 65535")
     if host.startswith("["):
@@ -129,10 +131,13 @@ def _choice(*words: str) -> Check:
     return check
 
 
-def _path(value: object) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError(f"is {shown(value)}; it must be the path of a directory, as text")
-    return value
+def _path(of_what: str) -> Check:
+    def check(value: object) -> str:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise ValueError(f"is {shown(value)}; it must be the path of a {of_what}, as text")
+        return value
+
+    return check
 
 
 def _listeners(value: object) -> list[Address]:
@@ -143,6 +148,38 @@ def _listeners(value: object) -> list[Address]:
         if address.port and addresses.count(address) > 1:
             raise ValueError(f"names {address} twice; name it once")
     return addresses
+
+
+def _node_address(value: object) -> Address:
+    if not isinstance(value, str):
+        raise ValueError(f'is {shown(value)}; it must be one address such as "peer://10.0.0.1:{PEER_PORT}"')
+    return parse_address(value, PEER)
+
+
+def _dialled_address(value: object) -> Address:
+    address = _node_address(value)
+    if address.port == 0:
+        raise ValueError("has the port 0, which nobody can dial; write the port that the node listens on")
+    if address.is_wildcard:
+        raise ValueError(f"has the host {shown(address.host)}, which nobody can dial; write a name or an IP address")
+    return address
+
+
+def node_name_mistake(name: str) -> str:
+    """Why it is no name of a node, to stand behind "which"; "" where it is one."""
+    if len(name) <= NODE_NAME_MAX_BYTES and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
+        return ""
+    right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"
+    return f"is no name of a node; that has {right}"
+
+
+def _node_name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be the name of this node, as text")
+    mistake = node_name_mistake(value)
+    if mistake:
+        raise ValueError(f"is {shown(value)}, which {mistake}")
+    return value
 
 
 def _heart_beat(value: object) -> tuple[int, int]:
@@ -183,7 +220,7 @@ def _children(value: object) -> tuple[str, ...]:
 SERVER: dict[str, Check] = {
     "listen": _listeners,
     "allow_anonymous": _flag,
-    "data_dir": _path,
+    "data_dir": _path("directory"),
     "sync_interval_ms": _whole(0, 60_000),
     "map_size": _size(16 * MIB, 64 * TIB),
     "disk_free_min": _size(0, 64 * TIB),
@@ -217,6 +254,16 @@ QUEUE: dict[str, Check] = {
     "dedup_window_s": _seconds(0, 365 * DAY_S),
     "exclusive": _flag,
     "auto_delete": _flag,
+    "scope": _choice(*SCOPES),
 }
-FANOUT: dict[str, Check] = {"children": _children}
-TOPIC: dict[str, Check] = {}
+FANOUT: dict[str, Check] = {"children": _children, "scope": _choice(*SCOPES)}
+TOPIC: dict[str, Check] = {"scope": _choice(*SCOPES)}
+THIS_NODE: dict[str, Check] = {
+    "name": _node_name,
+    "listen": _node_address,
+    "secret_file": _path("file"),
+    "discover": _flag,
+    "advertise": _dialled_address,
+    "heart_beat_ms": _whole(HEART_BEAT_MIN_MS, 60_000),
+}
+PEER_NODE: dict[str, Check] = {"address": _dialled_address}

@@ -15,9 +15,9 @@ from radiator.replies import Reply
 class Session(Protocol):
     """One connection's side of a protocol: a pure state machine, driven by the shell from one greenlet at a time.
 
-    The shell **must** call `take_outgoing` after each `receive`, and close the connection once that is written if
-    `is_closing` is then true. `receive` never raises for what a peer sent: it says `Fail`, and ignores all that
-    follows.
+    The shell **must** call `take_outgoing` after each `receive`, and first of all where it has dialled; and close the
+    connection once that is written if `is_closing` is then true. `receive` never raises for what a peer sent: it says
+    `Fail`, and ignores all that follows.
     """
 
     is_open: bool
@@ -30,6 +30,12 @@ class Session(Protocol):
     """How often at least one byte must be sent; 0: never."""
     heart_beat_expect_s: float
     """How often the peer has promised to send something; 0: never."""
+    silence_max_s: float
+    """How long the peer may say nothing before it is taken for dead; inf: for ever."""
+    closing_cause: str
+    """What the log says of it where `is_closing` is set before Open."""
+    is_link: bool
+    """The other end is a node: it is read from even while it does not read, or two full links would wait for ever."""
 
     def receive(self, data: bytes) -> list[Open | Command]:
         """What those bytes say, in order. `Open` comes first and once."""

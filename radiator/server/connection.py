@@ -26,9 +26,10 @@ from radiator.limits import (
     Limits,
 )
 from radiator.protocols import Session
-from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume
+from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.server import tcp
 from radiator.server.inbox import Inbox
+from radiator.server.links import Links
 from radiator.server.log import Log
 from radiator.server.outbox import Outbox
 from radiator.server.timetable import Timetable
@@ -46,13 +47,12 @@ _LAST_WORDS = (Disconnect, Fail)
 _HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR that is for what waits to be sent: it goes first
 
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
-_FOREVER_S = float("inf")
 
 
 @dataclass(slots=True)
 class Commons:
-    """What all connections share. everyone: every socket that is not closed, by its number; open: those of which the
-    broker was told Open and not yet Closed.
+    """What all connections share. everyone: every socket that is not closed, by its number; of_links: those of them
+    where the other end is, or wants to be, a node; open: those of which the broker was told Open and not yet Closed.
     """
 
     loop: Any
@@ -60,12 +60,17 @@ class Commons:
     inbox: Inbox
     timetable: Timetable
     log: Log
+    links: Links
     everyone: "dict[int, Connection]" = field(default_factory=dict)
+    of_links: "dict[int, Connection]" = field(default_factory=dict)
     open: "dict[int, Connection]" = field(default_factory=dict)
 
 
 class Connection:
-    """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`."""
+    """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`.
+
+    peer: the address at the other end. dialled: the node that we have dialled, or "".
+    """
 
     __slots__ = (
         "_ask_at_s",
@@ -73,9 +78,11 @@ class Connection:
         "_cause",
         "_commons",
         "_deadline_s",
+        "_dialled",
         "_holds",
         "_is_report_due",
         "_lingered_bytes",
+        "_node",
         "_outbox",
         "_owing_since_s",
         "_peer",
@@ -92,7 +99,15 @@ class Connection:
         "number",
     )
 
-    def __init__(self, commons: Commons, number: int, connected: socket.socket, peer: str, session: Session) -> None:
+    def __init__(
+        self,
+        commons: Commons,
+        number: int,
+        connected: socket.socket,
+        peer: str,
+        session: Session,
+        dialled: str = "",
+    ) -> None:
         now_s = time.monotonic()
         self.number = number
         self.is_touched = False  # something was posted in this turn
@@ -101,6 +116,8 @@ class Connection:
         self._socket = connected
         self._peer = peer
         self._session = session
+        self._dialled = dialled
+        self._node = ""  # that is linked by it
         self._state = _OPENING
         self._deadline_s = now_s + commons.limits.connect_timeout_s
         self._holds = 0
@@ -118,6 +135,13 @@ class Connection:
         self._reader: Any = commons.loop.io(connected.fileno(), _READABLE)
         self._reader.start(self._readable)
         commons.timetable.enter(self, self._deadline_s)
+        commons.everyone[number] = self
+        if session.is_link:
+            commons.of_links[number] = self
+            if dialled:
+                commons.links.dialled(dialled)
+            self._outbox.append(session.take_outgoing())
+            self._write()
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +175,7 @@ class Connection:
         elif self._session.buffered_bytes != self._told_bytes and self._state == _OPEN:
             self._say([], len(data))
         elif self._session.is_closing:
-            self.end("broke the protocol before it was connected")
+            self.end(self._session.closing_cause)
 
     def _say(self, said: list[Open | Command], size: int) -> None:
         inbox = self._commons.inbox
@@ -176,7 +200,12 @@ class Connection:
         self._state = _OPEN
         self._commons.open[self.number] = self
         self._commons.inbox.say(word)
-        self._commons.log.info("connected", connection=self.number, peer=self._peer)
+        if word.peer is None:
+            self._commons.log.info("connected", connection=self.number, peer=self._peer)
+        else:
+            self._node = word.peer.name
+            self._commons.links.opened(self._node, self._peer)
+            self._commons.log.info("linked", connection=self.number, node=self._node, peer=self._peer)
         now_s = self._was_read_s
         self._beat_at_s = now_s + self._session.heart_beat_send_s
         self._commons.timetable.enter(self, self._look_open(now_s))
@@ -212,6 +241,8 @@ class Connection:
                 self._is_report_due = True
         elif type(reply) is Receipt:
             self._outbox.append(self._session.encode(reply))
+        elif type(reply) is Tell:
+            self._outbox.append(self._session.encode(reply), is_deliver=True)
         elif isinstance(reply, Pause):
             self._hold(_PAUSED)
         elif isinstance(reply, Resume):
@@ -278,7 +309,11 @@ class Connection:
         self._hold_if_full()
 
     def _hold_if_full(self) -> None:
-        """Who does not read what we say is not heard: its answers would only pile up."""
+        """Who does not read what we say is not heard: its answers would only pile up. Nodes are: two that wait until
+        the other reads would wait for ever, and the broker bounds what it says to them.
+        """
+        if self._session.is_link:
+            return
         if self._outbox.pending_bytes > self._commons.limits.outbox_max_bytes:
             self._hold(_OUTBOX_FULL)
         else:
@@ -338,14 +373,27 @@ class Connection:
         if was_opening:
             self._log_not_connected(cause)
         self._tell_closed(cause)
+        if self._session.is_link:
+            del self._commons.of_links[self.number]
+            if self._dialled:
+                self._commons.links.hung_up(self._dialled)
 
     def _tell_closed(self, cause: str) -> None:
         """To the broker, once, and only if it was told Open."""
-        if self._commons.open.pop(self.number, None) is not None:
-            self._commons.log.info("disconnected", connection=self.number, peer=self._peer, cause=cause)
-            self._commons.inbox.say(Closed(self.number))
+        commons = self._commons
+        if commons.open.pop(self.number, None) is None:
+            return
+        if self._node:
+            commons.links.closed(self._node)
+            commons.log.info("unlinked", connection=self.number, node=self._node, peer=self._peer, cause=cause)
+        else:
+            commons.log.info("disconnected", connection=self.number, peer=self._peer, cause=cause)
+        commons.inbox.say(Closed(self.number))
 
     def _log_not_connected(self, cause: str) -> None:
+        if self._session.is_link:
+            self._commons.links.refused(self._dialled, self._peer, cause)
+            return
         self._commons.log.info("not_connected", connection=self.number, peer=self._peer, cause=cause)
 
     # ---- time -------------------------------------------------------------------------------------------------------
@@ -381,11 +429,9 @@ class Connection:
         return due_s
 
     def _silence_max_s(self) -> float:
-        expect_s = self._session.heart_beat_expect_s
-        silence_max_s = 2 * expect_s + 1 if expect_s else _FOREVER_S
         if self._session.buffered_bytes:
-            return min(silence_max_s, self._commons.limits.connect_timeout_s)
-        return silence_max_s
+            return min(self._session.silence_max_s, self._commons.limits.connect_timeout_s)
+        return self._session.silence_max_s
 
     def _is_silent(self, now_s: float) -> bool:
         """Whether it owes us a byte. While we do not listen, it does not."""

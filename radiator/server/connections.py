@@ -1,19 +1,24 @@
 """All connections: who is let in, who they are by number, and what is done with all of them at the stop."""
 
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from radiator.limits import REFUSED_AT_ONCE, Limits
-from radiator.protocols import PROTOCOLS
+from radiator.protocols import PROTOCOLS, Session
 from radiator.server import tcp
 from radiator.server.connection import Commons, Connection
 from radiator.server.inbox import Inbox
+from radiator.server.links import PEER, Links
 from radiator.server.log import Log
 from radiator.server.timetable import Timetable
 
 
 class Connections:
-    """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number."""
+    """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number.
+
+    connections_max: of clients; those of links do not count, so no crowd of clients keeps another node out.
+    """
 
     def __init__(
         self,
@@ -22,11 +27,12 @@ class Connections:
         inbox: Inbox,
         timetable: Timetable,
         log: Log,
+        links: Links,
         *,
         connections_max: int,
         session_prefix: str,
     ) -> None:
-        self._commons = Commons(loop, limits, inbox, timetable, log)
+        self._commons = Commons(loop, limits, inbox, timetable, log, links)
         self.open = self._commons.open
         self._connections_max = connections_max
         self._session_prefix = session_prefix
@@ -35,25 +41,46 @@ class Connections:
 
     def admit(self, connected: socket.socket, peer: str, scheme: str) -> None:
         """Takes over an accepted socket. One too many gets an ERROR; when even those are too many, nothing."""
+        if scheme == PEER:
+            self._admit_link(connected, peer)
+            return
         limit = self._connections_max
-        is_full = len(self._commons.everyone) >= limit
+        clients = len(self._commons.everyone) - len(self._commons.of_links)
+        is_full = clients >= limit
         if is_full and not self._is_full:
             self._commons.log.warning("connections_full", connections=limit, peer=peer)
         self._is_full = is_full
-        if len(self._commons.everyone) >= limit + REFUSED_AT_ONCE:
+        if clients >= limit + REFUSED_AT_ONCE:
             connected.close()
             return
+        connection = self.take(connected, peer, lambda number: self._client_session(number, scheme))
+        if is_full and connection is not None:
+            connection.refuse("connections", f"All {limit} connections (max_connections) are taken: try again later.")
+
+    def _client_session(self, number: int, scheme: str) -> Session:
+        return PROTOCOLS[scheme](number, f"{self._session_prefix}-{number}", self._commons.limits)
+
+    def _admit_link(self, connected: socket.socket, peer: str) -> None:
+        links = self._commons.links
+        if len(self._commons.of_links) < links.sockets_max:
+            self.take(connected, peer, links.session)
+        else:
+            connected.close()
+            links.refused("", peer, f"all {links.sockets_max} sockets for links are in use")
+
+    def take(
+        self, connected: socket.socket, peer: str, session: Callable[[int], Session], dialled: str = ""
+    ) -> Connection | None:
+        """Takes over a socket, whoever called whom; None where it is gone already. dialled: the node that we called.
+        session: a new one for the connection of that number.
+        """
         try:
             tcp.set_up(connected, self._commons.limits.tcp_timeout_s)
         except OSError:
             connected.close()  # gone before it was here
-            return
+            return None
         self._admitted = number = self._admitted + 1
-        session = PROTOCOLS[scheme](number, f"{self._session_prefix}-{number}", self._commons.limits)
-        connection = Connection(self._commons, number, connected, peer, session)
-        self._commons.everyone[number] = connection
-        if is_full:
-            connection.refuse("connections", f"All {limit} connections (max_connections) are taken: try again later.")
+        return Connection(self._commons, number, connected, peer, session(number), dialled)
 
     def stop_reading(self) -> None:
         """The stop: what was read so far is all."""

@@ -17,6 +17,7 @@ from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.server.connection import Connection
 from radiator.server.connections import Connections
+from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
 from radiator.server.inbox import Inbox
 from radiator.server.log import Log
@@ -33,6 +34,7 @@ class Dispatcher:
         data_dir: Path,
         inbox: Inbox,
         connections: Connections,
+        dialer: Dialer,
         log: Log,
         sync_interval_s: float,
     ) -> None:
@@ -44,6 +46,7 @@ class Dispatcher:
         inbox.summon = self._summon
         self._is_in_turn = False
         self._connections = connections
+        self._dialer = dialer
         self._log = log
         self._sync_interval_s = sync_interval_s
         self._sync_at_s = 0.0
@@ -117,6 +120,8 @@ class Dispatcher:
             self._ask()
         for note in turn.notes:
             self._log.write(note.level, note.event, note.fields)
+        for name, address in turn.dials:
+            self._dialer.add(name, address)
         if turn.again or self._inbox.has_more or self._broker.wants_turn:
             self._inbox.wake()
         self._is_in_turn = False

@@ -7,6 +7,7 @@ from typing import Any
 from radiator.errors import RadiatorError
 from radiator.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, LISTEN_BACKLOG
 from radiator.server.connections import Connections
+from radiator.server.links import PEER
 from radiator.server.log import Log
 from radiator.settings import Address
 
@@ -30,8 +31,9 @@ class Listener:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(place)
         except OSError as error:
+            table = "[node]" if address.scheme == PEER else "[server]"
             raise RadiatorError(
-                f"Cannot listen on {address}: {error.strerror}. Give another [server] listen."
+                f"Cannot listen on {address}: {error.strerror}. Give another {table} listen."
             ) from error
         self._socket.setblocking(False)
         host, port = self._socket.getsockname()[:2]

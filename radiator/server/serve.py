@@ -28,11 +28,13 @@ from radiator.limits import (
     TICK_S,
 )
 from radiator.server.connections import Connections
+from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
 from radiator.server.dispatcher import Dispatcher
 from radiator.server.halt import halt, halt_on_uncaught
 from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
+from radiator.server.links import Links
 from radiator.server.listener import Listener
 from radiator.server.log import Log
 from radiator.server.notify import Watchdog, notify, watchdog_s
@@ -91,15 +93,18 @@ class Server:
             now_ms=time.time_ns() // 1_000_000,
         )
         self._inbox = Inbox()
+        links = Links(config.node, recovery.store_id, config.limits, self._log)
         self._connections = Connections(
             loop,
             config.limits,
             self._inbox,
             Timetable(loop),
             self._log,
-            connections_max=room_for_connections(config.limits.max_connections, self._log),
+            links,
+            connections_max=room_for_connections(config.limits.max_connections, links.sockets_max, self._log),
             session_prefix=f"{recovery.store_id}-{recovery.boot}",
         )
+        self._dialer = Dialer(links, self._connections, config.limits.connect_timeout_s)
         self._dispatcher = Dispatcher(
             loop,
             broker,
@@ -107,10 +112,12 @@ class Server:
             config.data_dir,
             self._inbox,
             self._connections,
+            self._dialer,
             self._log,
             config.sync_interval_ms / 1000,
         )
-        self._listeners = [Listener(loop, address, self._connections, self._log) for address in config.listen]
+        addresses = [*config.listen, *([config.node.listen] if config.node and config.node.listen else [])]
+        self._listeners = [Listener(loop, address, self._connections, self._log) for address in addresses]
         self._loop = loop
         halt_on_uncaught(self._log, hub)
         self._log.info(
@@ -130,6 +137,7 @@ class Server:
         self._dispatcher.start()
         for listener in self._listeners:
             listener.start()
+        self._dialer.start()
         self._collector = Collector(self._loop, self._connections)
         notify("READY=1")
         within_s = watchdog_s()
@@ -156,6 +164,7 @@ class Server:
         give_up_s = time.monotonic() + STOP_MAX_S
         for listener in self._listeners:
             listener.close()
+        self._dialer.stop()
         self._connections.stop_reading()
         self._dispatcher.sync_at_once()
         self._inbox.stop()
@@ -199,12 +208,14 @@ class Collector:
             self._collected_at, self._collected_s = admitted, now_s
 
 
-def room_for_connections(max_connections: int, log: Log) -> int:
-    """How many connections there are files for: raises the soft limit as far as needed, and says if it is too low.
+def room_for_connections(max_connections: int, links_max: int, log: Log) -> int:
+    """How many connections there are files for beside those of links: raises the soft limit as far as needed, and says
+    if it is too low.
 
     Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
     """
-    wanted = max_connections + SPARE_FILES
+    spare = SPARE_FILES + links_max
+    wanted = max_connections + spare
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return max_connections
@@ -212,6 +223,6 @@ def room_for_connections(max_connections: int, log: Log) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     if files >= wanted:
         return max_connections
-    room = max(1, files - SPARE_FILES)
+    room = max(1, files - spare)
     log.warning("few_files", open_files=files, wanted=wanted, max_connections=max_connections, room_for=room)
     return room

@@ -23,6 +23,11 @@ class Store(Protocol):
         """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of
         them are.
 
+        Bugs, answered with an AssertionError and nothing of the batch kept: a Put over a stored message, a Remove of
+        one that is not there, a Doubt of one that is not there or is in doubt already, or under a sequence that is, a
+        Settle of what is not in doubt; and a batch after which a message is gone, or its queue retired, that is still
+        in doubt: the Settle comes in the same batch or earlier.
+
         After a DiskFailed nothing more may be asked of the store.
         """
 

@@ -22,7 +22,7 @@ from radiator.store.datafile import (
     write_meta,
 )
 from radiator.store.reader import Reader, backup_meta
-from radiator.store.tables import BACKUP, CLEAN, STORE_ID
+from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES
 
 
 def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
@@ -44,7 +44,7 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
             refuse_other_formats(reader.file, meta)
             refuse_bare_backups(reader.file, meta)
             _copy(reader, new, compact)
-        _rewrite_meta(new, {BACKUP: records.encode_number(BACKUP, 1)})
+        write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
         install(new, target)
     except OSError as error:
         raise StoreError(f"The backup {target} cannot be written: {error}.") from error
@@ -62,6 +62,7 @@ def _copy(reader: Reader, new: Path, compact: bool) -> None:
 
 def restore(file: str | Path, data_dir: str | Path) -> Report:
     """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
+    What was in doubt with other nodes is not in doubt any more: they know this store's id as little as its sequences.
 
     Returns what `check` says of it: damaged messages do not hinder a restore, a damaged structure does.
     Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
@@ -94,13 +95,15 @@ def _install_copy(source: Path, target: Path) -> None:
     new.unlink(missing_ok=True)
     shutil.copyfile(source, new)
     rows = {
+        FORMAT: records.encode_number(FORMAT, records.FORMAT),
         BACKUP: None,
         STORE_ID: records.encode_text(STORE_ID, new_store_id()),
         CLEAN: records.encode_number(CLEAN, 0),
     }
-    _rewrite_meta(new, rows)
+    # to other nodes this is another store: what was said with them does not hold for it
+    write_meta(new, rows, _map_bytes(new), made=TABLES, emptied=(PEERS, DOUBTS))
     install(new, target / directory.DATA_FILE)
 
 
-def _rewrite_meta(file: Path, rows: dict[bytes, bytes | None]) -> None:
-    write_meta(file, rows, map_size=checked_head(file).end_bytes + BACKUP_META_BYTES)
+def _map_bytes(file: Path) -> int:
+    return checked_head(file).end_bytes + BACKUP_META_BYTES

@@ -21,15 +21,18 @@ from radiator.store.tables import (
     COUNTS,
     DEDUP,
     DEDUP_BY_TIME,
+    DOUBTS,
     LEDGERS,
     MESSAGES,
     META,
     NEXT_QUEUE,
     NUMBERS,
+    PEERS,
     QUEUES,
     RETIRED,
     STORE_ID,
 )
+from radiator.writes import KeepPeer
 
 _Value = TypeVar("_Value")
 
@@ -91,6 +94,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
         refuse_bare_backups(reader.file, meta)
         numbers = _check_meta(meta, report)
         _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
+        _check_links(snapshot, report)
     _recount(reader, report)
     _check_messages(reader, numbers.get(BOOT), report)
     _check_counts(reader, report)
@@ -149,6 +153,36 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
     counted = snapshot.entries(MESSAGES)
     if booked != counted:
         report.find(f"The ledgers say {booked} stored messages, LMDB counts {counted}.")
+
+
+def _check_links(snapshot: Snapshot, report: Report) -> None:
+    """Linked nodes, and what is in doubt with them, all in one state of the store: at most LINK_WINDOW for each."""
+    peers: dict[str, KeepPeer] = {}
+    for key, value in snapshot.rows(PEERS):
+        peer = _decoded(records.decode_peer, key, value, report)
+        if peer is not None:
+            peers[peer.peer] = peer
+            if peer.out_taken > peer.out_offered:
+                report.find(f"Node {peer.peer!r} has taken {peer.out_taken}, and was offered {peer.out_offered}.")
+    in_doubt: dict[bytes, str] = {}
+    for key, value in snapshot.rows(DOUBTS):
+        place = _decoded(records.decode_doubt, key, value, report)
+        named = _decoded(lambda key, _: records.split_doubt_key(key), key, value, report)
+        if place is not None and named is not None:
+            doubt = f"Message {named[1]} in doubt with node {named[0]!r}"
+            message = records.message_key(*place)
+            if snapshot.get(MESSAGES, message) is None or snapshot.get(QUEUES, records.queue_key(place[0])) is None:
+                report.find(f"{doubt} is not stored, or its queue {place[0]} is not there.")
+            if in_doubt.setdefault(message, doubt) != doubt:
+                report.find(f"{in_doubt[message]} has one place with: {doubt}.")
+            if snapshot.get(PEERS, records.peer_key(named[0])) is None:
+                report.find(f"{doubt} is of a node that has no row.")
+            _check_sequence(doubt, named[1], peers.get(named[0]), report)
+
+
+def _check_sequence(doubt: str, sequence: int, peer: KeepPeer | None, report: Report) -> None:
+    if peer is not None and not peer.out_taken < sequence <= peer.out_offered:
+        report.find(f"{doubt} is not one of {peer.out_taken + 1} to {peer.out_offered}, as the node's row says.")
 
 
 def _recount(reader: Reader, report: Report) -> None:

@@ -5,7 +5,7 @@ LMDB trusts its file: read through the map, a cut one kills the process. So what
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import lmdb
@@ -68,7 +68,7 @@ def create(data_dir: Path) -> None:
         REDELIVERED_BELOW: records.encode_number(REDELIVERED_BELOW, 0),
         NEXT_QUEUE: records.encode_number(NEXT_QUEUE, 1),
     }
-    write_meta(new, rows, map_size=MIB)
+    write_meta(new, rows, map_size=MIB, made=TABLES)
     install(new, data_dir / directory.DATA_FILE)
 
 
@@ -77,12 +77,23 @@ def new_store_id() -> str:
     return os.urandom(_STORE_ID_BYTES).hex()
 
 
-def write_meta(file: Path, rows: Mapping[bytes, bytes | None], map_size: int) -> None:
-    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing."""
+def write_meta(
+    file: Path,
+    rows: Mapping[bytes, bytes | None],
+    map_size: int,
+    made: Sequence[bytes] = (META,),
+    emptied: Sequence[bytes] = (),
+) -> None:
+    """Sets rows of meta (None: removes) in a single file that nobody else has open, making it if it is missing.
+
+    made: tables that it then has. emptied: those of them that lose their rows.
+    """
     try:
         with open_for_writing(file, map_size, subdir=False, lock=False) as env:
-            tables = {name: env.open_db(name) for name in TABLES}
+            tables = {name: env.open_db(name) for name in made}
             with env.begin(db=tables[META], write=True) as txn:
+                for name in emptied:
+                    txn.drop(tables[name], delete=False)
                 for key, value in rows.items():
                     if value is None:
                         txn.delete(key)
@@ -150,9 +161,10 @@ def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
     if FORMAT not in meta:
         raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
     number = records.decode_number(FORMAT, meta[FORMAT])
-    if number != records.FORMAT:
+    if number not in records.FORMATS_READ:
+        read = " and ".join(map(str, records.FORMATS_READ))
         raise StoreError(
-            f"{file} has format {number}, this Radiator reads format {records.FORMAT}:"
+            f"{file} has format {number}, this Radiator reads formats {read}:"
             " run the Radiator that wrote it, or a newer one."
         )
 

@@ -19,7 +19,7 @@ from radiator.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.limits import DRAIN_BYTES
 from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LookUp
-from radiator.recovery import Recovery, StoredQueue
+from radiator.recovery import Recovery, StoredDoubt, StoredQueue
 from radiator.store import directory, records
 from radiator.store.datafile import (
     bare_backup,
@@ -37,14 +37,18 @@ from radiator.store.tables import (
     COUNTS,
     DEDUP,
     DEDUP_BY_TIME,
+    DOUBTS,
+    FORMAT,
     LEDGERS,
     MESSAGES,
     META,
     NEXT_QUEUE,
     NUMBERS,
+    PEERS,
     QUEUES,
     REDELIVERED_BELOW,
     RETIRED,
+    SINCE_FORMAT_2,
     STORE_ID,
     TABLES,
 )
@@ -52,12 +56,15 @@ from radiator.writes import (
     Books,
     Count,
     Declare,
+    Doubt,
     Forget,
+    KeepPeer,
     Ledger,
     Put,
     Remember,
     Remove,
     Retire,
+    Settle,
     StoppedClean,
     Sweep,
     Write,
@@ -134,12 +141,17 @@ class LmdbStore:
             raise
 
     def _begin_boot(self) -> None:
-        """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it."""
+        """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it.
+
+        A store of format 1 becomes one of the present format in that same commit.
+        """
         with self._env.begin() as txn:
             meta = _meta_rows(self._env, txn)
         refuse_other_formats(self._file, meta)
         refuse_bare_backups(self._file, meta)
-        self._tables = {name: self._env.open_db(name, create=False) for name in TABLES}
+        is_format_1 = records.decode_number(FORMAT, meta[FORMAT]) == 1
+        there = [name for name in TABLES if not (is_format_1 and name in SINCE_FORMAT_2)]
+        self._tables = {name: self._env.open_db(name, create=False) for name in there}
         missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
         if missing:
             raise StoreError(f"{self._file} is damaged: its table meta has no row {missing[0]!r}. {_CHECK_HINT}.")
@@ -156,8 +168,18 @@ class LmdbStore:
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
             self._assert_books_agree(txn)
+        if not is_format_1:
+            with self._env.begin(buffers=True) as views:
+                self.recovery.peers, self.recovery.doubts = self._read_links(views)
+        self._in_doubt = {
+            records.doubt_key(doubt.peer, doubt.sequence): records.message_key(doubt.queue, doubt.position)
+            for doubt in self.recovery.doubts
+        }
         # D8: whoever is given this boot can be sure that no later start gets it
         with self._commit_or_fail() as txn:
+            if is_format_1:
+                self._tables |= {name: self._env.open_db(name, txn=txn) for name in SINCE_FORMAT_2}
+                self._set_number(txn, FORMAT, records.FORMAT)
             self._set_number(txn, BOOT, boot)
             self._set_number(txn, CLEAN, 0)
             self._set_number(txn, REDELIVERED_BELOW, self._redelivered_below)
@@ -175,6 +197,26 @@ class LmdbStore:
             records.queue_of(key): records.decode_number(key, value) for key, value in txn.cursor(self._tables[RETIRED])
         }
         return queues, retired
+
+    def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
+        """The linked nodes, and what is in doubt with them: as many rows as that, whatever else is stored.
+
+        Raises StoreError where a message in doubt is not there: its doubt must go with it.
+        """
+        peers = [records.decode_peer(bytes(key), bytes(value)) for key, value in txn.cursor(self._tables[PEERS])]
+        queues = {queue.number for queue in self.recovery.queues}
+        doubts = []
+        for key, value in txn.cursor(self._tables[DOUBTS]):
+            peer, sequence = records.split_doubt_key(bytes(key))
+            queue, position = records.decode_doubt(bytes(key), bytes(value))
+            message = txn.get(records.message_key(queue, position), db=self._tables[MESSAGES])
+            if message is None or queue not in queues:
+                raise StoreError(
+                    f"Message {sequence} in doubt with node {peer!r} is not in queue {queue} of {self._file}."
+                    f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
+                )
+            doubts.append(StoredDoubt(peer, sequence, queue, position, *records.message_bytes(message)))
+        return peers, doubts
 
     def _assert_books_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
         """Raises StoreError unless every ledger adds up, and all together agree with LMDB's own count of messages."""
@@ -198,8 +240,8 @@ class LmdbStore:
         """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
 
         Puts are carried out first, then Counts, Removes and Books, each in the order of keys, then the others as they
-        come: so a Retire finds the last books of its queue. A Put over a stored message, and a Remove of one that is
-        not there, are bugs: AssertionError, and nothing of the batch is kept.
+        come: so a Retire finds the last books of its queue, and a Doubt the messages of its batch. What contradicts
+        the store (see the contract) is a bug: AssertionError, and nothing of the batch is kept.
         """
         assert not self._ended, "nothing may be committed after a failure or a clean stop"
         puts: list[tuple[bytes, bytes]] = []
@@ -221,6 +263,8 @@ class LmdbStore:
                 books.append((key, records.encode_ledger(key, write.ledger)))
             else:
                 others.append(write)
+        in_doubt = self._in_doubt_after(others)
+        _assert_doubts_stay(in_doubt, removes, others)
         # D12: all of it in one transaction, synced when this returns
         with self._commit_or_fail() as txn:
             if puts:
@@ -241,6 +285,22 @@ class LmdbStore:
                 txn.cursor(self._tables[LEDGERS]).putmulti(books)
             for write in others:
                 self._carry_out(txn, write)
+        self._in_doubt = in_doubt
+
+    def _in_doubt_after(self, writes: Sequence[Write]) -> dict[bytes, bytes]:
+        """Which message is in doubt under which key once these are carried out."""
+        changes = [write for write in writes if isinstance(write, Doubt | Settle)]
+        if not changes:
+            return self._in_doubt
+        in_doubt = self._in_doubt.copy()
+        for write in changes:
+            key = records.doubt_key(write.peer, write.sequence)
+            if isinstance(write, Doubt):
+                assert key not in in_doubt, f"sequence {write.sequence} of {write.peer} is in doubt already"
+                in_doubt[key] = records.message_key(write.queue, write.position)
+            else:
+                assert in_doubt.pop(key, None), f"a Settle of {write.sequence} of {write.peer}, which is not in doubt"
+        return in_doubt
 
     @contextmanager
     def _commit_or_fail(self) -> Iterator["lmdb.Transaction[bytes]"]:
@@ -296,6 +356,13 @@ class LmdbStore:
             self._retire(txn, write)
         elif isinstance(write, Sweep):
             self._sweep(txn, write)
+        elif isinstance(write, KeepPeer):
+            key = records.peer_key(write.peer)
+            txn.put(key, records.encode_peer(key, write), db=self._tables[PEERS])
+        elif isinstance(write, Doubt):
+            self._doubt(txn, write)
+        elif isinstance(write, Settle):
+            txn.delete(records.doubt_key(write.peer, write.sequence), db=self._tables[DOUBTS])
         else:
             assert isinstance(write, StoppedClean), f"{write} is no write"
             self._set_number(txn, CLEAN, 1)
@@ -362,6 +429,13 @@ class LmdbStore:
             txn.put(key, records.encode_number(key, left - len(keys)), db=self._tables[RETIRED])
         else:
             txn.delete(key, db=self._tables[RETIRED])
+
+    def _doubt(self, txn: "lmdb.Transaction[bytes]", write: Doubt) -> None:
+        # a cursor, since `get` would copy the message
+        is_stored = txn.cursor(self._tables[MESSAGES]).set_key(records.message_key(write.queue, write.position))
+        assert is_stored, f"{write} is of a message that is not stored"
+        key = records.doubt_key(write.peer, write.sequence)
+        txn.put(key, records.encode_doubt(key, write.queue, write.position), db=self._tables[DOUBTS])
 
     def _set_number(self, txn: "lmdb.Transaction[bytes]", key: bytes, number: int) -> None:
         txn.put(key, records.encode_number(key, number), db=self._tables[META])
@@ -450,6 +524,16 @@ class LmdbStore:
         self._ended = True
         self._env.close()
         self._lock.release()
+
+
+def _assert_doubts_stay(in_doubt: dict[bytes, bytes], removes: list[bytes], others: list[Write]) -> None:
+    """No message is in doubt twice, and none goes, or its queue, while it is."""
+    if in_doubt:
+        messages = set(in_doubt.values())
+        assert len(messages) == len(in_doubt), "a message is in doubt twice"
+        assert messages.isdisjoint(removes), "a message in doubt is removed"
+        retired = {write.queue for write in others if isinstance(write, Retire)}
+        assert retired.isdisjoint(map(records.queue_of, messages)), f"of {retired} a queue has messages in doubt"
 
 
 def _meta_rows(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> dict[bytes, bytes]:

@@ -11,10 +11,13 @@ from zlib import crc32
 
 from radiator.errors import DamagedRecord
 from radiator.message import ESCAPING_1_2, Message
-from radiator.writes import Ledger
+from radiator.writes import KeepPeer, Ledger
 
-FORMAT = 1
+FORMAT = 2
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
+
+FORMATS_READ = (1, FORMAT)
+"""A start makes the present one of an older one. 1 had no tables `peers` and `doubts`."""
 
 RECORD_VERSION = 1
 """Version of the values below; all tables count together."""
@@ -32,6 +35,9 @@ _COUNT = struct.Struct(">BBI")  # version, flags, redeliveries
 _COUNT_REDELIVERED = 0b1
 _LEDGER = struct.Struct(">B15Q")  # version, the fields of Ledger in their order
 _NUMBER = struct.Struct(">BQ")  # version, the number
+_PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
+_DOUBT = struct.Struct(">BI12s")  # version, queue, position
+_SEQUENCE_BYTES = 8
 
 
 # ---- keys ---------------------------------------------------------------------------------------------------------
@@ -70,6 +76,33 @@ def dedup_time_key(until_ms: int, dedup: bytes) -> bytes:
 def split_dedup_time_key(key: bytes) -> tuple[int, bytes]:
     """until_ms and dedup_key."""
     return int.from_bytes(key[:8], "big"), key[8:]
+
+
+def peer_key(peer: str) -> bytes:
+    """Key of what is known of a linked node: its name."""
+    return peer.encode()
+
+
+def doubt_key(peer: str, sequence: int) -> bytes:
+    """Key of a message in doubt: sorts by peer, then sequence."""
+    return peer.encode() + b"\0" + sequence.to_bytes(_SEQUENCE_BYTES, "big")
+
+
+def split_doubt_key(key: bytes) -> tuple[str, int]:
+    """Peer and sequence. Raises DamagedRecord for what is no such key."""
+    name, nul = key[: -_SEQUENCE_BYTES - 1], key[-_SEQUENCE_BYTES - 1 : -_SEQUENCE_BYTES]
+    if nul != b"\0":
+        raise DamagedRecord(f"The doubt under key {key.hex()} is damaged: no name and sequence are in its key.")
+    return _name_in(name, key, "doubt"), int.from_bytes(key[-_SEQUENCE_BYTES:], "big")
+
+
+def _name_in(name: bytes, key: bytes, what: str) -> str:
+    try:
+        if name and b"\0" not in name:
+            return name.decode()
+    except UnicodeDecodeError:
+        pass
+    raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: no name of a node is in its key.")
 
 
 # ---- the seal of every value --------------------------------------------------------------------------------------
@@ -196,6 +229,33 @@ def decode_ledger(key: bytes, value: bytes) -> Ledger:
     """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
     _check(key, value, _LEDGER.size, "ledger")
     return Ledger(*_LEDGER.unpack_from(value)[1:])
+
+
+# ---- linked nodes -------------------------------------------------------------------------------------------------
+
+
+def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
+    """What is known of a linked node."""
+    head = _PEER.pack(RECORD_VERSION, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
+    return _seal(key, head + peer.store_id.encode())
+
+
+def decode_peer(key: bytes, value: bytes) -> KeepPeer:
+    """What is known of a linked node. Raises DamagedRecord."""
+    _check(key, value, _PEER.size, "peer", is_longer=True)
+    return KeepPeer(_name_in(key, key, "peer"), value[_PEER.size : -_CRC_BYTES].decode(), *_PEER.unpack_from(value)[1:])
+
+
+def encode_doubt(key: bytes, queue: int, position: int) -> bytes:
+    """Which message is in doubt."""
+    return _seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(_POSITION_BYTES, "big")))
+
+
+def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
+    """Queue and position of the message in doubt. Raises DamagedRecord."""
+    _check(key, value, _DOUBT.size, "doubt")
+    _, queue, position = _DOUBT.unpack_from(value)
+    return queue, int.from_bytes(position, "big")
 
 
 # ---- texts and numbers: names of queues, what is left of retired ones, dedup-ids, meta ----------------------------

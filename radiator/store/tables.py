@@ -8,7 +8,10 @@ RETIRED = b"retired"
 DEDUP = b"dedup"
 DEDUP_BY_TIME = b"dedup_by_time"
 META = b"meta"
-TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META)
+PEERS = b"peers"
+DOUBTS = b"doubts"
+SINCE_FORMAT_2 = (PEERS, DOUBTS)
+TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *SINCE_FORMAT_2)
 
 # ---- rows of meta
 FORMAT = b"format"  # never changes its shape, in any format

@@ -219,7 +219,9 @@ class Node:
         """What `stats` says of a queue; its ledger adds up, and each message of it stands somewhere."""
         numbers: dict[str, Any] = of_queue(self.broker.destinations.queues[queue])
         assert numbers["adds_up"], numbers
-        standing = numbers["ready"] + numbers["in_flight"] + numbers["storing"] + numbers["damaged"]
+        standing = (
+            numbers["ready"] + numbers["in_flight"] + numbers["storing"] + numbers["damaged"] + numbers["in_doubt"]
+        )
         assert standing == numbers["messages"], numbers
         return numbers
 

@@ -23,6 +23,7 @@ class Campaign:
 
     needs: names in needs.py. mutants: files of tests/mutants that `run` must catch within `mutant_cases`; the first
     `quick_mutants` of them are tried in a quick run already, so the quickest to catch stand first.
+    controls: what `run` itself breaks, and must say `caught` of, each time: for what no patch of the package can reach.
     is_timed: it judges times, so nothing else runs beside it. limit_s: what a run may take at each of LEVELS.
     """
 
@@ -32,9 +33,10 @@ class Campaign:
     unit: str
     run: Callable[["Run"], None]
     cases: tuple[int, int, int]
-    mutants: tuple[str, ...]
-    mutant_cases: int
+    mutants: tuple[str, ...] = ()
+    mutant_cases: int = 1
     quick_mutants: int = 1
+    controls: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     is_timed: bool = False
     limit_s: tuple[float, float, float] = (120, 3600, 6 * 3600)
@@ -45,7 +47,7 @@ class Run:
     """One run. `chance` is all the chance it may use; `directory` is empty, and its own.
 
     is_hunt: on a broken build, where the first violation is enough.
-    figures: what it measured, for the table.
+    figures: what it measured, for the table. caught: of the campaign's own controls.
     """
 
     seed: int
@@ -56,6 +58,7 @@ class Run:
     done: int = 0
     violations: list[str] = field(default_factory=list)
     figures: dict[str, float | int | str] = field(default_factory=dict)
+    caught: list[str] = field(default_factory=list)
     chance: Random = field(init=False)
 
     def __post_init__(self) -> None:

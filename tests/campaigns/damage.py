@@ -22,7 +22,7 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreErr
 from radiator.message import Message, position_of
 from radiator.reads import Load, LookUp
 from radiator.store.lmdb import LmdbStore, open_store
-from radiator.writes import Books, Count, Ledger, Put, Remember, Remove, StoppedClean
+from radiator.writes import Books, Count, Doubt, KeepPeer, Ledger, Put, Remember, Remove, Settle, StoppedClean, Write
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
@@ -38,6 +38,7 @@ CASES_OF_A_STORE = 146
 BROKERS_OF_A_STORE = 4  # these go through a whole broker
 CASE_MAX_S = 20
 NAMES = ("orders", "mail", "ä/€", "jobs.x", "gone")
+PEERS = ("b", "node.c")
 DRAIN_QUIET_S = 0.25
 
 Place = tuple[int, int]
@@ -56,6 +57,8 @@ class State:
     ledgers: dict[int, Ledger]
     retired: dict[int, int]
     remembered: set[tuple[int, bytes]]
+    peers: dict[str, KeepPeer]
+    doubts: dict[tuple[str, int], Place]
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class Original:
     names: dict[int, str] = field(default_factory=dict)
     ever: dict[Place, Message] = field(default_factory=dict)
     counted: dict[Place, int] = field(default_factory=dict)
+    doubted: set[tuple[str, int, Place]] = field(default_factory=set)
     is_clean: bool = False
 
     @property
@@ -74,21 +78,28 @@ class Original:
 
 
 class Author:
-    """Writes a store at random, and keeps beside it what it then holds."""
+    """Writes a store at random, and keeps beside it what it then holds.
 
-    def __init__(self, directory: Path, chance: Random) -> None:
+    peers: the nodes with which messages are in doubt. A broker that knows none of them is given a store without.
+    """
+
+    def __init__(self, directory: Path, chance: Random, peers: tuple[str, ...] = PEERS) -> None:
         self.chance = chance
         self.scribe = Scribe(directory)
         self.original = Original()
         self.counts: dict[Place, int] = {}
         self.retired: dict[int, int] = {}
         self.remembered: set[tuple[int, bytes]] = set()
+        self.peers = {name: KeepPeer(name, name * 8, 1, 0, 0, 1, 0) for name in peers}
+        self.kept: dict[str, KeepPeer] = {}
+        self.doubts: dict[tuple[str, int], Place] = {}
         self.written = 0
 
     def write(self) -> Original:
         for name in NAMES:
             self.original.names[self.scribe.declare(name)] = name
         steps = [self.put, self.put, self.put, self.remove, self.count, self.remember]
+        steps += [self.offer, self.settle] if self.peers else []
         for _ in range(COMMITS):
             self.chance.choice(steps)()
             self.note()
@@ -110,6 +121,8 @@ class Author:
             {number: replace(ledger) for number, ledger in self.scribe.ledgers.items()},
             dict(self.retired),
             set(self.remembered),
+            dict(self.kept),
+            dict(self.doubts),
         )
         self.original.states = [*self.original.states[-STATES_KEPT + 1 :], state]
 
@@ -125,10 +138,45 @@ class Author:
         scribe.commit(*puts)
 
     def remove(self) -> None:
-        places = self.some(len(self.scribe.messages) // 4)
+        in_doubt = set(self.doubts.values())
+        self.take([place for place in self.some(len(self.scribe.messages) // 4) if place not in in_doubt])
+
+    def take(self, places: list[Place], *others: Write) -> None:
         for place in places:
             self.counts.pop(place, None)
-        self.scribe.commit(*[self.scribe.remove(*place) for place in places])
+        self.scribe.commit(*[self.scribe.remove(*place) for place in places], *others)
+
+    def offer(self) -> None:
+        """Of every queue but the one that is deleted in the end."""
+        peer = self.peers[self.chance.choice(sorted(self.peers))]
+        in_doubt = set(self.doubts.values())
+        places = [place for place in self.some(30) if place not in in_doubt and place[0] < len(NAMES)]
+        doubts = []
+        for place in places:
+            peer.out_offered += 1
+            doubts.append(Doubt(peer.peer, peer.out_offered, *place))
+            self.doubts[peer.peer, peer.out_offered] = place
+            self.original.doubted.add((peer.peer, peer.out_offered, place))
+        self.scribe.store.commit([self.keep(peer), *doubts])
+
+    def settle(self) -> None:
+        """Some of the oldest are taken, or come back: then all that was offered does."""
+        peer = self.peers[self.chance.choice(sorted(self.peers))]
+        last = self.chance.randint(peer.out_taken, peer.out_offered)
+        taken = [self.doubts.pop((peer.peer, sequence)) for sequence in range(peer.out_taken + 1, last + 1)]
+        settles = [Settle(peer.peer, sequence) for sequence in range(peer.out_taken + 1, last + 1)]
+        peer.out_taken = last
+        if self.chance.random() < 0.3:
+            back = range(last + 1, peer.out_offered + 1)
+            settles += [Settle(peer.peer, sequence) for sequence in back]
+            for sequence in back:
+                del self.doubts[peer.peer, sequence]
+            peer.out_offered = last
+        self.take(taken, self.keep(peer), *settles)
+
+    def keep(self, peer: KeepPeer) -> KeepPeer:
+        self.kept[peer.peer] = replace(peer)
+        return self.kept[peer.peer]
 
     def count(self) -> None:
         places = self.some(10)
@@ -330,6 +378,9 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
                if marks[place] > it.original.counted.get(place, 0)]  # fmt: skip
     if not remembered <= it.original.now.remembered:
         faults.append(f"dedup-ids are remembered that never were: {remembered - it.original.now.remembered}")
+    doubted = {(doubt.peer, doubt.sequence, (doubt.queue, doubt.position)) for doubt in store.recovery.doubts}
+    if not doubted <= it.original.doubted:
+        faults.append(f"messages are in doubt that never were: {doubted - it.original.doubted}")
     if not is_found and not any(is_exactly(store, given, marks, remembered, state) for state in it.could_be):
         faults.append("`radiator check` finds nothing, but it is not what was written")
     return faults + faults_of_going_on(store, given, is_found)
@@ -363,6 +414,8 @@ def is_exactly(
         and all(marks[place] == state.counts.get(place, 0) for place in given)
         and {queue.number: queue.ledger for queue in recovery.queues} == state.ledgers
         and recovery.retired == state.retired
+        and {peer.peer: peer for peer in recovery.peers} == state.peers
+        and {(doubt.peer, doubt.sequence): (doubt.queue, doubt.position) for doubt in recovery.doubts} == state.doubts
         and remembered == {name for name in state.remembered if int(name[1][3:]) % 7 == 0}
     )
 
@@ -375,8 +428,12 @@ def faults_of_going_on(store: LmdbStore, given: dict[Place, Message | None], is_
     here = {place[1]: message for place, message in given.items() if place[0] == queue.number and message is not None}
     put = Put(queue.number, position_of(store.recovery.boot, 1), message_of(b"the next one"))
     gone = min(here, default=None)
+    settles = [Settle(doubt.peer, doubt.sequence) for doubt in store.recovery.doubts
+               if (doubt.queue, doubt.position) == (queue.number, gone)]  # fmt: skip
     try:
-        store.commit([put, *([Remove(queue.number, gone)] if gone else []), Books(queue.number, queue.ledger)])
+        store.commit(
+            [put, *([Remove(queue.number, gone)] if gone else []), *settles, Books(queue.number, queue.ledger)]
+        )
         after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
     except (DiskFailed, StoreError) as failed:
         return [] if is_found else [f"`radiator check` finds nothing, but it cannot go on: {failed}"]
@@ -478,9 +535,10 @@ def damage(run: Run) -> None:
             run.case()
             for fault in faults:
                 run.violation(f"a store with {fault} (damage {seed})")
+        of_a_broker = Author(run.directory / f"broker-original-{nth}", run.chance, peers=()).write()
         for _ in range(min(BROKERS_OF_A_STORE, run.cases - run.done)):
             seed = run.chance.randrange(1 << 60)
-            it = damaged(original, Random(seed))
+            it = damaged(of_a_broker, Random(seed))
             directory = run.directory / f"broker-{run.done}"
             directory.mkdir()
             for fault in faults_of_a_broker(it, directory):

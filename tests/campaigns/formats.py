@@ -34,6 +34,7 @@ OF_THE_BROKER = {
     "message-id", "destination", "subscription", "ack", "content-length", "timestamp", "redelivered",
     "redelivery-count", "fanout-message-id",
 }  # fmt: skip
+READ = " and ".join(map(str, records.FORMATS_READ))
 MAP_BYTES = 64 << 20
 
 Expected = dict[str, Any]
@@ -119,7 +120,7 @@ def refused_if_of(old: Old, run: Run, number: int) -> None:
     before = hashlib.sha256(old.file.read_bytes()).digest()
     for way, refusal in (("serve", served), ("backup", backed_up), ("check", checked)):
         sentence = refusal(old)
-        if f"has format {number}, this Radiator reads format {records.FORMAT}" not in sentence:
+        if f"has format {number}, this Radiator reads formats {READ}:" not in sentence:
             run.violation(f"{old}, made to be of format {number}: {way} does not refuse it: {sentence}")
         if hashlib.sha256(old.file.read_bytes()).digest() != before:
             run.violation(f"{old}, made to be of format {number}: {way} has changed it")

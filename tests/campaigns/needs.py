@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.nodes.netns import is_there as netns_is_there
+
 
 class CannotRun(Exception):
     """This machine cannot run it; the sentence says why."""
@@ -84,6 +86,15 @@ def loop_mount() -> None:
         subprocess.run(["umount", mount], check=True)
 
 
+def netns() -> None:
+    """Nodes can have networks of their own, which can be parted and slowed."""
+    root()
+    for name, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
+        program(name, package)
+    if not netns_is_there():
+        raise CannotRun("no network namespaces with a bridge and tbf can be made here")
+
+
 def nomemory() -> None:
     """One allocation of this Python's can be made to fail."""
     if importlib.util.find_spec("_testcapi") is None:
@@ -96,5 +107,6 @@ NEEDS: dict[str, Callable[[], None]] = {
     "strace": strace,
     "strace_attach": strace_attach,
     "loop_mount": loop_mount,
+    "netns": netns,
     "nomemory": nomemory,
 }

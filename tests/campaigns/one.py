@@ -42,6 +42,7 @@ def main() -> int:
         "cases": run.done,
         "violations": run.violations,
         "figures": run.figures,
+        "caught": run.caught,
         "seconds": time.monotonic() - began_s,
         "error": error,
     }

@@ -12,7 +12,7 @@ from tests.broker_process import environment
 
 CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
-    "receive", "bench",
+    "receive", "bench", "peers", "peer", "drain",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 

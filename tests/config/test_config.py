@@ -12,8 +12,9 @@ from radiator.config import Address, Config, _read, load, render
 from radiator.config.mistakes import Mistakes
 from radiator.errors import ConfigError
 from radiator.limits import GIB, KIB, MIB, Limits
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
+from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, Node, QueueSettings
 
+PEER_B = "peer.b.address = 'peer://10.0.0.2:61614'\n"
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -28,6 +29,13 @@ def mistakes(tmp_path: Path, text: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         loaded(tmp_path, text)
     return [mistake.removeprefix(f"{tmp_path / 'config.toml'}").lstrip(", ") for mistake in caught.value.mistakes]
+
+
+def secret(tmp_path: Path, data: bytes = b"0123456789abcdef") -> str:
+    """The name of a file beside config.toml with that secret in it."""
+    (tmp_path / "s").write_bytes(data)
+    (tmp_path / "s").chmod(0o600)
+    return "s"
 
 
 # ---- what is in force
@@ -56,6 +64,7 @@ def test_the_default_file_loads() -> None:
 
 
 def test_every_commented_line_of_the_default_file_is_right(tmp_path: Path) -> None:
+    (tmp_path / secret(tmp_path)).rename(tmp_path / "cluster.secret")
     lines = (CHECKOUT / "config.toml").read_text().splitlines()
     settings = [
         line.removeprefix("# ") for line in lines if re.match(r"# (\[|\w+ = )", line) or not line.startswith("#")
@@ -63,6 +72,7 @@ def test_every_commented_line_of_the_default_file_is_right(tmp_path: Path) -> No
     config = loaded(tmp_path, "\n".join(settings))
     assert config.declarations.queues["orders"].dead_letter == "orders.dead"
     assert config.declarations.fanouts == {"events": ("audit", "mail")}
+    assert config.node is not None and list(config.node.peers) == ["b"]
 
 
 def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
@@ -145,6 +155,64 @@ def test_the_best_pattern_comes_first(tmp_path: Path) -> None:
     assert [pattern for pattern, _ in declared.queue_patterns] == ["a.*.c", "a.*", "a.#", "#"]
 
 
+def test_a_node_among_others(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        f"""
+        [node]
+        name = "a"
+        listen = "peer://10.0.0.1:61614"
+        secret_file = "{secret(tmp_path, b"0123456789 abcdef")}"
+        discover = true
+        heart_beat_ms = 500
+        [peer."b"]
+        address = "peer://b.example:61615"
+        [peer.c]
+        [queue."jobs.#"]
+        scope = "cluster"
+        [queue."jobs.here"]
+        [fanout.all]
+        children = ["jobs.all"]
+        scope = "cluster"
+        [fanout.here]
+        children = ["jobs.here"]
+        [topic."#"]
+        scope = "cluster"
+        [topic.here]
+        """,
+    )
+    listen = Address("peer", "10.0.0.1", 61614)
+    assert config.node == Node(
+        name="a",
+        secret=b"0123456789 abcdef",
+        secret_file=tmp_path / "s",
+        listen=listen,
+        advertise=listen,
+        peers={"b": Address("peer", "b.example", 61615), "c": None},
+        discover=True,
+        heart_beat_ms=500,
+    )
+    declared = config.declarations
+    assert declared.queue_settings("jobs.all").scope == declared.queue_settings("jobs.more").scope == "cluster"
+    assert declared.queue_settings("jobs.here").scope == "node"
+    assert (declared.cluster_fanouts, declared.cluster_topics) == ({"all"}, {"#"})
+    assert declared.is_cluster_topic("there") and not declared.is_cluster_topic("here")
+
+
+def test_a_node_has_defaults(tmp_path: Path) -> None:
+    node = loaded(tmp_path, f"node = {{name = 'a', secret_file = '{secret(tmp_path)}'}}\n{PEER_B}").node
+    assert node is not None
+    assert (node.listen, node.advertise, node.discover, node.heart_beat_ms) == (None, None, False, 2000)
+    assert loaded(tmp_path, "").node is None
+
+
+def test_the_secret_is_neither_rendered_nor_shown(tmp_path: Path) -> None:
+    config = loaded(tmp_path, f"node = {{name = 'a', secret_file = '{secret(tmp_path)}'}}\n{PEER_B}")
+    for text in (render(config), repr(config)):
+        assert "0123456789abcdef" not in text
+        assert str(tmp_path / "s") in text
+
+
 def test_default_sizes_make_way_for_a_small_map_and_a_small_frame(tmp_path: Path) -> None:
     limits = loaded(tmp_path, 'server.map_size = "16MiB"').limits
     assert (limits.max_frame_bytes, limits.max_batch_bytes) == (4 * MIB, 4 * MIB)
@@ -195,10 +263,10 @@ dead_letter = "nowhere"
         ("queue.a = 3", 'queue.a is 3; it must be a table: [queue."a"]'),
         ("server = []", "server is []; it must be a table"),
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
-        ("[zzz]", "zzz is no table of this file; it has server, limits, create, queue, fanout, topic."),
+        ("[zzz]", "zzz is no table of this file; it has server, limits, create, node, peer, queue, fanout, topic."),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
-        ("[topic.a]\npersistent = true", "is no setting of this table; it has none"),
+        ("[topic.a]\npersistent = true", "is no setting of this table; it has scope"),
         ('[queue."/queue/a"]', 'has a name that begins with /queue/; write the name alone: "a"'),
         ('[topic."/topic/a"]', 'has a name that begins with /topic/; write the name alone: "a"'),
         ('[queue.""]', "has a name that is empty"),
@@ -207,9 +275,15 @@ dead_letter = "nowhere"
         ('[queue."a\\u0007"]', "has a name that has the control character U+0007"),
         ('[fanout."a.*"]\nchildren = ["q"]\n[queue.q]', "has a name with a wildcard"),
         ("[fanout.f]", "has no children"),
+        ("node = 3", "node is 3; it must be a table"),
+        ("peer.b = 3", 'peer.b is 3; it must be a table: [peer."b"]'),
+        ('[peer."b c"]', 'peer."b c" has a name that is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -'),
+        ("[peer.b]\nadress = 'peer://b:1'", 'peer.b.adress is no setting of this table; did you mean "address"?'),
     ],
 )
 def test_a_mistake_is_said_once(tmp_path: Path, text: str, said: str) -> None:
+    if text.startswith("[peer"):
+        text = f"node = {{name = 'a', listen = 'peer://[::1]:0', secret_file = '{secret(tmp_path)}'}}\n{text}"
     found = mistakes(tmp_path, text)
     assert len(found) == 1
     assert said in found[0]
@@ -247,6 +321,8 @@ JUNK = some.recursive(
     max_leaves=5,
 )
 KEYS = {
+    "node": ["name", "listen", "secret_file", "discover", "advertise", "heart_beat_ms"],
+    "peer": ["b"],
     "server": ["listen", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
     "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
     "create": ["queues", "topics"],
@@ -257,7 +333,7 @@ KEYS = {
 
 
 @given(
-    some.fixed_dictionaries({}, optional=dict.fromkeys(["children", "dead_letter", "overflow", "persistent"], JUNK)),
+    some.fixed_dictionaries({}, optional=dict.fromkeys(["children", "scope", "overflow", "address"], JUNK)),
     JUNK,
 )
 def test_no_value_does_worse_than_a_config_error(
@@ -325,9 +401,15 @@ def test_what_is_rendered_loads_as_the_same(
         "[create]\nqueues = true\n[queue.a]\ndead_letter = 'b'\n[fanout.f]\nchildren = ['c']\n[topic.'x.#']",
         "limits.max_frame_bytes = '2KiB'\nserver.map_size = '16MiB'",
         "[queue.'m.#']\npersistent = false\n[fanout.f]\nchildren = ['m.1']",
+        "node = {name = 'a', secret_file = 's'}\npeer.b.address = 'peer://[::1]:1'",
+        "node = {name = 'a', secret_file = 's', listen = 'peer://0.0.0.0:2', discover = true, heart_beat_ms = 100, "
+        "advertise = 'peer://a:2'}\npeer.'b.c' = {}\n[queue.q]\nscope = 'cluster'\n[topic.t]\nscope = 'cluster'\n"
+        "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[fanout.g]\nchildren = ['q']\n[topic.u]",
+        "node = {name = 'a', secret_file = 's', listen = 'peer://10.0.0.1:2', discover = true}\npeer.b = {}",
     ],
 )
 def test_what_is_in_force_can_be_used_as_a_file(tmp_path: Path, text: str) -> None:
+    secret(tmp_path)
     config = loaded(tmp_path, text)
     assert loaded(tmp_path, render(config)) == config
 
@@ -337,3 +419,8 @@ def test_render_says_every_setting(tmp_path: Path) -> None:
     assert set(tables["server"]) == set(KEYS["server"])
     assert set(tables["limits"]) == set(Limits.__slots__)
     assert tables["create"] == {"queues": True, "topics": True}
+    assert "node" not in tables
+    node = Node(name="a", secret=b"", secret_file=Path("/s"), listen=Address("peer", "::1", 1), discover=True)
+    node.advertise = node.listen
+    tables = tomllib.loads(render(Config(data_dir=Path("/"), node=node)))
+    assert set(tables["node"]) == set(KEYS["node"])

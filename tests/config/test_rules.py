@@ -6,6 +6,15 @@ import pytest
 
 from radiator.config import load
 from radiator.errors import ConfigError
+from radiator.limits import NODE_NEIGHBOURS_MAX
+
+
+def peers(number: int) -> str:
+    return "".join(f"[peer.p{n}]\n" for n in range(number))
+
+
+NODE = "node.name = 'a'\nnode.secret_file = 's'\n"
+PEER = NODE + "peer.b.address = 'peer://10.0.0.2:61614'\n"
 
 RIGHT = {
     "a loopback listener": "server.listen = ['stomp://127.0.0.1:0', 'stomp://[::1]:0', 'stomp://localhost:0']",
@@ -29,6 +38,18 @@ RIGHT = {
     "a child that a pattern matches": "[fanout.f]\nchildren = ['a.b']\n[queue.'a.#']",
     "a child that may be created": "[create]\nqueues = true\n[fanout.f]\nchildren = ['a']",
     "a child with the name of its fanout": "[fanout.f]\nchildren = ['f']\n[queue.f]\n[topic.f]",
+    "a node that dials": PEER,
+    "a node that is dialled": NODE + "node.listen = 'peer://0.0.0.0:0'\npeer.b = {}",
+    "as many peers as may be": NODE + "node.listen = 'peer://[::]:0'\n" + peers(NODE_NEIGHBOURS_MAX),
+    "a node that lets itself be found": PEER + "node.discover = true\nnode.listen = 'peer://10.0.0.1:61614'",
+    "a node that is found elsewhere": PEER
+    + "node.discover = true\nnode.listen = 'peer://0.0.0.0:61614'\nnode.advertise = 'peer://a.example:61614'",
+    "a node that finds and is not found": PEER + "node.discover = true",
+    "two nodes of one machine": PEER + "peer.c.address = 'peer://10.0.0.2:61615'",
+    "what the cluster has": PEER
+    + "[queue.q]\nscope = 'cluster'\n[queue.'q.*']\nscope = 'cluster'\n"
+    + "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[topic.'#']\nscope = 'cluster'",
+    "what a node alone has": "[queue.q]\nscope = 'node'\npersistent = false\n[topic.t]\nscope = 'node'",
 }
 
 WRONG = {
@@ -107,7 +128,80 @@ WRONG = {
         "[create]\nqueues = true\n[fanout.f]\nchildren = ['g']\n[fanout.g]\nchildren = ['a']",
         'fanout.f.children names "g", which is a fanout and no queue',
     ),
+    "a node without a name": (
+        "node.secret_file = 's'\npeer.b.address = 'peer://10.0.0.2:61614'",
+        'node has no name; give this node one of its own, such as name = "a"',
+    ),
+    "a node without a secret": (
+        "node.name = 'a'\npeer.b.address = 'peer://10.0.0.2:61614'",
+        "node has no secret_file, by which nodes know each other; make one: head -c 32 /dev/urandom | base64 >",
+    ),
+    "a node without peers": (NODE, "node has no peers; declare the nodes that it is linked with, such as [peer.b]"),
+    "a peer without a node": ("[peer.b]", "peer declares other nodes, but this one has no [node]; add [node]"),
+    "a peer with this node's name": (
+        PEER + "peer.a.address = 'peer://10.0.0.1:1'",
+        'peer.a has the name of this node (node.name is "a"); declare the other nodes only',
+    ),
+    "a peer that nobody can dial": (
+        PEER + "peer.c = {}",
+        "peer.c has no address, and this node has no listen, so neither can dial the other; give one of them",
+    ),
+    "two peers at one address": (
+        PEER + "peer.c.address = 'peer://10.0.0.2:61614/'",
+        "peer.c.address is peer://10.0.0.2:61614, as is peer.b.address; every node has an address of its own",
+    ),
+    "a peer where this node listens": (
+        PEER + "node.listen = 'peer://10.0.0.2:61614'",
+        "peer.b.address is peer://10.0.0.2:61614, as is node.listen",
+    ),
+    "a peer where this node is found": (
+        PEER + "node.discover = true\nnode.listen = 'peer://0.0.0.0:61614'\nnode.advertise = 'peer://10.0.0.2:61614'",
+        "peer.b.address is peer://10.0.0.2:61614, as is node.advertise",
+    ),
+    "one peer too many": (
+        NODE + "node.listen = 'peer://[::]:0'\n" + peers(NODE_NEIGHBOURS_MAX + 1),
+        f"peer declares {NODE_NEIGHBOURS_MAX + 1} nodes, but a node has at most {NODE_NEIGHBOURS_MAX} links",
+    ),
+    "an address that nobody is told": (
+        PEER + "node.listen = 'peer://0.0.0.0:1'\nnode.advertise = 'peer://10.0.0.1:1'",
+        "node.advertise is peer://10.0.0.1:1, but nobody is told it without discover = true",
+    ),
+    "an address where nobody listens": (
+        PEER + "node.discover = true\nnode.advertise = 'peer://10.0.0.1:1'",
+        "node.advertise is peer://10.0.0.1:1, but this node has no listen",
+    ),
+    "a wildcard for others to dial": (
+        PEER + "node.discover = true\nnode.listen = 'peer://0.0.0.0:1'",
+        "node.listen is peer://0.0.0.0:1, which nobody can dial, and with discover others are told where to",
+    ),
+    "a queue of no cluster": (
+        "[queue.q]\nscope = 'cluster'",
+        'queue.q.scope is "cluster", but there are no other nodes; add [node] and its peers, or say scope = "node"',
+    ),
+    "a fanout of no cluster": (
+        "[queue.q]\n[fanout.f]\nchildren = ['q']\nscope = 'cluster'",
+        'fanout.f.scope is "cluster", but there are no other nodes',
+    ),
+    "a topic of no cluster": ("[topic.t]\nscope = 'cluster'", 'topic.t.scope is "cluster", but there are no'),
+    "a cluster's queue in memory": (
+        PEER + "[queue.q]\nscope = 'cluster'\npersistent = false",
+        'queue.q.scope is "cluster", but the queue has persistent = false, which one node cannot keep for all',
+    ),
+    "a cluster's queue for one consumer": (
+        PEER + "[queue.q]\nscope = 'cluster'\nexclusive = true",
+        'queue.q.scope is "cluster", but the queue has exclusive = true',
+    ),
+    "a cluster's queue that goes": (
+        PEER + "[queue.'q.*']\nscope = 'cluster'\nauto_delete = true",
+        'queue."q.*".scope is "cluster", but the queue has auto_delete = true',
+    ),
 }
+
+
+@pytest.fixture(autouse=True)
+def secret(tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("s" * 16)
+    (tmp_path / "s").chmod(0o600)
 
 
 @pytest.mark.parametrize("case", RIGHT)

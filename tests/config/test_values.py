@@ -5,11 +5,33 @@ from typing import Any
 
 import pytest
 
-from radiator.config.values import CREATE, FANOUT, LIMITS, QUEUE, SERVER, parse_address, parse_size, size_text
+from radiator.config.values import (
+    CREATE,
+    FANOUT,
+    LIMITS,
+    PEER_NODE,
+    QUEUE,
+    SERVER,
+    THIS_NODE,
+    TOPIC,
+    node_name_mistake,
+    parse_address,
+    parse_size,
+    size_text,
+)
 from radiator.limits import GIB, KIB, MIB, Limits
 from radiator.settings import Address, QueueSettings
 
-TABLES = {"server": SERVER, "limits": LIMITS, "create": CREATE, "queue": QUEUE, "fanout": FANOUT}
+TABLES = {
+    "server": SERVER,
+    "limits": LIMITS,
+    "create": CREATE,
+    "queue": QUEUE,
+    "fanout": FANOUT,
+    "topic": TOPIC,
+    "node": THIS_NODE,
+    "peer": PEER_NODE,
+}
 
 
 def checked(name: str, value: object) -> Any:
@@ -56,12 +78,46 @@ def test_an_address_is_parsed(text: str, address: Address) -> None:
         ("stomp://host:65536", "has the port 65536"),
         ("stomp://[nonsense]:1", "no IPv6 address"),
         ("stomps://host:1", 'has the scheme "stomps"; it must be one of "stomp"; did you mean "stomp"?'),
+        ("peer://host:1", 'has the scheme "peer" (nodes connect to listen of [node]); it must be one of "stomp"'),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=".") as caught:
         parse_address(text)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("peer://host", "write an address as peer://HOST:PORT"),
+        ("stomp://host:1", 'has the scheme "stomp" (clients connect to listen of [server]); it must be one of "peer"'),
+        ("pear://host:1", 'has the scheme "pear"; it must be one of "peer"; did you mean "peer"?'),
+    ],
+)
+def test_what_is_no_address_of_a_node_is_refused(text: str, said: str) -> None:
+    for name in ("node.listen", "node.advertise", "peer.address"):
+        with pytest.raises(ValueError, match=".") as caught:
+            checked(name, text)
+        assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a", "_", "9", "node-1.example", "a..b", "x" * 64])
+def test_a_name_of_a_node_is_taken(name: str) -> None:
+    assert node_name_mistake(name) == ""
+
+
+@pytest.mark.parametrize("name", ["", ".", ".a", "a b", "a/b", "ä", "a,b", "a\n", "x" * 65])
+def test_what_is_no_name_of_a_node_is_refused(name: str) -> None:
+    assert node_name_mistake(name).startswith("is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -")
+
+
+@pytest.mark.parametrize(
+    ("host", "wildcard"),
+    [("0.0.0.0", True), ("::", True), ("127.0.0.1", False), ("10.0.0.1", False), ("localhost", False)],
+)
+def test_a_wildcard_is_known(host: str, wildcard: bool) -> None:
+    assert Address("peer", host, 1).is_wildcard is wildcard
 
 
 @pytest.mark.parametrize(
@@ -115,6 +171,16 @@ def test_what_is_no_size_is_refused(value: object) -> None:
         ("queue.ack_timeout_s", 2.5),
         ("queue.dedup_window_s", 0),
         ("create.queues", False),
+        ("queue.scope", "cluster"),
+        ("fanout.scope", "node"),
+        ("topic.scope", "cluster"),
+        ("node.name", "a"),
+        ("node.listen", "peer://0.0.0.0:0"),
+        ("node.secret_file", "cluster.secret"),
+        ("node.advertise", "peer://[::1]:61614"),
+        ("node.heart_beat_ms", 100),
+        ("node.heart_beat_ms", 60_000),
+        ("peer.address", "peer://b.example:61614"),
     ],
 )
 def test_a_right_value_is_taken(name: str, value: object) -> None:
@@ -171,6 +237,24 @@ def test_a_right_value_is_taken(name: str, value: object) -> None:
         ("fanout.children", ["a", "a"]),
         ("fanout.children", ["a", 1]),
         ("fanout.children", ["a.#"]),
+        ("queue.scope", "clustered"),
+        ("fanout.scope", True),
+        ("topic.scope", None),
+        ("node.name", "a b"),
+        ("node.name", 3),
+        ("node.listen", ["peer://127.0.0.1:1"]),
+        ("node.listen", "stomp://127.0.0.1:1"),
+        ("node.secret_file", ""),
+        ("node.secret_file", "a\0b"),
+        ("node.discover", 1),
+        ("node.advertise", "peer://0.0.0.0:61614"),
+        ("node.advertise", "peer://host:0"),
+        ("node.heart_beat_ms", 99),
+        ("node.heart_beat_ms", 60_001),
+        ("node.heart_beat_ms", [2000, 2000]),
+        ("peer.address", "peer://host:0"),
+        ("peer.address", "peer://[::]:61614"),
+        ("peer.address", 61614),
     ],
 )
 def test_a_wrong_value_is_refused(name: str, value: object) -> None:

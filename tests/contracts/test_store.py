@@ -5,7 +5,7 @@ broker writes to both at once.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from random import Random
 
@@ -15,6 +15,7 @@ from radiator.commands import AUTO, CLIENT, StoredMessage
 from radiator.limits import MIB
 from radiator.message import Message, position_of
 from radiator.reads import Load, LookUp
+from radiator.recovery import StoredDoubt
 from radiator.settings import QueueSettings
 from radiator.store import Store
 from radiator.store.lmdb import open_store
@@ -22,12 +23,15 @@ from radiator.writes import (
     Books,
     Count,
     Declare,
+    Doubt,
     Forget,
+    KeepPeer,
     Ledger,
     Put,
     Remember,
     Remove,
     Retire,
+    Settle,
     StoppedClean,
     Sweep,
     Write,
@@ -186,6 +190,100 @@ def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -
         store.commit([wrong])
 
 
+# ---- linked nodes ---------------------------------------------------------------------------------------------------
+
+B = KeepPeer("b", "0123456789abcdef", 1, 2, 3, 4, 5)
+LEAST = KeepPeer("a", "", 0, 0, 0, 0, 0)
+MOST = KeepPeer("z" * 64, "é" * 32, *[2**64 - 1] * 5)
+
+
+def doubt(sequence: int, number: int, peer: str = "b") -> Doubt:
+    return Doubt(peer, sequence, 1, position_of(1, number))
+
+
+def test_new_store_knows_no_nodes(again: Again) -> None:
+    recovery = again(None).recovery
+    assert (recovery.peers, recovery.doubts) == ([], [])
+
+
+def test_linked_nodes_come_back_by_name_each_as_it_was_last_kept(again: Again) -> None:
+    store = again(None)
+    store.commit([KeepPeer("b", "fedcba9876543210", 9, 9, 9, 9, 9), MOST])
+    store.commit([B, LEAST])
+    store = again(store)
+    assert store.recovery.peers == [LEAST, B, MOST]
+    store.commit([replace(B, in_last=6)])
+    assert again(store).recovery.peers == [LEAST, replace(B, in_last=6), MOST]
+
+
+def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again) -> None:
+    store = filled(again)
+    message = Message("/queue/orders", b"a:b\n", 2, b"12", 1, 0)
+    store.commit([Put(1, position_of(1, 9), message), books(1, 6)])
+    last = 2**64 - 1
+    store.commit([doubt(last, 1), doubt(256, 2), doubt(255, 9), doubt(7, 3, "b.c"), doubt(8, 4, "a")])
+    store = again(store)
+    assert store.recovery.doubts == [
+        StoredDoubt("a", 8, 1, position_of(1, 4), 7, True),
+        StoredDoubt("b", 255, 1, position_of(1, 9), 6, False),
+        StoredDoubt("b", 256, 1, position_of(1, 2), 7, True),
+        StoredDoubt("b", last, 1, position_of(1, 1), 7, True),
+        StoredDoubt("b.c", 7, 1, position_of(1, 3), 7, True),
+    ]
+    assert sequences(store.load(Load(1, 1, 0, 9, MIB))) == [1, 2, 3, 4, 5, 9], "they are stored as the others are"
+
+
+def test_settled_message_is_removed_or_offered_again(again: Again) -> None:
+    store = filled(again)
+    store.commit([doubt(1, 1), doubt(2, 2), doubt(3, 3), B])
+    store = again(store)  # also of an earlier boot
+    store.commit([Remove(1, position_of(1, 1)), books(1, 4), Settle("b", 1), Settle("b", 2), Settle("b", 3)])
+    store.commit([doubt(2, 3)])
+    store.commit([Settle("b", 2), doubt(2, 2, "b"), doubt(2, 3, "c")])
+    store = again(store)
+    assert [(found.peer, found.sequence, found.position) for found in store.recovery.doubts] == [
+        ("b", 2, position_of(1, 2)),
+        ("c", 2, position_of(1, 3)),
+    ]
+    store.commit([Settle("b", 2), Settle("c", 2), books(1, 4), Retire(1, "q")])
+    assert again(store).recovery.doubts == []
+
+
+def test_message_and_its_doubt_may_come_in_one_batch(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), put(1, 1), doubt(1, 1), books(1, 1)])
+    assert len(again(store).recovery.doubts) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [doubt(2, 9)],
+        [Doubt("b", 2, 2, position_of(1, 2))],
+        [doubt(1, 2)],
+        [doubt(2, 1)],
+        [doubt(2, 1, "c")],
+        [doubt(2, 2), doubt(3, 2)],
+        [Settle("b", 2)],
+        [Settle("c", 1)],
+        [Settle("b", 1), Settle("b", 1)],
+        [Remove(1, position_of(1, 1)), books(1, 4)],
+        [Remove(1, position_of(1, 2)), doubt(2, 2), books(1, 4)],
+        [books(1, 5), Retire(1, "q")],
+    ],
+    ids=["of-nothing", "of-another-queue", "over-another", "twice", "with-two-nodes", "twice-at-once", "not-in-doubt",
+         "of-another-node", "settled-twice", "removed-in-doubt", "removed-at-once", "retired-in-doubt"],
+)  # fmt: skip
+def test_doubt_that_contradicts_the_store_is_a_bug(again: Again, wrong: list[Write]) -> None:
+    store = filled(again)
+    store.commit([doubt(1, 1), B])
+    with pytest.raises((AssertionError, KeyError)):
+        store.commit([LEAST, *wrong])
+    if isinstance(store, SimDisk):
+        return
+    assert again(store).recovery.peers == [B], "something of the batch was kept"
+
+
 # ---- a whole broker on both -----------------------------------------------------------------------------------------
 
 
@@ -253,4 +351,5 @@ def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: p
             simulated.next_queue,
         )
         assert found.queues == simulated.queues and found.retired == simulated.retired
+        assert found.peers == simulated.peers and found.doubts == simulated.doubts
     real.close()

@@ -2,7 +2,7 @@
 
 What `commit` has returned from is durable; a `crash` before that leaves the last durable state. Each commit is atomic.
 The same checks as LmdbStore's: a Remove needs its message, a Put needs a free place, ledgers add up and agree with the
-entries.
+entries, a message in doubt stays where it is. A batch that fails one is kept in part: the test is over then.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,17 +10,20 @@ from dataclasses import dataclass, field, replace
 from radiator.commands import StoredMessage
 from radiator.message import Message
 from radiator.reads import Load, LookUp
-from radiator.recovery import Recovery, StoredQueue
+from radiator.recovery import Recovery, StoredDoubt, StoredQueue
 from radiator.writes import (
     Books,
     Count,
     Declare,
+    Doubt,
     Forget,
+    KeepPeer,
     Ledger,
     Put,
     Remember,
     Remove,
     Retire,
+    Settle,
     StoppedClean,
     Sweep,
     Write,
@@ -29,13 +32,16 @@ from radiator.writes import (
 
 @dataclass
 class Platter:
-    """What is on the disk."""
+    """What is on the disk. Each node of a simulation needs a store_id of its own."""
 
+    store_id: str = "feedfacecafebeef"
     messages: dict[tuple[int, int], Message] = field(default_factory=dict)
     counts: dict[tuple[int, int], tuple[int, bool]] = field(default_factory=dict)
     queues: dict[int, tuple[str, Ledger]] = field(default_factory=dict)
     retired: dict[int, int] = field(default_factory=dict)
     dedup: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    peers: dict[str, KeepPeer] = field(default_factory=dict)
+    doubts: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
     boot: int = 0
     suspect_below: int = 0
     is_clean: bool = True
@@ -50,6 +56,8 @@ class Platter:
             queues=dict(self.queues),
             retired=dict(self.retired),
             dedup=dict(self.dedup),
+            peers=dict(self.peers),
+            doubts=dict(self.doubts),
         )
 
 
@@ -68,18 +76,30 @@ class SimDisk:
         stored = sum(ledger.stored for _, ledger in p.queues.values()) + sum(p.retired.values())
         assert stored == len(p.messages), f"ledgers say {stored}, the disk has {len(p.messages)}"
         self.recovery = Recovery(
-            "feedfacecafebeef",
+            p.store_id,
             p.boot,
             p.next_queue,
             was_clean,
             [StoredQueue(number, name, replace(ledger)) for number, (name, ledger) in sorted(p.queues.items())],
             dict(p.retired),
+            [replace(p.peers[name]) for name in sorted(p.peers)],
+            [self._stored_doubt(*key) for key in sorted(p.doubts)],
         )
         self.commits = 0
+
+    def _stored_doubt(self, peer: str, sequence: int) -> StoredDoubt:
+        place = self.platter.doubts[peer, sequence]
+        message = self.platter.messages[place]
+        return StoredDoubt(peer, sequence, *place, message.size, message.expires_ms != 0)
 
     def commit(self, writes: list[Write]) -> None:
         for write in writes:
             self._apply(self.platter, write)
+        in_doubt = self.platter.doubts.values()
+        assert len(set(in_doubt)) == len(in_doubt), "a message is in doubt twice"
+        for place in in_doubt:
+            assert place in self.platter.messages, f"the message in doubt at {place} is gone"
+            assert place[0] in self.platter.queues, f"the queue of the message in doubt at {place} is retired"
         self.commits += 1
 
     def _apply(self, p: Platter, write: Write) -> None:
@@ -116,6 +136,14 @@ class SimDisk:
             case Forget(before_ms, limit):
                 for key in [key for key, until in p.dedup.items() if until < before_ms][:limit]:
                     del p.dedup[key]
+            case KeepPeer(peer):
+                p.peers[peer] = replace(write)
+            case Doubt(peer, sequence, queue, position):
+                assert (peer, sequence) not in p.doubts
+                assert (queue, position) in p.messages
+                p.doubts[peer, sequence] = (queue, position)
+            case Settle(peer, sequence):
+                del p.doubts[peer, sequence]
             case StoppedClean():
                 p.is_clean = True
             case _:

@@ -1,21 +1,22 @@
 """A deterministic simulation: nodes, their disks, the network, the clock and the clients, all on one seeded scheduler.
 
 One seed is one run, to the last word: nothing here asks the real clock or the real dice. Nodes have names and clients
-say which one they talk to, so that several nodes can share a run. The books of the clients are in tests/sim/books.py.
+say which one they talk to, so that several nodes share a run; cable.py links them. The clients' books are in books.py.
 """
 
 import hashlib
 import heapq
 from collections.abc import Callable
 from random import Random
+from typing import Protocol
 
 from radiator.broker.broker import Broker
-from radiator.broker.turn import Batch
+from radiator.broker.turn import Batch, Note
 from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Stop, Tick, Written
 from radiator.limits import GIB, Limits
 from radiator.reads import Load, Question
-from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume
-from radiator.settings import Declarations
+from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Tell
+from radiator.settings import Declarations, Node
 from tests.sim.disk import Platter, SimDisk
 
 STEPS_OF_A_MOMENT_MAX = 10_000
@@ -27,10 +28,11 @@ class Spins(Exception):
 
 
 class Scheduler:
-    """What happens, and when. `trace` becomes the same hash for the same seed."""
+    """What happens, and when. `trace` becomes the same hash for the same seed; is_traced False saves that time."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, is_traced: bool = True) -> None:
         self.random = Random(seed)
+        self.is_traced = is_traced
         self.now_s = 0.0
         self.steps = 0
         self._count = 0
@@ -50,7 +52,8 @@ class Scheduler:
         self.after(self.random.expovariate(1 / mean_s), what)
 
     def trace(self, *words: object) -> None:
-        self._trace.update(repr((self.now_s, words)).encode())
+        if self.is_traced:
+            self._trace.update(repr((self.now_s, words)).encode())
 
     @property
     def hash(self) -> str:
@@ -68,6 +71,18 @@ class Scheduler:
             self.steps += 1
             what()
         self.now_s = until_s
+
+
+class Line(Protocol):
+    """What a node holds of one connection, whoever is at its other end."""
+
+    number: int
+
+    def reply(self, reply: Reply) -> None:
+        """From this node to the other end."""
+
+    def cut(self) -> None:
+        """This node has closed it, or has lost its power."""
 
 
 class Link:
@@ -109,14 +124,25 @@ class SimNode:
 
     commit_s, load_s, write_s: what each takes, in the mean. stall_share: of commits that take a hundred times as long.
     load_fails_share: of loads that end the broker, as a read error does. on_commit: called with what the disk now has.
+    settings: what it knows of other nodes. clock_s: what its monotonic clock showed when the run began.
     """
 
-    def __init__(self, scheduler: Scheduler, name: str, declarations: Declarations, limits: Limits) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        declarations: Declarations,
+        limits: Limits,
+        settings: Node | None = None,
+        platter: Platter | None = None,
+        clock_s: float = 0.0,
+    ) -> None:
         self.scheduler = scheduler
         self.name = name
         self.declarations = declarations
         self.limits = limits
-        self.platter = Platter()
+        self.settings = settings
+        self.platter = Platter() if platter is None else platter
         self.connections = 0
         self.is_up = False
         self.boots = 0
@@ -126,8 +152,10 @@ class SimNode:
         self.stall_share = 0.0
         self.load_fails_share = 0.0
         self.wall_ahead_ms = 0
+        self.clock_s = clock_s
         self.on_deliver: Callable[[Deliver], None] = lambda deliver: None
         self.on_commit: Callable[[Batch], None] = lambda batch: None
+        self.on_note: Callable[[Note], None] = lambda note: None
         self.start()
 
     # ---- up and down ------------------------------------------------------------------------------------------------
@@ -136,7 +164,7 @@ class SimNode:
         self.boots += 1
         self.disk = SimDisk(self.platter)
         self.platter = self.disk.platter
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, Line] = {}
         self.delivers: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.paused: dict[int, list[list[Command]]] = {}
@@ -152,8 +180,9 @@ class SimNode:
             disk_free_min=0,
             entropy=self.scheduler.random.randbytes,
             version="sim",
-            now_s=self.scheduler.now_s,
+            now_s=self.now_s,
             now_ms=self.now_ms,
+            **({} if self.settings is None else {"node": self.settings}),
         )
         self.scheduler.trace(self.name, "start", self.boots)
         self.turn()
@@ -182,6 +211,10 @@ class SimNode:
         self.scheduler.soon(0.05, self.start)
 
     @property
+    def now_s(self) -> float:
+        return self.clock_s + self.scheduler.now_s
+
+    @property
     def now_ms(self) -> int:
         return EPOCH_MS + self.wall_ahead_ms + int(self.scheduler.now_s * 1000)
 
@@ -197,16 +230,27 @@ class SimNode:
     # ---- connections ------------------------------------------------------------------------------------------------
 
     def connect(self, hear: Callable[[Reply | None], None]) -> Link | None:
-        if not self.is_up or self.is_stopping:
+        if not self.takes_connections:
             return None
-        self.connections += 1
-        link = Link(self.scheduler, self, self.connections, hear)
-        self.links[link.number] = link
-        self.delivers[link.number] = self.taken[link.number] = 0
-        self.turn(Open(link.number))
+        link = Link(self.scheduler, self, self.next_number(), hear)
+        self.attach(link, Open(link.number))
         return link
 
-    def read(self, link: Link, commands: list[Command]) -> None:
+    @property
+    def takes_connections(self) -> bool:
+        return self.is_up and not self.is_stopping
+
+    def next_number(self) -> int:
+        self.connections += 1
+        return self.connections
+
+    def attach(self, line: Line, opened: Open) -> None:
+        """Whoever is at the other end has said, and proved, who it is."""
+        self.links[line.number] = line
+        self.delivers[line.number] = self.taken[line.number] = 0
+        self.turn(opened)
+
+    def read(self, link: Line, commands: list[Command]) -> None:
         if link.number not in self.links or self.is_stopping:
             return
         if link.number in self.paused:
@@ -214,7 +258,7 @@ class SimNode:
         else:
             self.turn(Read(link.number, commands))
 
-    def lost(self, link: Link) -> None:
+    def lost(self, link: Line) -> None:
         if self.links.pop(link.number, None) is not None:
             self.paused.pop(link.number, None)
             self.turn(Closed(link.number))
@@ -222,9 +266,11 @@ class SimNode:
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
     def turn(self, *events: Event) -> None:
-        turn = self.broker.turn([*events], self.scheduler.now_s, self.now_ms)
+        turn = self.broker.turn([*events], self.now_s, self.now_ms)
         for reply in turn.replies:
             self.post(reply)
+        for note in turn.notes:
+            self.on_note(note)
         for question in turn.questions:
             delay_s = self.scheduler.random.expovariate(1 / self.load_s)
             self._at_this_boot(delay_s / 2, lambda q=question: self.read_back(q))  # type: ignore[misc]
@@ -281,8 +327,9 @@ class SimNode:
             for commands in self.paused.pop(link.number, []):
                 self._at_this_boot(0.0, lambda c=commands: self.read(link, c))  # type: ignore[misc]
         else:
-            if isinstance(reply, Deliver):
-                self.on_deliver(reply)
+            if isinstance(reply, Deliver | Tell):
+                if isinstance(reply, Deliver):
+                    self.on_deliver(reply)
                 self.delivers[link.number] += 1
                 written_s = self.scheduler.random.expovariate(1 / self.write_s)
                 self._at_this_boot(written_s, lambda n=self.delivers[link.number]: self.written(link, n))  # type: ignore[misc]
@@ -291,8 +338,8 @@ class SimNode:
             if isinstance(reply, Refuse | Bye):
                 self._at_this_boot(0.02, link.cut)
 
-    def written(self, link: Link, delivers: int) -> None:
-        """The operating system has taken so many MESSAGEs of this connection."""
+    def written(self, link: Line, delivers: int) -> None:
+        """The operating system has taken so many MESSAGEs, or words to a node, of this connection."""
         self.taken[link.number] = max(delivers, self.taken[link.number])
         if link.number in self.links:
             self.turn(Written(link.number, self.taken[link.number]))

@@ -6,7 +6,7 @@ from pathlib import Path
 from radiator.message import ESCAPING_1_2, Message, position_of
 from radiator.reads import Load
 from radiator.store.lmdb import LmdbStore, open_store
-from radiator.writes import Books, Count, Declare, Ledger, Put, Remember, Remove, Retire, Write
+from radiator.writes import Books, Count, Declare, Doubt, KeepPeer, Ledger, Put, Remember, Remove, Retire, Write
 
 MAP_BYTES = 64 * 1024 * 1024
 
@@ -88,11 +88,14 @@ def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
     for size in (0, 10, 900, 5_000):
         scribe.fill(orders, 20, b"o" * size)
         scribe.fill(mail, 10, bytes([size % 256]) * size)
-    scribe.commit(*[scribe.put(mail, b"soon", expires_ms=1) for _ in range(3)])
+    soon = [scribe.put(mail, b"soon", expires_ms=1) for _ in range(3)]
+    scribe.commit(*soon)
     counted = sorted(scribe.messages)[::7]
     scribe.store.commit([Count(queue, position, 2) for queue, position in counted])
     scribe.fill(gone, 5)
     scribe.retire(gone, "gone")
     scribe.store.commit([Remember(orders, b"order-%d" % i, 1_800_000_000_000 + i) for i in range(20)])
+    doubts = [Doubt("node.b", 4 + nth, mail, put.position) for nth, put in enumerate(soon)]
+    scribe.store.commit([KeepPeer("node.b", "0123456789abcdef", 2, 3, 6, 7, 0), *doubts])
     scribe.store.close()
     return scribe.messages, names

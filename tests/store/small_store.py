@@ -8,8 +8,10 @@ import tempfile
 from pathlib import Path
 
 from radiator.store.backup import backup
-from radiator.writes import Count, Remember
+from radiator.writes import Count, Doubt, KeepPeer, Remember
 from tests.store.scribe import Scribe
+
+PEER = ("node.b", "0123456789abcdef", 9, 6, 8, 7, 12)
 
 
 def write_small_backup(file: Path) -> None:
@@ -21,6 +23,9 @@ def write_small_backup(file: Path) -> None:
         scribe.commit(scribe.remove(orders, puts[0].position))
         scribe.store.commit([Count(orders, puts[1].position, 3), Count(orders, puts[2].position, 0)])
         scribe.store.commit([Remember(orders, b"order-1", 1_900_000_000_000)])
+        scribe.store.commit(
+            [KeepPeer(*PEER), *(Doubt("node.b", 5 + nth, orders, puts[nth].position) for nth in (2, 3))]
+        )
         scribe.fill(gone, 2)
         scribe.retire(gone, "gone")
         scribe.store.close()

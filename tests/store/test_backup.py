@@ -57,6 +57,34 @@ def test_restored_messages_count_as_from_before_an_unclean_stop(tmp_path: Path) 
     assert [found.redelivered for found in restored.load(Load(1, queue, 0, 10, 1 << 20))] == [True] * 3
 
 
+def test_restored_store_knows_no_nodes_and_what_was_in_doubt_is_stored(tmp_path: Path) -> None:
+    """To the others it is a store that they have never seen: sequences of the old one mean nothing between them."""
+    expected, _ = filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert restore(tmp_path / "copy", tmp_path / "new").findings == []
+    recovery = Scribe(tmp_path / "data").store.recovery
+    assert (len(recovery.peers), len(recovery.doubts)) == (1, 3)
+    scribe = Scribe(tmp_path / "new")
+    assert (scribe.store.recovery.peers, scribe.store.recovery.doubts) == ([], [])
+    in_doubt = [(doubt.queue, doubt.position) for doubt in recovery.doubts]
+    scribe.messages = {place: expected[place] for place in in_doubt}
+    scribe.commit(*[scribe.remove(*place) for place in in_doubt])
+    scribe.store.close()
+    assert check(tmp_path / "new").findings == []
+
+
+def test_store_with_a_damaged_doubt_can_be_had_again_without_it(tmp_path: Path) -> None:
+    """A start refuses it; a restored backup has all of its messages."""
+    filled(tmp_path / "data")
+    key = records.doubt_key("node.b", 4)
+    rewrite(tmp_path / "data", b"doubts", key, b"rubbish that is no doubt")
+    with pytest.raises(StoreError, match=f"The doubt under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert (report.findings, report.messages) == ([], 128)
+
+
 def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     backup(tmp_path / "data", tmp_path / "copy")
@@ -234,8 +262,8 @@ def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     (tmp_path / "broken").mkdir()
     (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
-    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 2))
-    with pytest.raises(StoreError, match="has format 2, this Radiator reads format 1"):
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 3))
+    with pytest.raises(StoreError, match="has format 3, this Radiator reads formats 1 and 2:"):
         restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -15,7 +15,7 @@ from radiator.store import check as checking
 from radiator.store import records
 from radiator.store.check import Report, check
 from radiator.store.tables import FORMAT, META
-from radiator.writes import Ledger
+from radiator.writes import KeepPeer, Ledger
 from tests.store.scribe import Scribe, filled, message_of
 from tests.store.test_lmdb import flipped_copy, rewrite, run_forked, some_bits
 
@@ -114,8 +114,8 @@ def test_foreign_file_is_found(path: Path) -> None:
 
 
 def test_newer_format_is_found(path: Path) -> None:
-    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 2))
-    assert "has format 2, this Radiator reads format 1" in only_finding(path)
+    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 3))
+    assert "has format 3, this Radiator reads formats 1 and 2:" in only_finding(path)
 
 
 def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
@@ -131,6 +131,8 @@ def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
         (b"retired", records.queue_key(3)),
         (b"dedup", dedup),
         (b"dedup_by_time", by_time),
+        (b"peers", records.peer_key("node.b")),
+        (b"doubts", records.doubt_key("node.b", 5)),
         (b"meta", b"store_id"),
         (b"meta", b"boot"),
     ]:
@@ -224,6 +226,57 @@ def test_dedup_tables_that_disagree_are_found(path: Path) -> None:
     rewrite(path, b"dedup", dedup, None)
     rewrite(path, b"dedup", records.dedup_key(1, b"order-6"), None)
     assert "is not what the id's row says" in only_finding(path)
+
+
+@pytest.mark.parametrize(
+    ("out_taken", "out_offered", "sequences"), [(4, 6, [4]), (3, 5, [6]), (6, 6, [4, 5, 6]), (2, 7, [])]
+)
+def test_doubts_outside_of_what_is_offered_and_not_taken_are_found(
+    path: Path, out_taken: int, out_offered: int, sequences: list[int]
+) -> None:
+    key = records.peer_key("node.b")
+    peer = KeepPeer("node.b", "0123456789abcdef", 2, out_taken, out_offered, 7, 0)
+    rewrite(path, b"peers", key, records.encode_peer(key, peer))
+    assert check(path).findings == [
+        f"Message {sequence} in doubt with node 'node.b' is not one of {out_taken + 1} to {out_offered},"
+        " as the node's row says."
+        for sequence in sequences
+    ]
+
+
+def test_node_that_has_taken_more_than_it_was_offered_is_found(path: Path) -> None:
+    key = records.peer_key("a")
+    rewrite(path, b"peers", key, records.encode_peer(key, KeepPeer("a", "", 1, 3, 2, 0, 0)))
+    assert only_finding(path) == "Node 'a' has taken 3, and was offered 2."
+
+
+def test_doubts_of_a_node_that_is_not_kept_are_found(path: Path) -> None:
+    rewrite(path, b"peers", records.peer_key("node.b"), None)
+    assert check(path).findings == [
+        f"Message {sequence} in doubt with node 'node.b' is of a node that has no row." for sequence in (4, 5, 6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "sequence", "sentence"),
+    [
+        (1, 999, "Message 5 in doubt with node 'node.b' is not stored, or its queue 1 is not there."),
+        (3, 123, "Message 5 in doubt with node 'node.b' is not stored, or its queue 3 is not there."),
+        (2, 120, "Message 4 in doubt with node 'node.b' has one place with: Message 5 in doubt with node 'node.b'."),
+    ],
+)
+def test_doubt_of_a_message_that_is_not_there_or_is_in_doubt_twice_is_found(
+    path: Path, queue: int, sequence: int, sentence: str
+) -> None:
+    key = records.doubt_key("node.b", 5)
+    rewrite(path, b"doubts", key, records.encode_doubt(key, queue, position_of(1, sequence)))
+    assert only_finding(path) == sentence
+
+
+@pytest.mark.parametrize("key", [b"node.b", bytes(9), b"\xff" + bytes(9)])
+def test_doubt_without_a_name_in_its_key_is_found(path: Path, key: bytes) -> None:
+    rewrite(path, b"doubts", key, records.encode_doubt(key, 1, position_of(1, 0)))
+    assert f"The doubt under key {key.hex()} is damaged" in only_finding(path)
 
 
 def test_report_of_endless_damage_is_bounded() -> None:

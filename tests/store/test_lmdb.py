@@ -21,11 +21,12 @@ from radiator.reads import Load, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
 from radiator.store.lmdb import _in_order, _snapshots, open_store
-from radiator.store.tables import FORMAT, MESSAGES, META, TABLES
+from radiator.store.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
 from radiator.writes import (
     Books,
     Count,
     Declare,
+    Doubt,
     Forget,
     Ledger,
     Remember,
@@ -485,10 +486,11 @@ def refusal(path: Path) -> str:
     return str(refused.value)
 
 
-def test_newer_format_is_refused_by_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [0, 3, 2**64 - 1])
+def test_other_format_is_refused_by_number(tmp_path: Path, number: int) -> None:
     filled(tmp_path / "data")
-    rewrite(tmp_path / "data", META, FORMAT, records.encode_number(FORMAT, records.FORMAT + 1))
-    assert f"has format {records.FORMAT + 1}, this Radiator reads format 1" in refusal(tmp_path / "data")
+    rewrite(tmp_path / "data", META, FORMAT, records.encode_number(FORMAT, number))
+    assert f"has format {number}, this Radiator reads formats 1 and 2:" in refusal(tmp_path / "data")
 
 
 def test_store_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -511,6 +513,36 @@ def test_ledgers_that_disagree_with_the_messages_are_refused(tmp_path: Path) -> 
     queue, position = min(messages)
     rewrite(tmp_path / "data", MESSAGES, records.message_key(queue, position), None)
     assert f"say {len(messages)} stored messages, LMDB counts {len(messages) - 1}" in refusal(tmp_path / "data")
+
+
+@pytest.mark.parametrize("queue", [1, 2, 3, 9])
+def test_message_in_doubt_that_is_not_there_is_refused(tmp_path: Path, queue: int) -> None:
+    """3 is a deleted queue, whose messages are there."""
+    messages, _ = filled(tmp_path / "data")
+    key = records.doubt_key("node.b", 5)
+    place = min((place for place in messages if place[0] == queue), default=(queue, 0))
+    rewrite(tmp_path / "data", DOUBTS, key, records.encode_doubt(key, queue, place[1] + (queue < 3) * 1_000))
+    sentence = refusal(tmp_path / "data")
+    assert f"Message 5 in doubt with node 'node.b' is not in queue {queue} of {tmp_path / 'data'}" in sentence
+    assert "bug in Radiator, or damage. Run `radiator check`" in sentence
+
+
+@pytest.mark.parametrize("table", [b"peers", b"doubts"])
+def test_damaged_row_of_a_node_is_refused(tmp_path: Path, table: bytes) -> None:
+    filled(tmp_path / "data")
+    key = records.peer_key("node.b") if table == b"peers" else records.doubt_key("node.b", 5)
+    rewrite(tmp_path / "data", table, key, b"\1rubbish and a lot more of it")
+    assert f"under key {key.hex()} is damaged" in refusal(tmp_path / "data")
+
+
+@pytest.mark.parametrize("table", [b"peers", b"doubts"])
+def test_missing_table_of_nodes_is_refused(tmp_path: Path, table: bytes) -> None:
+    filled(tmp_path / "data")
+    with raw(tmp_path / "data") as env:
+        opened = env.open_db(table)
+        with env.begin(write=True) as txn:
+            txn.drop(opened)
+    assert "cannot be used: " in refusal(tmp_path / "data")
 
 
 @pytest.mark.parametrize("table", [b"queues", b"ledgers"])
@@ -841,6 +873,21 @@ def test_start_does_not_depend_on_the_number_of_messages(tmp_path: Path, scribe:
         pages.append(minor_faults_of_a_start(tmp_path / "data"))
         scribe = Scribe(tmp_path / "data")
     assert pages[1] < pages[0] + 20  # 8 here; a scan of the second store takes over 400
+
+
+def test_start_reads_nothing_of_messages_in_doubt_but_their_heads(tmp_path: Path, scribe: Scribe) -> None:
+    """And as many as are in doubt, whatever else is stored."""
+    queue = scribe.declare("orders")
+    pages: list[int] = []
+    for size in (1_000, 1_000_000):
+        puts = scribe.fill(queue, 20, b"x" * size)
+        scribe.store.commit([Doubt(f"n{size}", nth, queue, put.position) for nth, put in enumerate(puts)])
+        scribe.store.close()
+        pages.append(minor_faults_of_a_start(tmp_path / "data"))
+        scribe = Scribe(tmp_path / "data")
+    assert len(scribe.store.recovery.doubts) == 40
+    assert {doubt.size for doubt in scribe.store.recovery.doubts} == {1_000 + 12, 1_000_000 + 12}
+    assert pages[1] < pages[0] + 100  # a copy of one of the second store's messages takes 245
 
 
 _START = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from radiator.errors import DamagedRecord
 from radiator.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
 from radiator.store import records
-from radiator.writes import Ledger
+from radiator.writes import KeepPeer, Ledger
 
 KEY = records.message_key(7, position_of(3, 5))
 U64 = st.integers(0, 2**64 - 1)
@@ -44,6 +44,26 @@ def test_dedup_time_keys_sort_by_time() -> None:
     assert records.split_dedup_time_key(early) == (255, dedup)
 
 
+NAMES = st.text("AZaz09._-", min_size=1, max_size=64)
+PEER = KeepPeer("node.b", "0123456789abcdef", 1, 2, 3, 4, 5)
+PEER_KEY = records.peer_key(PEER.peer)
+
+
+@given(st.lists(st.tuples(NAMES, U64), min_size=2, max_size=20))
+def test_doubt_keys_sort_by_peer_and_sequence_and_give_both_back(places: list[tuple[str, int]]) -> None:
+    keys = {place: records.doubt_key(*place) for place in places}
+    assert sorted(keys, key=keys.__getitem__) == sorted(keys)
+    assert all(records.split_doubt_key(key) == place for place, key in keys.items())
+
+
+@pytest.mark.parametrize(
+    "key", [b"", b"b", bytes(8), bytes(9), b"\xff" + bytes(9), b"a\0b" + bytes(9), b"node.b\1" + bytes(8)]
+)
+def test_key_that_is_of_no_doubt_is_refused(key: bytes) -> None:
+    with pytest.raises(DamagedRecord, match=f"The doubt under key {key.hex()} is damaged"):
+        records.split_doubt_key(key)
+
+
 @given(MESSAGES)
 def test_message_survives_the_round_trip(message: Message) -> None:
     value = records.encode_message(KEY, message)
@@ -64,6 +84,12 @@ def test_other_rows_are_written_as_the_format_says() -> None:
     assert records.encode_count(KEY, 3, True).hex() == "010100000003" + "ce67d4da"
     assert records.encode_number(b"boot", 9).hex() == "010000000000000009" + "69343115"
     assert records.encode_text(b"\0\0\0\1", "orders").hex() == "016f7264657273" + "55b7e68b"
+    assert records.doubt_key("b", 258).hex() == "62" + "00" + "0000000000000102"
+    assert (
+        records.encode_doubt(records.doubt_key("b", 258), 7, position_of(3, 5)).hex() == "01" + KEY.hex() + "b82c7704"
+    )
+    numbers = "".join(f"{number:016x}" for number in range(1, 6))
+    assert records.encode_peer(b"b", KeepPeer("b", "0f", 1, 2, 3, 4, 5)).hex() == "01" + numbers + "3066" + "23c224be"
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -79,6 +105,18 @@ def test_ledger_survives_the_round_trip_field_by_field() -> None:
     assert astuple(decoded) == tuple(range(1, 16))
 
 
+@given(st.builds(KeepPeer, NAMES, st.text(max_size=32), U64, U64, U64, U64, U64))
+def test_peer_survives_the_round_trip_field_by_field(peer: KeepPeer) -> None:
+    key = records.peer_key(peer.peer)
+    assert records.decode_peer(key, records.encode_peer(key, peer)) == peer
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**96 - 1))
+def test_doubt_survives_the_round_trip(queue: int, position: int) -> None:
+    key = records.doubt_key("b", 1)
+    assert records.decode_doubt(key, records.encode_doubt(key, queue, position)) == (queue, position)
+
+
 @given(U64, st.text(max_size=300))
 def test_numbers_and_texts_survive_the_round_trip(number: int, text: str) -> None:
     assert records.decode_number(b"boot", records.encode_number(b"boot", number)) == number
@@ -86,37 +124,43 @@ def test_numbers_and_texts_survive_the_round_trip(number: int, text: str) -> Non
 
 
 ROWS = [
-    (records.decode_message, records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2))),
-    (records.decode_message, records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))),
-    (records.decode_count, records.encode_count(KEY, 3, True)),
-    (records.decode_ledger, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
-    (records.decode_number, records.encode_number(KEY, 5)),
-    (records.decode_text, records.encode_text(KEY, "orders")),
+    (
+        records.decode_message,
+        KEY,
+        records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2)),
+    ),
+    (records.decode_message, KEY, records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))),
+    (records.decode_count, KEY, records.encode_count(KEY, 3, True)),
+    (records.decode_ledger, KEY, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
+    (records.decode_number, KEY, records.encode_number(KEY, 5)),
+    (records.decode_text, KEY, records.encode_text(KEY, "orders")),
+    (records.decode_peer, PEER_KEY, records.encode_peer(PEER_KEY, PEER)),
+    (records.decode_doubt, KEY, records.encode_doubt(KEY, 7, position_of(3, 5))),
 ]
 
 
 @pytest.mark.durability("D11")
-@pytest.mark.parametrize(("decode", "value"), ROWS)
-def test_every_flipped_bit_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
-    decode(KEY, value)
+@pytest.mark.parametrize(("decode", "key", "value"), ROWS)
+def test_every_flipped_bit_is_found(decode, key: bytes, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    decode(key, value)
     for bit in range(len(value) * 8):
         flipped = bytearray(value)
         flipped[bit // 8] ^= 1 << bit % 8
         with pytest.raises(DamagedRecord, match="damaged"):
-            decode(KEY, bytes(flipped))
+            decode(key, bytes(flipped))
 
 
-@pytest.mark.parametrize(("decode", "value"), ROWS)
-def test_every_shortened_value_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("decode", "key", "value"), ROWS)
+def test_every_shortened_value_is_found(decode, key: bytes, value: bytes) -> None:  # type: ignore[no-untyped-def]
     for length in range(len(value)):
         with pytest.raises(DamagedRecord):
-            decode(KEY, value[:length])
+            decode(key, value[:length])
 
 
-@pytest.mark.parametrize(("decode", "value"), ROWS)
-def test_value_under_another_key_is_found(decode, value: bytes) -> None:  # type: ignore[no-untyped-def]
-    for bit in range(len(KEY) * 8):
-        other = bytearray(KEY)
+@pytest.mark.parametrize(("decode", "key", "value"), ROWS)
+def test_value_under_another_key_is_found(decode, key: bytes, value: bytes) -> None:  # type: ignore[no-untyped-def]
+    for bit in range(len(key) * 8):
+        other = bytearray(key)
         other[bit // 8] ^= 1 << bit % 8
         with pytest.raises(DamagedRecord):
             decode(bytes(other), value)

@@ -5,6 +5,7 @@ on the disk (or on their way there). A new message stays in memory only where no
 room; otherwise it is read back when the window runs low.
 """
 
+import heapq
 from collections.abc import Callable
 from copy import copy
 
@@ -40,8 +41,9 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asked_at", "asks", "beyond", "dedup_pending", "is_loading", "number", "purge_done", "purge_through", "purged",
-        "storing", "wait_for_commit", "window_bytes", "window_end", "windows",
+        "asked_at", "asks", "beyond", "dedup_pending", "doubt_bytes", "doubts", "is_loading", "number", "on_pumped",
+        "purge_done", "purge_through", "purged", "storing", "taken_unread", "unread", "wait_for_commit",
+        "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -73,6 +75,14 @@ class DurableQueue(Queue):
         # asks: look-ups whose answers are not used up, in order -> the last batch on the disk when they were asked
         self.dedup_pending: dict[bytes, tuple[int, int]] = {}
         self.asks: dict[int, int] = {}
+        # offered to another node, by position; None: not read back since the start (so many are `unread`), and
+        # taken_unread: such as have left
+        self.doubts: dict[int, Entry | None] = {}
+        self.doubt_bytes = 0
+        self.unread = 0
+        self.taken_unread: set[int] = set()
+        # told after each pump, where the queue is shared between nodes
+        self.on_pumped: Callable[[], None] | None = None
         # a purge goes on for messages that are read back and were accepted up to here
         self.purge_through = 0
         self.purged = 0
@@ -170,6 +180,8 @@ class DurableQueue(Queue):
             and self.window_bytes < LOAD_BYTES // 2
         ):
             self.refill()
+        if self.on_pumped is not None:
+            self.on_pumped()
 
     def refill(self, is_needed: bool = False) -> None:
         """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
@@ -196,13 +208,27 @@ class DurableQueue(Queue):
         self.wait_for_commit = not answer.messages and self.asked_at == self.desk.committed
         for stored in answer.messages:
             self.window_end = stored.position
-            self.beyond -= 1
             message = stored.message
+            if stored.position in self.taken_unread:
+                self.taken_unread.discard(stored.position)
+                continue
+            if message is None and stored.position in self.doubts:
+                continue  # damaged: unread until the link settles it
+            self.beyond -= 1
             if message is None:
                 self.damaged += 1
                 self.desk.note("error", "damaged_record", queue=self.name, position=f"{stored.position:x}")
                 continue
             entry = Entry(stored.position, message, State.READY, message.size, stored.redeliveries, stored.redelivered)
+            if stored.position in self.doubts:
+                # D17: as it was before the start
+                entry = Entry(
+                    stored.position, message, State.IN_DOUBT, message.size, stored.redeliveries, stored.redelivered
+                )
+                self.doubts[stored.position] = entry
+                self.unread -= 1
+                self.windows.out += entry.size
+                continue
             if stored.position <= self.purge_through:
                 self.purged += 1
                 self.windows.out += entry.size
@@ -219,15 +245,24 @@ class DurableQueue(Queue):
 
     @property
     def ready_count(self) -> int:
-        return len(self.ready) + len(self.returned) + self.beyond
+        return len(self.ready) + len(self.returned) + self.beyond - self.unread
+
+    @property
+    def is_idle(self) -> bool:
+        return super().is_idle and not self.doubts
 
     @property
     def storing_count(self) -> int:
         return len(self.storing)
 
+    @property
+    def doubt_count(self) -> int:
+        return len(self.doubts)
+
     def beyond_memory(self) -> tuple[int, int]:
-        held = len(self.entries_out) + len(self.ready) + len(self.returned) + len(self.storing)
-        return self.ledger.stored - held, self.ledger.stored_bytes - self.out_bytes - self.window_bytes
+        held = len(self.entries_out) + len(self.ready) + len(self.returned) + len(self.storing) + len(self.doubts)
+        held_bytes = self.out_bytes + self.window_bytes + self.doubt_bytes
+        return self.ledger.stored - held, self.ledger.stored_bytes - held_bytes
 
     def droppable(self) -> list[Entry]:
         return super().droppable() + list(self.storing.values())
@@ -236,6 +271,79 @@ class DurableQueue(Queue):
         if self.ready or self.returned:
             return super().oldest()
         return next(iter(self.storing.values()))
+
+    # ---- in doubt between two nodes (cluster/handover.py) -----------------------------------------------------------
+
+    def recover_doubt(self, position: int, size: int) -> None:
+        """The start finds it in doubt."""
+        self.doubts[position] = None
+        self.unread += 1
+        self.doubt_bytes += size
+
+    def has_ready(self) -> bool:
+        """Whether one is READY in memory; if not, the next stretch is asked for."""
+        if self.ready or self.returned:
+            return True
+        if self.beyond > self.unread:
+            self.refill()
+        return False
+
+    def has_surplus(self) -> bool:
+        """Whether one is READY that no local consumer can be given: `pump` has left nobody with room in the ring."""
+        return self.has_ready() and not self.ring
+
+    def doubt(self, entry: Entry) -> None:
+        """READY -> IN_DOUBT: taken from the head, and offered to another node."""
+        move(entry, Event.OFFER, PERSISTENT_MOVES)
+        self.doubts[entry.position] = entry
+        self.doubt_bytes += entry.size
+
+    def undoubt(self, position: int, size: int) -> None:
+        """IN_DOUBT -> READY, at its own place."""
+        entry = self.doubts.pop(position)
+        self.doubt_bytes -= size
+        if entry is None:
+            self.unread -= 1  # it is read back as READY, when its turn comes
+            return
+        move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
+        self.put_back(entry)
+
+    def put_back(self, entry: Entry) -> None:
+        """A READY entry that was taken from the head goes back to its place."""
+        self.window_bytes += entry.size
+        self.windows.size += entry.size
+        self.windows.out -= entry.size
+        heapq.heappush(self.returned, (entry.position, entry))
+
+    def taken(self, position: int, size: int, expires: bool) -> None:
+        """IN_DOUBT -> REMOVING: another node has it, and its word counts as the ack."""
+        entry = self.doubts.pop(position)
+        self.doubt_bytes -= size
+        ledger = self.ledger
+        ledger.acked += 1
+        ledger.acked_bytes += size
+        if entry is not None:
+            self.leave(entry, Event.TAKEN)
+            return
+        self.unread -= 1
+        ledger.stored -= 1
+        ledger.stored_bytes -= size
+        ledger.stored_expiring -= expires
+        self.beyond -= 1
+        self.taken_unread.add(position)
+        self.desk.part(self)
+        self.desk.write(Remove(self.number, position))
+        if self.waiters:
+            self.on_room(self)
+
+    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool) -> None:
+        """Store what another node hands over: what is known of its deliveries comes along."""
+        entry = self.put(message)
+        if not redeliveries and not redelivered:
+            return
+        self.desk.write(Count(self.number, self.desk.last_position, redeliveries, redelivered))
+        if entry is not None:
+            entry.redeliveries, entry.redelivered = redeliveries, redelivered
 
     # ---- purge ------------------------------------------------------------------------------------------------------
 

@@ -397,6 +397,11 @@ class Queue:
         return 0
 
     @property
+    def doubt_count(self) -> int:
+        """Messages offered to another node, which has not said yet that it has them."""
+        return 0
+
+    @property
     def memory_bytes(self) -> int:
         """What its messages cost in memory."""
         return 0

@@ -6,6 +6,7 @@ whatever the patterns.
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection
 from radiator.broker.turn import Desk
@@ -13,6 +14,9 @@ from radiator.commands import AUTO
 from radiator.message import Message
 from radiator.patterns import is_pattern
 from radiator.replies import Deliver, Refuse
+
+if TYPE_CHECKING:
+    from radiator.broker.cluster.spreading import Spreading
 
 
 @dataclass(slots=True, eq=False)
@@ -48,15 +52,18 @@ class Node:
 class Topics:
     """All topics of the broker."""
 
-    __slots__ = ("desk", "exact", "patterns")
+    __slots__ = ("desk", "exact", "patterns", "spreading")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.exact: dict[str, dict[TopicSubscription, None]] = {}
         self.patterns = Node()
+        self.spreading: Spreading | None = None  # tells other nodes what is wanted here
 
     def subscribe(self, subscription: TopicSubscription) -> None:
         """From now on it gets what matches."""
+        if self.spreading is not None:
+            self.spreading.subscribed(subscription.pattern)
         if not is_pattern(subscription.pattern):
             self.exact.setdefault(subscription.pattern, {})[subscription] = None
             return
@@ -67,6 +74,8 @@ class Topics:
 
     def unsubscribe(self, subscription: TopicSubscription) -> None:
         """It gets nothing more; words that nobody needs go."""
+        if self.spreading is not None:
+            self.spreading.unsubscribed(subscription.pattern)
         if not is_pattern(subscription.pattern):
             there = self.exact[subscription.pattern]
             del there[subscription]
@@ -109,10 +118,13 @@ class Topics:
         turn = self.desk.turn_number
         return any(s.connection.posted_turn == turn and s.is_over(size) for s in subscriptions)
 
-    def publish(self, message: Message, subscriptions: list[TopicSubscription]) -> None:
-        """Hand it to those subscribed now. The message id is marked as a topic's by its `t`."""
+    def new_id(self) -> bytes:
+        """A message id, marked as a topic's by its `t`."""
+        return self.desk.message_id(self.desk.next_position()) + b"t"
+
+    def publish(self, message: Message, subscriptions: list[TopicSubscription], message_id: bytes) -> None:
+        """Hand it to those subscribed now. One that was published on another node keeps its id."""
         desk = self.desk
-        message_id = desk.message_id(desk.next_position()) + b"t"
         size = message.size
         for subscription in subscriptions:
             connection = subscription.connection

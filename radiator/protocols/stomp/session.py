@@ -8,6 +8,7 @@ than the limits allow, and after the first broken rule says Fail once and nothin
 """
 
 from collections.abc import Callable
+from math import inf
 
 from radiator import __version__
 from radiator.commands import (
@@ -93,10 +94,13 @@ class StompSession:
         "_state",
         "_version",
         "buffered_bytes",
+        "closing_cause",
         "heart_beat_expect_s",
         "heart_beat_send_s",
         "is_closing",
+        "is_link",
         "is_open",
+        "silence_max_s",
     )
 
     def __init__(self, connection: int, session_name: str, limits: Limits) -> None:
@@ -105,6 +109,9 @@ class StompSession:
         self.buffered_bytes = 0
         self.heart_beat_send_s = 0.0
         self.heart_beat_expect_s = 0.0
+        self.silence_max_s = inf
+        self.closing_cause = "broke the protocol before it was connected"
+        self.is_link = False
         self._connection = connection
         self._name = session_name
         self._limits = limits
@@ -186,6 +193,7 @@ class StompSession:
         our_can_ms, our_want_ms = offered_heart_beats(self._limits.heart_beat_ms)
         self.heart_beat_send_s = agreed_s(our_can_ms, want_ms)
         self.heart_beat_expect_s = agreed_s(can_ms, our_want_ms)
+        self.silence_max_s = 2 * self.heart_beat_expect_s + 1 if self.heart_beat_expect_s else inf
         self._version = version
         self._parser.speak(version, CLIENT_COMMANDS[version])
         self._state = _OPEN

@@ -120,6 +120,7 @@ HOP_HEADERS = frozenset(
         b"original-destination",
         b"original-message-id",
         b"fanout-message-id",
+        b"node-path",
     ]
 )
 

@@ -1,0 +1,471 @@
+"""This node among the others: who is linked, and each word to whom it concerns.
+
+The broker has one of these where [node] is configured (or where an earlier run has left messages in doubt, which stay
+so). What a word may do to the store it does through the turn's open batch, as any command does.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from radiator.broker.cluster.handover import Handover, with_path
+from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.news import incarnation_of
+from radiator.broker.cluster.peer import Doubtful, Peer
+from radiator.broker.cluster.sharing import Outbox, Share
+from radiator.broker.cluster.spreading import Spreading
+from radiator.broker.consumers import Connection
+from radiator.broker.destinations import FANOUT, OUTBOX_PREFIX, PEERS_TOPIC, QUEUE, Destinations, split
+from radiator.broker.intake import FLUSH, Intake, Resource
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.turn import Desk
+from radiator.errors import LinkError, Refusal, shown
+from radiator.limits import LAG_EVERY_S, LINK_WINDOW, REPLIES_PER_TURN
+from radiator.links import (
+    Ask,
+    Digest,
+    Grant,
+    Hello,
+    Identity,
+    News,
+    Offer,
+    Publish,
+    Taken,
+    Transfer,
+    Welcome,
+    Word,
+)
+from radiator.message import ESCAPING_1_2, Message, header_line
+from radiator.recovery import Recovery
+from radiator.settings import BLOCK, CLUSTER, REJECT, Declarations, Node
+
+Refuse = Callable[[Connection, str, str, bytes | None], None]
+
+
+class Cluster:
+    """peers: every node of the list, every one that has ever been linked and left something, by name."""
+
+    __slots__ = (
+        "declarations", "desk", "destinations", "handover", "intake", "is_draining", "known", "lag_s", "name", "node",
+        "outboxes", "peers", "refuse", "shares", "spreading",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        node: Node | None,
+        declarations: Declarations,
+        recovery: Recovery,
+        desk: Desk,
+        destinations: Destinations,
+        intake: Intake,
+        refuse: Refuse,
+    ) -> None:
+        self.node = node
+        self.name = node.name if node is not None else ""
+        self.declarations = declarations
+        self.desk = desk
+        self.destinations = destinations
+        self.intake = intake
+        self.refuse = refuse
+        self.is_draining = False
+        self.lag_s = 0.0
+        self.known = set(node.peers) if node is not None else set()
+        self.handover = Handover(desk, self.name, self.accept)
+        fanouts = sorted(declarations.cluster_fanouts)
+        rows = {row.peer: row for row in recovery.peers}
+        self.peers = {name: Peer(desk, name, fanouts, rows.get(name)) for name in (*rows, *self.known)}
+        self.recover_doubts(recovery)
+        self.shares: dict[str, Share] = {}
+        self.outboxes: dict[str, Outbox] = {}
+        if node is None:
+            self.spreading = Spreading(desk, "", 0, declarations, "", self.deliver, self.say)
+            return
+        advertise = node.advertise or node.listen
+        address = str(advertise) if advertise is not None and node.discover else ""
+        incarnation = incarnation_of(recovery.boot, desk.now_ms)
+        self.spreading = Spreading(desk, node.name, incarnation, declarations, address, self.deliver, self.say)
+        for queue in destinations.queues.values():
+            self.share(queue)
+        destinations.on_new = self.share
+        for name in [*destinations.outboxes, *(node.peers if fanouts else ())]:
+            peer = self.peers.get(name)
+            if peer is not None and name not in self.outboxes:
+                self.outboxes[name] = Outbox(destinations.outbox(name), peer, self.handover, self.lacking)
+        if fanouts:
+            destinations.copies_to = [destinations.outbox(name) for name in node.peers]
+
+    def recover_doubts(self, recovery: Recovery) -> None:
+        """What was in doubt when the last run ended is in doubt now."""
+        queues = {q.number: q for q in self.destinations.stored_queues()}
+        for doubt in recovery.doubts:
+            peer, queue = self.peers[doubt.peer], queues[doubt.queue]
+            peer.doubts[doubt.sequence] = Doubtful(queue, doubt.position, doubt.size, doubt.expires, self.desk.now_ms)
+            peer.doubt_bytes += doubt.size
+            queue.recover_doubt(doubt.position, doubt.size)
+
+    def share(self, queue: Queue) -> None:
+        """A queue exists: one of scope "cluster" is shared."""
+        if queue.settings.scope == CLUSTER and isinstance(queue, DurableQueue):
+            self.shares[queue.name] = Share(queue, self.desk, self.handover, self)
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection, identity: Identity) -> None:
+        """ON LINK UP. One link for each pair of nodes; the newest wins, but see `is_surplus`."""
+        name = identity.name
+        peer = self.peers.get(name)
+        if self.node is None or name == self.name or (name not in self.known and not self.node.discover):
+            self.refuse(connection, "unknown-node", f"{name!r} is none of the nodes that {self.name!r} knows.", None)
+            return
+        if peer is None:
+            peer = self.peers[name] = Peer(self.desk, name, sorted(self.declarations.cluster_fanouts))
+        if peer.link is not None and self.is_surplus(peer.link.identity, identity):
+            self.refuse(connection, "duplicate-link", f"{name!r} and {self.name!r} are linked already.", None)
+            return
+        if peer.store_id and peer.store_id != identity.store_id and not self.may_replace(peer, identity):
+            sentence = (
+                f"{name!r} comes with another store ({identity.store_id}), while messages of queues are in doubt with "
+                f"its last one ({peer.store_id}): run `radiator peer release {name} --force`, or bring that store back."
+            )
+            peer.is_refused = True
+            self.refuse(connection, "other-store", sentence, None)
+            self.alarm("peer_store_changed", peer, identity)
+            return
+        if peer.link is not None:
+            old = peer.link
+            self.unlink(peer)
+            # D16: what an earlier connection still brings is not heard
+            self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)
+        peer.store_id = identity.store_id
+        connection.link = link = Link(connection, identity, self.desk)
+        peer.linked(link)
+        self.spreading.linked(link)
+        self.say("linked", node=name, store_id=identity.store_id)
+
+    def is_surplus(self, current: Identity, new: Identity) -> bool:
+        """Both may dial at once: then both ends keep the link that the node of the lesser name has dialled."""
+        lesser = min(self.name, new.name)
+
+        def is_lessers(identity: Identity) -> bool:
+            return (self.name if identity.is_dialled else identity.name) == lesser
+
+        return is_lessers(current) and not is_lessers(new)
+
+    def may_replace(self, peer: Peer, identity: Identity) -> bool:
+        """A peer with another store: copies of fanouts are sent again; messages of queues wait for the operator."""
+        if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
+            return False
+        self.handover.release(peer)
+        peer.out_taken = peer.out_offered = peer.in_epoch = peer.in_last = 0
+        self.alarm("peer_store_changed", peer, identity)
+        return True
+
+    def alarm(self, event: str, peer: Peer, identity: Identity) -> None:
+        self.desk.note(
+            "error", event, peer=peer.name, was=peer.store_id, now=identity.store_id, doubts=len(peer.doubts)
+        )
+        self.say("store-changed", node=peer.name, was=peer.store_id, now=identity.store_id)
+
+    def closed(self, connection: Connection) -> None:
+        """ON LINK DOWN."""
+        link = connection.link
+        peer = self.peers.get(link.name) if link is not None else None
+        if peer is not None and peer.link is link:
+            self.unlink(peer)
+
+    def unlink(self, peer: Peer) -> None:
+        link = peer.link
+        assert link is not None
+        peer.unlinked()
+        self.spreading.unlinked(link)
+        for share in self.shares.values():
+            share.unlinked(peer)
+        outbox = self.outboxes.get(peer.name)
+        if outbox is not None:
+            outbox.unlinked(peer)
+        self.say("unlinked", node=peer.name)
+
+    # ---- words ------------------------------------------------------------------------------------------------------
+
+    def heard(self, connection: Connection, word: Word) -> Resource | None:
+        """ON RECEIVE. A broken rule is told, and ends the link; nothing that was in doubt is touched by that."""
+        link = connection.link
+        peer = self.peers.get(link.name) if link is not None else None
+        if link is None or peer is None or peer.link is not link:
+            return None  # D16: not the link of now
+        if isinstance(word, Publish) and self.must_flush(word):
+            return FLUSH
+        try:
+            _HEARD[type(word)](self, peer, word)
+        except LinkError as broken:
+            self.desk.note("error", "link_error", peer=peer.name, sentence=str(broken))
+            self.refuse(connection, "link-error", str(broken), None)
+            self.unlink(peer)
+        return None
+
+    def must_flush(self, word: Publish) -> bool:
+        """Whether this turn's replies must be written first, so that nobody seems slow who is not."""
+        name, size, topics = (
+            word.message.destination.removeprefix("/topic/"),
+            word.message.size,
+            self.destinations.topics,
+        )
+        if len(self.desk.turn.replies) >= REPLIES_PER_TURN or topics.must_flush(topics.matching(name), size):
+            return True
+        return self.spreading.must_flush(name, size, word.origin)
+
+    def end_turn(self) -> None:
+        """What has changed in this turn is told as one."""
+        self.spreading.end_turn()
+
+    def on_hello(self, peer: Peer, word: Hello) -> None:
+        self.handover.hello(peer, word)
+        self.grant_copies(peer)
+
+    def on_welcome(self, peer: Peer, word: Welcome) -> None:
+        self.handover.welcome(peer, word)
+        for share in list(self.shares.values()):
+            share.linked(peer)
+        outbox = self.outboxes.get(peer.name)
+        if outbox is not None:
+            outbox.pumped()
+
+    def on_transfer(self, peer: Peer, word: Transfer) -> None:
+        self.handover.transfer(peer, word)
+
+    def on_taken(self, peer: Peer, word: Taken) -> None:
+        self.handover.taken(peer, word)
+        for share in self.shares.values():
+            if peer.name in share.credits:
+                share.pumped()
+        outbox = self.outboxes.get(peer.name)
+        if outbox is not None:
+            outbox.pumped()
+
+    def on_ask(self, peer: Peer, word: Ask) -> None:
+        share = self.share_of(word.queue)
+        if share is not None:
+            share.asked(peer, word)
+
+    def on_offer(self, peer: Peer, word: Offer) -> None:
+        share = self.share_of(word.queue)
+        if share is not None:
+            share.offered_by(peer, word)
+
+    def on_grant(self, peer: Peer, word: Grant) -> None:
+        if not word.queue:
+            outbox = self.outboxes.get(peer.name)
+            if outbox is not None:
+                outbox.granted(peer, word.credit)
+            return
+        share = self.share_of(word.queue)
+        if share is not None:
+            share.granted_by(peer, word.credit)
+
+    def on_news(self, peer: Peer, word: Digest | News | Publish) -> None:
+        assert peer.link is not None
+        self.spreading.hear(peer.link, word)
+
+    def share_of(self, name: str) -> Share | None:
+        """The queue of that name, if it is, or would be, of scope "cluster" here."""
+        share = self.shares.get(name)
+        if share is None and self.declarations.queue_settings(name).scope == CLUSTER:
+            try:
+                self.destinations.queue(name)
+            except Refusal:
+                return None
+            share = self.shares.get(name)
+        return share
+
+    # ---- messages that come in --------------------------------------------------------------------------------------
+
+    def accept(self, peer: Peer, word: Transfer) -> None:
+        """Store what another node hands over, in the open batch. Raises LinkError for what it may not hand over."""
+        try:
+            kind, name = split(word.destination)
+        except Refusal as refusal:
+            raise LinkError(str(refusal)) from None
+        if kind == QUEUE:
+            self.accept_message(peer, name, word)
+        elif kind == FANOUT and name in self.declarations.cluster_fanouts:
+            self.accept_copy(peer, name, word)
+        else:
+            raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
+
+    def accept_message(self, peer: Peer, name: str, word: Transfer) -> None:
+        share = self.share_of(name)
+        if share is None:
+            raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
+        old = word.message
+        headers = with_path(old.headers, word.path)
+        message = Message(word.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
+        share.queue.put_handed_over(message, word.redeliveries, word.redelivered)
+        share.came(peer, word.left)
+        share.pumped()
+
+    def accept_copy(self, peer: Peer, name: str, word: Transfer) -> None:
+        """One copy into each child, all in one batch with the sequence."""
+        old = word.message
+        for child in self.destinations.fanout(name).children:
+            queue = self.destinations.queue(child)
+            expires_ms = old.expires_ms
+            if queue.settings.message_ttl_ms is not None:
+                by_queue = self.desk.now_ms + queue.settings.message_ttl_ms
+                expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
+            if queue.settings.overflow not in (BLOCK, REJECT):
+                self.make_room(queue, old.size)
+            queue.put(Message(word.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms))
+            queue.pump()
+        self.destinations.fanouts[name].accepted += 1
+        peer.copies_due -= 1
+        if peer.copies_due <= LINK_WINDOW // 2:
+            self.grant_copies(peer)
+
+    def make_room(self, queue: Queue, size: int) -> None:
+        """Drop the oldest where the queue is declared so; else it passes its bound, as a dead letter may."""
+        try:
+            if queue.judge(1, size):
+                queue.evict(1, size)
+        except Refusal:
+            pass
+
+    def grant_copies(self, peer: Peer) -> None:
+        """Credit for copies of fanouts, while all children and the disk have room."""
+        if peer.link is None or self.is_draining or not self.declarations.cluster_fanouts:
+            return
+        for name in self.declarations.cluster_fanouts:
+            for child in self.destinations.fanout(name).children:
+                queue = self.destinations.queue(child)
+                if queue.settings.overflow in (BLOCK, REJECT) and not self.has_room(queue):
+                    return
+        if peer.copies_due < LINK_WINDOW:
+            peer.copies_due = LINK_WINDOW
+            peer.link.tell(Grant("", LINK_WINDOW))
+
+    def has_room(self, queue: Queue) -> bool:
+        """Whether disk, memory and the queue's bounds let more come in."""
+        intake = self.intake
+        is_tight = intake.disk_room.is_tight or intake.memory_room.is_tight
+        return not is_tight and queue.has_room(1, 0)
+
+    def lacking(self, peer: Peer, fanout: str) -> None:
+        """It does not take copies of that fanout: they wait."""
+        self.desk.note("error", "peer_lacks_fanout", peer=peer.name, fanout=fanout)
+
+    # ---- topics -----------------------------------------------------------------------------------------------------
+
+    def deliver(self, name: str, message: Message, message_id: bytes) -> None:
+        """What was published elsewhere, to our own subscribers."""
+        topics = self.destinations.topics
+        topics.publish(message, topics.matching(name), message_id)
+
+    def are_neighbours(self, one: str, other: str) -> bool:
+        """Whether the two are linked, as far as is known."""
+        return self.spreading.are_neighbours(one, other)
+
+    def say(self, event: str, **fields: Any) -> None:
+        """To whoever watches /topic/system.peers."""
+        if event == "learned":
+            self.learned(str(fields["node"]), str(fields["address"]))
+            return
+        topics = self.destinations.topics
+        watchers = topics.matching(PEERS_TOPIC)
+        if watchers:
+            headers = header_line(b"content-type", b"application/json", ESCAPING_1_2)
+            body = json.dumps({"event": event, **fields}).encode()
+            message = Message(f"/topic/{PEERS_TOPIC}", headers, ESCAPING_1_2, body, self.desk.now_ms)
+            topics.publish(message, watchers, topics.new_id())
+
+    def learned(self, name: str, address: str) -> None:
+        """A node that others are linked with: dialled too, where `discover` says so."""
+        if self.node is not None and self.node.discover and name != self.name and name not in self.known and address:
+            self.known.add(name)
+            self.desk.turn.dials.append((name, address))
+
+    # ---- time, and the operator -------------------------------------------------------------------------------------
+
+    def ticked(self) -> None:
+        """ON TICK."""
+        for share in [*self.shares.values()]:
+            if share.queue.is_gone:
+                del self.shares[share.queue.name]
+            else:
+                share.ticked()
+        is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
+        for peer in self.peers.values():
+            if peer.link is not None and is_due:
+                self.grant_copies(peer)
+        if is_due:
+            self.lag_s = self.desk.now_s
+            for numbers in self.numbers():
+                if numbers["lag_ms"]:
+                    self.say("lag", node=numbers["name"], **{k: numbers[k] for k in ("lag_ms", "in_doubt", "outbox")})
+
+    def release(self, name: str) -> int:
+        """The operator's word that a node will not come back with what it has: see Handover.release."""
+        peer = self.peers.get(name)
+        if peer is None:
+            raise Refusal("unknown-node", f"{name!r:.80} is none of the nodes known here: {', '.join(self.peers)}.")
+        if peer.link is not None and peer.is_welcome:
+            raise Refusal("linked", f"{name!r} is linked: what is in doubt with it is being settled.")
+        peer.is_refused = False
+        return self.handover.release(peer)
+
+    def drain(self, is_draining: bool) -> tuple[int, int]:
+        """Hand everything to the others, or no longer. How many messages are left, and how many stay."""
+        if is_draining != self.is_draining:
+            self.is_draining = is_draining
+            self.desk.note("info", "draining" if is_draining else "not_draining")
+            self.say("draining", node=self.name, draining=is_draining)
+            for share in self.shares.values():
+                share.drained(is_draining)
+        stored = {queue.name: queue.ledger.stored for queue in self.destinations.stored_queues()}
+        shared = {*self.shares, *(OUTBOX_PREFIX + name for name in self.destinations.outboxes)}
+        left = sum(count for name, count in stored.items() if name in shared)
+        return left, sum(stored.values()) - left
+
+    def numbers(self) -> list[dict[str, Any]]:
+        """Each peer as `radiator peers` shows it."""
+        addresses = self.node.peers if self.node is not None else {}
+        hops = {node["name"]: node["hops"] for node in self.spreading.nodes()}
+        now_ms, told = self.desk.now_ms, []
+        for name, peer in sorted(self.peers.items()):
+            outbox = self.destinations.outboxes.get(name)
+            head = outbox.peek_head() if outbox is not None else None
+            waiting_ms = [doubtful.since_ms for doubtful in peer.doubts.values()][:1]
+            waiting_ms += [head.message.accepted_ms] if head is not None else []
+            address = addresses.get(name) or ""
+            told.append(
+                {
+                    "name": name,
+                    "address": str(address),
+                    "state": peer.state,
+                    "since_s": round(self.desk.now_s - peer.since_s, 3),
+                    "in_doubt": len(peer.doubts),
+                    "outbox": outbox.ledger.stored if outbox is not None else 0,
+                    "outbox_bytes": outbox.ledger.stored_bytes if outbox is not None else 0,
+                    "lag_ms": max(0, now_ms - min(waiting_ms)) if waiting_ms else 0,
+                    "out_epoch": peer.out_epoch,
+                    "in_epoch": peer.in_epoch,
+                    "handed_over": peer.handed_over,
+                    "taken_in": peer.taken_in,
+                    "hops": hops.get(name, 0),
+                    "store_id": peer.store_id,
+                }
+            )
+        return told
+
+
+_HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
+    Hello: Cluster.on_hello,
+    Welcome: Cluster.on_welcome,
+    Transfer: Cluster.on_transfer,
+    Taken: Cluster.on_taken,
+    Ask: Cluster.on_ask,
+    Offer: Cluster.on_offer,
+    Grant: Cluster.on_grant,
+    Digest: Cluster.on_news,
+    News: Cluster.on_news,
+    Publish: Cluster.on_news,
+}

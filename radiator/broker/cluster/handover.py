@@ -1,0 +1,163 @@
+"""Messages change their owner: from one node's store into another's, never lost and never twice by the hand-over.
+
+A message is READY here, or in doubt, or gone; there it is stored with the sequence in the same transaction. Only the
+other side's word, given when that is on its disk, removes it here. What is in doubt is given to nobody, however long
+the link is down; the next Welcome settles it. The protocol was model-checked (tests/models).
+"""
+
+from collections.abc import Callable
+
+from radiator.broker.cluster.peer import Doubtful, Peer
+from radiator.broker.entry import Entry
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.errors import LinkError
+from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, QUEUE_HOPS_MAX
+from radiator.links import Hello, Taken, Transfer, Welcome
+from radiator.message import without_headers
+from radiator.writes import Doubt, Settle
+
+PATH_HEADER = b"node-path"
+_PATH_HEADERS = frozenset((PATH_HEADER,))
+
+
+def path_of(headers: bytes) -> list[str]:
+    """The nodes that a message has been on, from the header that brokers set."""
+    start = headers.find(PATH_HEADER + b":")
+    if start < 0 or (start and headers[start - 1 : start] != b"\n"):
+        return []
+    value = headers[start + len(PATH_HEADER) + 1 : headers.index(b"\n", start)]
+    return value.decode().split(",")
+
+
+class Handover:
+    """The procedures of both directions. `accept` stores what another node hands over."""
+
+    __slots__ = ("accept", "desk", "name")
+
+    def __init__(self, desk: Desk, name: str, accept: Callable[[Peer, Transfer], None]) -> None:
+        self.desk = desk
+        self.name = name
+        self.accept = accept
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def has_room(self, peer: Peer) -> bool:
+        """Whether one more message may be offered now."""
+        window = len(peer.doubts) < LINK_WINDOW and peer.doubt_bytes < LINK_WINDOW_BYTES
+        return window and peer.is_welcome and self.desk.open.size < BATCH_BYTES
+
+    def offer(self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, left: int) -> None:
+        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (DurableQueue.doubt)."""
+        desk = self.desk
+        peer.out_offered += 1
+        sequence, message = peer.out_offered, entry.message
+        peer.doubts[sequence] = Doubtful(queue, entry.position, entry.size, message.expires_ms > 0, desk.now_ms)
+        peer.doubt_bytes += entry.size
+        peer.touch()
+        desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
+        link, epoch = peer.link, peer.out_epoch
+        path = [*path_of(message.headers), self.name][-QUEUE_HOPS_MAX:]
+        word = Transfer(epoch, sequence, destination, message, path, entry.redeliveries, entry.redelivered, left)
+
+        def say() -> None:
+            if link is not None and peer.link is link:
+                link.tell(word, entry.size + WRITE_COST_BYTES)
+
+        # D15: the doubt is on the disk before the other node can hear of the message
+        desk.open.then.append(say)
+
+    def welcome(self, peer: Peer, word: Welcome) -> None:
+        """The other side says what it has: what is in doubt is settled, and the link may hand over."""
+        if word.epoch != peer.out_epoch or peer.is_welcome:
+            raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
+        self._check_last(peer, word.last)
+        self._settle(peer, word.last)
+        for sequence, doubtful in peer.doubts.items():
+            # D17: only here, and by the operator's word, does a message in doubt become READY again
+            self.desk.write(Settle(peer.name, sequence))
+            doubtful.queue.undoubt(doubtful.position, doubtful.size)
+        touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
+        peer.doubts.clear()
+        peer.doubt_bytes = 0
+        peer.out_offered = word.last
+        peer.is_welcome = True
+        peer.touch()
+        for queue in touched:
+            queue.pump()
+
+    def taken(self, peer: Peer, word: Taken) -> None:
+        """Everything up to `last` is on the other side's disk."""
+        if not peer.is_welcome:
+            raise LinkError("Taken before Welcome.")
+        self._check_last(peer, word.last)
+        self._settle(peer, word.last)
+
+    def release(self, peer: Peer) -> int:
+        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were."""
+        count = len(peer.doubts)
+        for sequence, doubtful in peer.doubts.items():
+            self.desk.write(Settle(peer.name, sequence))
+            doubtful.queue.undoubt(doubtful.position, doubtful.size)
+        touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
+        peer.doubts.clear()
+        peer.doubt_bytes = 0
+        peer.touch()
+        for queue in touched:
+            queue.pump()
+        return count
+
+    def _check_last(self, peer: Peer, last: int) -> None:
+        """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
+        if not peer.out_taken <= last <= peer.out_offered:
+            raise LinkError(
+                f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_offered}, and had "
+                f"{peer.out_taken} before."
+            )
+
+    def _settle(self, peer: Peer, last: int) -> None:
+        """Up to `last` they are the other node's: removed here, in one batch with the row that says so."""
+        if last == peer.out_taken:
+            return
+        peer.out_taken = last
+        peer.touch()
+        doubts = peer.doubts
+        while doubts:
+            sequence = next(iter(doubts))
+            if sequence > last:
+                return
+            doubtful = doubts.pop(sequence)
+            peer.doubt_bytes -= doubtful.size
+            peer.handed_over += 1
+            # D15: its Remove and this are in one batch
+            self.desk.write(Settle(peer.name, sequence))
+            doubtful.queue.taken(doubtful.position, doubtful.size, doubtful.expires)
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def hello(self, peer: Peer, word: Hello) -> None:
+        """A new connection of the other side: earlier ones count no more. Welcome is said when that is on the disk."""
+        if word.epoch <= peer.in_epoch:
+            raise LinkError(f"Hello with epoch {word.epoch} of {peer.name}, which had {peer.in_epoch} already.")
+        peer.in_epoch = word.epoch
+        peer.fanouts = frozenset(word.fanouts)
+        peer.is_heard = True
+        peer.touch()
+
+    def transfer(self, peer: Peer, word: Transfer) -> None:
+        """A message comes in: stored together with its sequence, or not at all."""
+        if word.epoch != peer.in_epoch:
+            # D16: of an earlier connection
+            raise LinkError(f"A message of epoch {word.epoch}; that of {peer.name} is {peer.in_epoch}.")
+        if word.sequence != peer.in_last + 1:
+            raise LinkError(f"Message {word.sequence} of {peer.name}, where {peer.in_last + 1} is due.")
+        # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
+        self.accept(peer, word)
+        peer.in_last = word.sequence
+        peer.taken_in += 1
+        peer.touch()
+
+
+def with_path(headers: bytes, path: list[str]) -> bytes:
+    """The block with the nodes that it has been on."""
+    return without_headers(headers, _PATH_HEADERS) + PATH_HEADER + b":" + ",".join(path).encode() + b"\n"

@@ -1,0 +1,119 @@
+"""Another node as it lasts: over links, over restarts of either side. Where both hand-overs stand is its row on disk.
+
+A Peer is a part of the batch that changes its row, as a queue is of one that changes its ledger; what may be said only
+when the row is on the disk (Hello, Welcome, Taken) is said in `committed`, and nowhere else.
+"""
+
+from dataclasses import dataclass
+
+from radiator.broker.cluster.link import Link
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.turn import Desk, Part
+from radiator.links import Hello, Taken, Welcome
+from radiator.writes import KeepPeer
+
+UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
+
+
+@dataclass(slots=True)
+class Doubtful:
+    """A message that is in doubt: where it is, and what its removal takes from the ledger."""
+
+    queue: DurableQueue
+    position: int
+    size: int
+    expires: bool
+    since_ms: int
+
+
+class Peer:
+    """See KeepPeer for the fields of the row; docs/CLUSTER.md for the procedures.
+
+    doubts: by sequence, ascending. is_welcome: the other side has answered our Hello, so that messages may be handed
+    over. fanouts: those that it takes copies for.
+    """
+
+    __slots__ = (
+        "copies_due", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last", "is_greeted",
+        "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered",
+        "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
+    )  # fmt: skip
+
+    def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
+        self.desk = desk
+        self.name = name
+        self.our_fanouts = our_fanouts
+        row = row or KeepPeer(name, "", 0, 0, 0, 0, 0)
+        self.store_id = row.store_id
+        self.out_epoch, self.out_taken, self.out_offered = row.out_epoch, row.out_taken, row.out_offered
+        self.in_epoch, self.in_last = row.in_epoch, row.in_last
+        self.sealed = row
+        self.doubts: dict[int, Doubtful] = {}
+        self.doubt_bytes = 0
+        self.fanouts: frozenset[str] = frozenset()
+        self.link: Link | None = None
+        self.is_greeted = self.is_heard = self.is_welcome = self.is_refused = False
+        self.said_last = 0
+        self.copies_due = 0  # of fanouts, that we have granted it credit for
+        self.since_s = desk.now_s
+        self.handed_over = self.taken_in = 0
+
+    @property
+    def state(self) -> str:
+        """As `radiator peers` shows it."""
+        if self.link is not None:
+            return UP if self.is_welcome else HANDSHAKE
+        return REFUSED if self.is_refused else DOWN
+
+    def touch(self) -> None:
+        """Its row has changed: the open batch writes it."""
+        self.desk.part(self)
+
+    def linked(self, link: Link) -> None:
+        """ON LINK UP: a new epoch; Hello goes out when that is on the disk, so that no earlier connection counts."""
+        # D16: an epoch is said only once it is on the disk, and never twice
+        self.link = link
+        self.out_epoch += 1
+        self.is_greeted = self.is_heard = self.is_welcome = self.is_refused = False
+        self.since_s = self.desk.now_s
+        self.touch()
+
+    def unlinked(self) -> None:
+        """ON LINK DOWN: what is in doubt stays in doubt."""
+        # D17: nothing here, or anywhere else, gives back what is in doubt because a link is lost
+        self.link = None
+        self.is_welcome = False
+        self.copies_due = 0
+        self.since_s = self.desk.now_s
+
+    # ---- a part of the batch ----------------------------------------------------------------------------------------
+
+    def books(self) -> KeepPeer:
+        """Its row as it stands, to be written with the batch."""
+        self.sealed = KeepPeer(
+            self.name,
+            self.store_id,
+            self.out_epoch,
+            self.out_taken,
+            self.out_offered,
+            self.in_epoch,
+            self.in_last,
+        )
+        return self.sealed
+
+    def committed(self, part: Part) -> None:
+        """ON COMMITTED: what the row promises may be said."""
+        link, row = self.link, self.sealed
+        if link is None:
+            return
+        if not self.is_greeted and row.out_epoch == self.out_epoch:
+            self.is_greeted = True
+            link.tell(Hello(row.out_epoch, self.our_fanouts))
+        if self.is_heard and row.in_epoch == self.in_epoch:
+            self.is_heard = False
+            self.said_last = row.in_last
+            link.tell(Welcome(row.in_epoch, row.in_last))
+        elif row.in_last > self.said_last:
+            # D18: messages and `last` were written by one batch, and that is on the disk
+            self.said_last = row.in_last
+            link.tell(Taken(row.in_last))

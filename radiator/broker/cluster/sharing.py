@@ -1,0 +1,368 @@
+"""Which messages go where: queues of scope "cluster", and the copies of fanouts that wait for other nodes.
+
+Local consumers come first: what is given away is surplus, ready while none of them has room. It goes to nodes that have
+granted credit. A node whose consumers are idle while its queue is empty asks; who has surplus offers; the fullest is
+granted credit, and nobody else. Asks and offers are hints: lost or late they cost time, never a message.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from radiator.broker.cluster.handover import Handover, path_of
+from radiator.broker.cluster.peer import Peer
+from radiator.broker.entry import Entry
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.turn import Desk
+from radiator.commands import AUTO
+from radiator.limits import AHEAD_DECAY, ASK_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, QUEUE_HOPS_MAX
+from radiator.links import Ask, Grant, Offer
+
+
+class Neighbourhood(Protocol):
+    """What a share must know of its node."""
+
+    name: str
+    is_draining: bool
+    peers: dict[str, Peer]
+
+    def are_neighbours(self, one: str, other: str) -> bool:
+        """Whether the two are linked, as far as is known."""
+
+    def has_room(self, queue: DurableQueue) -> bool:
+        """Whether disk, memory and the queue's bounds let more come in."""
+
+
+class Outbox:
+    """The copies of fanouts that wait for one node. `credit`: how many it may be handed now."""
+
+    __slots__ = ("credit", "handover", "is_lacking", "peer", "queue", "tell_lacking")
+
+    def __init__(
+        self, queue: DurableQueue, peer: Peer, handover: Handover, tell_lacking: Callable[[Peer, str], None]
+    ) -> None:
+        self.queue = queue
+        self.peer = peer
+        self.handover = handover
+        self.credit = 0
+        self.is_lacking = False
+        self.tell_lacking = tell_lacking
+        queue.on_pumped = self.pumped
+
+    def granted(self, peer: Peer, credit: int) -> None:
+        """The other node takes so many more."""
+        self.credit = credit
+        self.pumped()
+
+    def unlinked(self, peer: Peer) -> None:
+        """Credit lasts as long as its link."""
+        self.credit = 0
+        self.is_lacking = False
+
+    def pumped(self) -> None:
+        """Hand over what is ready, in order."""
+        queue, peer = self.queue, self.peer
+        while self.credit > 0 and self.handover.has_room(peer) and queue.has_ready():
+            head = queue.peek_head()
+            if head is None:
+                return
+            fanout = head.message.destination.removeprefix("/fanout/")
+            if fanout not in peer.fanouts:
+                if not self.is_lacking:
+                    self.is_lacking = True
+                    self.tell_lacking(peer, fanout)
+                return
+            entry = queue.take_head()
+            if entry is not None:
+                queue.doubt(entry)
+                self.credit -= 1
+                self.handover.offer(peer, queue, entry, entry.message.destination, queue.ready_count)
+
+
+@dataclass(slots=True)
+class Known:
+    """An Offer, and what has become of it since."""
+
+    ready: int
+    hops: int
+    is_draining: bool
+
+
+class Share:
+    """One queue of scope "cluster", as this node shares it.
+
+    credits: what others let us hand them. told: what we said last that we could give. hungry: who has asked, and by
+    which path. offered: what they were offered, and have not answered. offers: what others could give us. source: the
+    one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready: doubled where
+    consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry.
+    """
+
+    __slots__ = (
+        "ahead", "around", "asked_s", "credits", "desk", "granted", "handover", "hungry", "is_asked", "is_dry",
+        "is_pumping", "offered", "offers", "passed_s", "queue", "source", "told",
+    )  # fmt: skip
+
+    def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
+        self.queue = queue
+        self.desk = desk
+        self.handover = handover
+        self.around = around
+        self.credits: dict[str, int] = {}
+        self.hungry: dict[str, list[str]] = {}
+        self.offered: dict[str, int] = {}
+        self.told: dict[str, int] = {}
+        self.offers: dict[str, Known] = {}
+        self.source = ""
+        self.granted = 0
+        self.ahead = 0
+        self.is_dry = False
+        self.is_asked = False
+        self.asked_s = -ASK_EVERY_S
+        self.passed_s: dict[str, float] = {}
+        self.is_pumping = False
+        queue.on_pumped = self.pumped
+
+    def pumped(self) -> None:
+        """After each change of the queue: give what is surplus, or see to it that more comes."""
+        if self.is_pumping:
+            return
+        self.is_pumping = True
+        if (self.credits or self.hungry or self.around.is_draining) and self.queue.has_surplus():
+            self.give()
+            self.offer()
+        if self.credits and self.could_give() == 0:
+            self.tell_empty()
+        if not self.around.is_draining and not self.queue.is_gone:
+            self.want()
+        self.is_pumping = False
+
+    # ---- giving -----------------------------------------------------------------------------------------------------
+
+    def give(self) -> None:
+        """Surplus to those who have granted credit, round robin."""
+        queue = self.queue
+        stays: list[Entry] = []
+        while len(stays) < LINK_WINDOW and queue.has_surplus():
+            peer = self.next_taker()
+            if peer is None:
+                break
+            entry = queue.take_head()
+            if entry is None:
+                continue
+            if len(path_of(entry.message.headers)) >= QUEUE_HOPS_MAX and not self.around.is_draining:
+                stays.append(entry)  # it has travelled enough
+                continue
+            queue.doubt(entry)
+            self.credits[peer.name] -= 1
+            if not self.credits[peer.name]:
+                del self.credits[peer.name]
+            self.told[peer.name] = left = self.could_give()
+            self.handover.offer(peer, queue, entry, f"/queue/{queue.name}", left)
+        for entry in stays:
+            queue.put_back(entry)
+
+    def next_taker(self) -> Peer | None:
+        """Of those with credit and room, the one served longest ago."""
+        for name, credit in self.credits.items():
+            peer = self.around.peers[name]
+            if credit > 0 and self.handover.has_room(peer):
+                self.credits[name] = self.credits.pop(name)
+                return peer
+        return None
+
+    def could_give(self) -> int:
+        """What is here, and what the fullest other could give through us."""
+        best = self.best_offer()
+        return self.queue.ready_count + (self.offers[best].ready if best is not None else 0)
+
+    def tell_empty(self) -> None:
+        """Who has granted us credit must not wait for us, where others may have some."""
+        for name in self.credits:
+            if self.told.get(name) != 0:
+                self.told[name] = 0
+                self.tell(name, Offer(self.queue.name, 0, 1, self.around.is_draining))
+
+    def offer(self) -> None:
+        """Tell those who have asked; while draining, everybody."""
+        ready, draining = self.queue.ready_count, self.around.is_draining
+        if not ready:
+            return
+        names = [name for name, peer in self.around.peers.items() if peer.is_welcome] if draining else self.hungry
+        for name in names:
+            if self.offered.get(name, 0) == 0 and self.credits.get(name, 0) == 0:
+                self.offered[name] = self.told[name] = ready
+                self.tell(name, Offer(self.queue.name, ready, 1, draining))
+
+    def asked(self, peer: Peer, word: Ask) -> None:
+        """ON RECEIVE Ask."""
+        if self.around.name in word.path:
+            return
+        self.hungry[peer.name] = word.path
+        self.offered.pop(peer.name, None)
+        self.offers.pop(peer.name, None)
+        if self.around.is_draining:
+            return
+        if self.queue.ready_count and not self.idle_slots():
+            self.pumped()
+            return
+        best = self.best_offer(word.path)
+        if best is not None:
+            self.pass_offer(peer.name, best)
+        self.pass_ask(word.path)
+
+    def pass_ask(self, path: list[str]) -> None:
+        """To nodes that who asks cannot ask itself; not more often than it makes sense."""
+        asker, now_s = path[0], self.desk.now_s
+        if len(path) >= QUEUE_HOPS_MAX or now_s - self.passed_s.get(asker, -ASK_EVERY_S) < ASK_EVERY_S:
+            return
+        self.passed_s[asker] = now_s
+        for name, other in self.around.peers.items():
+            if other.is_welcome and name not in path and not self.around.are_neighbours(asker, name):
+                self.tell(name, Ask(self.queue.name, [*path, self.around.name]))
+
+    def granted_by(self, peer: Peer, credit: int) -> None:
+        """ON RECEIVE Grant: from now on it takes so many more."""
+        self.hungry.pop(peer.name, None)
+        self.offered.pop(peer.name, None)
+        if credit:
+            self.credits[peer.name] = credit
+        else:
+            self.credits.pop(peer.name, None)
+        self.pumped()
+
+    # ---- wanting ----------------------------------------------------------------------------------------------------
+
+    def want(self) -> None:
+        """More credit to the fullest, or the question who has some."""
+        queue = self.queue
+        stock = queue.ready_count + queue.storing_count
+        idle = 0 if stock else self.idle_slots()
+        relayed = 0 if stock else sum(self.credits.values())
+        best = self.best_offer()
+        if idle and best is not None and not self.is_dry:
+            self.is_dry = True
+            self.ahead = min(LINK_CREDIT_MAX, max(idle, 2 * self.ahead))
+        target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
+        if best is None:
+            if idle or relayed:
+                self.ask()
+            return
+        coming = self.granted if best == self.source else 0
+        if stock + coming <= target // 2 and target and self.around.has_room(queue):
+            self.grant(best, target - stock)
+
+    def idle_slots(self) -> int:
+        """How many messages our consumers could take at once; an ack:auto one counts as one."""
+        slots = 0
+        for subscription in self.queue.ring:
+            if subscription.has_room():
+                if subscription.is_shared or subscription.ack == AUTO:
+                    slots += 1
+                else:
+                    slots += (subscription.prefetch_count or 1) - subscription.in_flight
+            if slots >= LINK_CREDIT_MAX:
+                return LINK_CREDIT_MAX
+        return slots
+
+    def best_offer(self, path: list[str] | None = None) -> str | None:
+        """The fullest; of those alike, the nearest. Not who wants some itself, nor who is in the path of an Ask."""
+        usable = [
+            (-offer.ready, offer.hops, name)
+            for name, offer in self.offers.items()
+            if offer.ready > 0 and name not in self.credits and name not in (path or ())
+        ]
+        return min(usable)[2] if usable else None
+
+    def ask(self) -> None:
+        """Everybody who is linked, once: they remember it."""
+        now_s = self.desk.now_s
+        if self.is_asked or now_s - self.asked_s < ASK_EVERY_S:
+            return
+        self.is_asked = True
+        self.asked_s = now_s
+        for name in self.around.peers:
+            self.tell(name, Ask(self.queue.name, [self.around.name]))
+
+    def grant(self, name: str, credit: int) -> None:
+        """To one node at a time: who had credit before and is not the fullest any more loses it."""
+        if self.source and self.source != name and self.granted:
+            self.tell(self.source, Grant(self.queue.name, 0))
+            self.is_asked = False
+        self.source, self.granted = name, credit
+        self.tell(name, Grant(self.queue.name, credit))
+
+    def offered_by(self, peer: Peer, word: Offer) -> None:
+        """ON RECEIVE Offer."""
+        self.offers[peer.name] = Known(word.ready, word.hops, word.is_draining)
+        if self.around.is_draining:
+            return
+        if word.is_draining:
+            self.relieve(peer.name)
+        self.want()
+        if not self.queue.ready_count:
+            for name, path in self.hungry.items():
+                if peer.name not in path and self.offered.get(name, 0) == 0:
+                    self.pass_offer(name, peer.name)
+
+    def pass_offer(self, to: str, source: str) -> None:
+        """What another could give through us."""
+        word = self.offers[source]
+        if word.hops < QUEUE_HOPS_MAX and to != source:
+            self.offered[to] = self.told[to] = word.ready
+            self.tell(to, Offer(self.queue.name, word.ready, word.hops + 1, False))
+
+    def relieve(self, name: str) -> None:
+        """Take from a node that is being drained, whether we need it or not."""
+        word = self.offers[name]
+        if not self.granted and word.ready > 0 and self.around.has_room(self.queue):
+            self.grant(name, min(word.ready, LINK_WINDOW))
+
+    def came(self, peer: Peer, left: int) -> None:
+        """A message of it has come from there, where so many more are left."""
+        self.is_asked = self.is_dry = False
+        if peer.name == self.source and self.granted:
+            self.granted -= 1
+        known = self.offers.get(peer.name)
+        if known is not None:
+            known.ready = left
+            if known.is_draining and not self.around.is_draining:
+                self.relieve(peer.name)
+
+    # ---- time and links ---------------------------------------------------------------------------------------------
+
+    def ticked(self) -> None:
+        """Want less ahead where consumers have not run dry since the last message came."""
+        if self.ahead and not self.is_dry:
+            self.ahead -= -(-self.ahead // AHEAD_DECAY)
+        self.pumped()
+
+    def drained(self, is_draining: bool) -> None:
+        """The operator has begun, or ended, to empty this node."""
+        if is_draining and self.granted:
+            self.tell(self.source, Grant(self.queue.name, 0))
+        self.source, self.granted = "", 0
+        self.offered.clear()
+        self.is_asked = False
+        self.pumped()
+
+    def linked(self, peer: Peer) -> None:
+        """It can be asked, or handed what it has granted credit for."""
+        self.is_asked = False
+        self.pumped()
+
+    def unlinked(self, peer: Peer) -> None:
+        """Nothing that it has said of this queue counts any more."""
+        self.credits.pop(peer.name, None)
+        self.hungry.pop(peer.name, None)
+        self.offered.pop(peer.name, None)
+        self.offers.pop(peer.name, None)
+        self.told.pop(peer.name, None)
+        if self.source == peer.name:
+            self.source, self.granted = "", 0
+        self.is_asked = False
+
+    def tell(self, name: str, word: Ask | Offer | Grant) -> None:
+        """To a linked node."""
+        link = self.around.peers[name].link
+        if link is not None:
+            link.tell(word)

@@ -1,0 +1,363 @@
+"""Spreading: topics of scope "cluster", over all nodes, without a master.
+
+Each node tells its news to its neighbours, who pass on what was new to them; so everybody knows who is linked with
+whom, and who wants what. From that every node computes the same tree for each origin, and passes a message on to those
+neighbours below it behind which somebody wants it. On a link nothing is said of topics before the other side's Digest
+is answered: from then on each side has heard all that the other knows, so a change of what it does not know is a fault.
+"""
+
+from collections.abc import Callable
+
+from radiator.broker.cluster import routes
+from radiator.broker.cluster.interest import Interest, OwnInterest
+from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.news import NEVER, Known, check_version, size_bytes
+from radiator.broker.turn import Desk
+from radiator.errors import LinkError
+from radiator.limits import NODES_MAX, ROUTES_KEPT, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
+from radiator.links import Digest, News, Publish, Version
+from radiator.message import Message
+from radiator.patterns import overlaps
+from radiator.settings import Declarations
+
+ADDRESS = "/topic/"
+VERSION_COST_BYTES = 48
+
+
+class Spreading:
+    """Topics of this node among others.
+
+    incarnation: news.incarnation_of. address: where this node can be dialled, or "". deliver(topic, message, id): to
+    the subscribers here. tell(event, **fields): `joined` and `left` (node: within TOPIC_HOPS_MAX links, or no more),
+    `routes` (changed: how many other nodes are reached in another way), `learned` (node, address).
+    """
+
+    __slots__ = (
+        "claims", "declarations", "deliver", "desk", "has_forgotten", "interest", "is_changed", "is_rerouted", "known",
+        "links", "name", "own", "own_interest", "reached", "routes", "scopes", "sequence", "tell", "told", "trees",
+        "unreachable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        desk: Desk,
+        name: str,
+        incarnation: int,
+        declarations: Declarations,
+        address: str,
+        deliver: Callable[[str, Message, bytes], None],
+        tell: Callable[..., None],
+    ) -> None:
+        self.desk = desk
+        self.name = name
+        self.declarations = declarations
+        self.deliver = deliver
+        self.tell = tell
+        self.own = Known(incarnation, 1, address)  # as others were told
+        self.own_interest = OwnInterest()
+        self.is_changed = False  # here, and others are not told yet
+        self.is_rerouted = False  # since `look`
+        self.sequence = 0
+        self.links: dict[str, Link] = {}
+        self.told: dict[str, Link] = {}  # those on which the other side's Digest is answered
+        self.known = {name: self.own}
+        self.interest = Interest()
+        # who claims to be linked with whom: what was told, but for this node what is
+        self.claims: dict[str, set[str]] = {name: set()}
+        self.reached: routes.Tree = {name: ("", 0)}  # as `tell` knows it
+        self.unreachable: dict[str, None] = {}  # longest first
+        self.has_forgotten = False
+        self.trees: dict[str, routes.Tree] = {}
+        self.routes: dict[tuple[str, str], tuple[Link, ...]] = {}
+        self.scopes: dict[str, bool] = {}
+
+    # ---- what happens here ------------------------------------------------------------------------------------------
+
+    def linked(self, link: Link) -> None:
+        """A neighbour can be talked to: before it is heard. One of the same name is replaced."""
+        self.cut(link.name)
+        self.links[link.name] = link
+        self.say_digest(link)
+
+    def unlinked(self, link: Link) -> None:
+        """It is gone; nothing is done where it was replaced."""
+        if self.links.get(link.name) is link:
+            del self.links[link.name]
+            self.cut(link.name)
+
+    def cut(self, name: str) -> None:
+        """Nothing more goes to that neighbour, unless its Digest is answered again."""
+        if self.told.pop(name, None) is not None:
+            self.claims[self.name].discard(name)
+            self.forget_routes()
+            self.is_changed = True
+
+    def subscribed(self, pattern: str) -> None:
+        """One subscription more."""
+        if self.concerns(pattern):
+            self.own_interest.add(pattern)
+            self.is_changed = True
+
+    def unsubscribed(self, pattern: str) -> None:
+        """One subscription less."""
+        if self.concerns(pattern):
+            self.own_interest.remove(pattern)
+            self.is_changed = True
+
+    def concerns(self, pattern: str) -> bool:
+        """Whether a message of another node may be for it."""
+        return pattern in self.own_interest.counts or any(
+            overlaps(topic, pattern) for topic in self.declarations.cluster_topics
+        )
+
+    def end_turn(self) -> None:
+        """Must be called at the end of each turn: all that has changed in it is said as one."""
+        if self.is_rerouted:
+            self.look()
+        if self.is_changed:
+            self.is_changed = False
+            self.say_changes()
+
+    def is_cluster(self, name: str) -> bool:
+        """Whether messages of that topic go to other nodes, and are taken from them."""
+        is_cluster = self.scopes.get(name)
+        if is_cluster is None:
+            if len(self.scopes) >= SCOPES_KEPT:
+                self.scopes.clear()
+            is_cluster = self.scopes[name] = self.declarations.is_cluster_topic(name)
+        return is_cluster
+
+    # ---- messages ---------------------------------------------------------------------------------------------------
+
+    def publish(self, name: str, message: Message, message_id: bytes) -> None:
+        """Say it on the links behind which somebody wants it; subscribers here are the caller's."""
+        links = self.route(self.name, name)
+        if links:
+            self.sequence += 1
+            self.say(links, Publish(self.name, self.own.incarnation, self.sequence, 1, message_id, message))
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether somebody on another node that is reached wants it."""
+        return bool(self.route(self.name, name))
+
+    def must_flush(self, name: str, size: int, origin: str | None = None) -> bool:
+        """Whether a link is full only because this turn's words have not been written yet. origin: None: it is here."""
+        turn = self.desk.turn_number
+        links = self.route(self.name if origin is None else origin, name)
+        return any(link.connection.posted_turn == turn and link.is_full for link in links)
+
+    def say(self, links: tuple[Link, ...], word: Publish, heard_from: Link | None = None) -> None:
+        """Links that are full lose it."""
+        size = word.message.size
+        for link in links:
+            if link is heard_from:
+                continue
+            if link.is_full:
+                self.desk.count("topic_messages_dropped")
+            else:
+                link.tell(word, size)
+
+    def hear_publish(self, link: Link, word: Publish) -> None:
+        """To the subscribers here, and on: once, and never out of order."""
+        if not 1 <= word.hops <= TOPIC_HOPS_MAX:
+            raise LinkError(f"A message of {word.origin} has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
+        known = self.known.get(word.origin)
+        if known is None or known is self.own or word.incarnation != known.incarnation:
+            self.desk.count("topic_messages_strange")  # of a node that was forgotten, or of an earlier life
+            return
+        if word.sequence <= known.sequence:
+            self.desk.count("topic_duplicates")
+            return
+        known.sequence = word.sequence
+        name = word.message.destination[len(ADDRESS) :]
+        if self.is_cluster(name):
+            self.deliver(name, word.message, word.message_id)
+        links = self.route(word.origin, name)
+        if links and word.hops < TOPIC_HOPS_MAX:
+            onward = Publish(word.origin, word.incarnation, word.sequence, word.hops + 1, word.message_id, word.message)
+            self.say(links, onward, link)
+
+    def route(self, origin: str, name: str) -> tuple[Link, ...]:
+        """The links on which a message of that origin and topic goes on from here."""
+        links = self.routes.get((origin, name))
+        return self.find_route(origin, name) if links is None else links
+
+    def find_route(self, origin: str, name: str) -> tuple[Link, ...]:
+        links: tuple[Link, ...] = ()
+        if origin != self.name or self.is_cluster(name):
+            nodes = self.interest.nodes(name)
+            if nodes:
+                behind = routes.branches(self.tree(origin), self.name)
+                links = tuple(self.told[via] for via in sorted({behind[node] for node in nodes if node in behind}))
+        if len(self.routes) >= ROUTES_KEPT:
+            self.routes.clear()
+        self.routes[origin, name] = links
+        return links
+
+    def tree(self, origin: str) -> routes.Tree:
+        tree = self.trees.get(origin)
+        if tree is None:
+            if len(self.trees) >= TREES_KEPT:
+                self.trees.clear()
+            tree = self.trees[origin] = routes.tree(self.claims, origin)
+        return tree
+
+    def forget_routes(self) -> None:
+        """The graph is another."""
+        self.routes.clear()
+        self.trees.clear()
+        self.is_rerouted = True
+
+    # ---- news -------------------------------------------------------------------------------------------------------
+
+    def hear(self, link: Link, word: Digest | News | Publish) -> None:
+        """A word of a neighbour. Raises LinkError where it cannot be."""
+        if self.links.get(link.name) is not link:
+            return
+        if isinstance(word, Digest):
+            self.hear_digest(link, word)
+        elif link.name not in self.told:
+            raise LinkError(f"{link.name} says {type(word).__name__} before its Digest.")
+        elif isinstance(word, News):
+            self.hear_news(link, word)
+        else:
+            self.hear_publish(link, word)
+
+    def hear_digest(self, link: Link, word: Digest) -> None:
+        """What is newer here is its answer. Now it is a neighbour."""
+        theirs = {}
+        for version in word.versions:
+            check_version(version)
+            theirs[version.origin] = version.incarnation, version.number
+        self.rise_above(theirs.get(self.name, NEVER))
+        if link.name not in self.told:
+            self.claims[self.name].add(link.name)
+            if routes.is_link(self.claims, self.name, link.name):
+                self.forget_routes()
+            self.say_changes()
+            self.told[link.name] = link
+        for name, known in self.known.items():
+            if known.version > theirs.get(name, NEVER):
+                news = known.news(name)
+                link.tell(news, size_bytes(news))
+
+    def hear_news(self, link: Link, word: News) -> None:
+        """Passed on to all others, if it is new here."""
+        check_version(word.version)
+        origin, version = word.version.origin, (word.version.incarnation, word.version.number)
+        if origin == self.name:
+            self.rise_above(version)
+            return
+        known = self.known.get(origin)
+        if known is not None and version <= known.version:
+            return
+        if not word.is_full and (known is None or known.version != (version[0], version[1] - 1)):
+            self.miss(link, word, known)
+            return
+        change = (known or Known()).change(word)
+        if known is None:
+            if not self.make_room():
+                self.desk.count("nodes_ignored")
+                return
+            known = self.known[origin] = Known()
+            self.claims[origin] = known.neighbours
+            self.unreachable[origin] = None
+        elif any(routes.is_link(self.claims, origin, other) for other in change.unlinked):
+            self.forget_routes()
+        if word.address and word.address != known.address:
+            self.tell("learned", node=origin, address=word.address)
+        known.apply(word, change)
+        if any(routes.is_link(self.claims, origin, other) for other in change.linked):
+            self.forget_routes()
+        self.interest.remove(origin, change.unwanted)
+        self.interest.add(origin, change.wanted)
+        self.routes.clear()
+        self.pass_on(word, link)
+        if self.has_forgotten and origin in self.reached and any(other not in self.known for other in change.linked):
+            self.say_digest(link)  # one that was forgotten is back, perhaps with no news that others lack
+
+    def miss(self, link: Link, word: News, known: Known | None) -> None:
+        """A change of what is not known here. It can only be news of a node that was forgotten: ask again."""
+        if known is not None or not self.has_forgotten:
+            has = f"number {known.number} of {known.incarnation}" if known is not None else "nothing"
+            raise LinkError(
+                f"{link.name} says what has changed at {word.version.origin} with number {word.version.number} of its "
+                f"incarnation {word.version.incarnation}, but has told {has} before."
+            )
+        if self.make_room():
+            self.say_digest(link)
+
+    def pass_on(self, news: News, heard_from: Link | None = None) -> None:
+        size = size_bytes(news)
+        for link in self.told.values():
+            if link is not heard_from:
+                link.tell(news, size)
+
+    def say_digest(self, link: Link) -> None:
+        versions = [Version(name, known.incarnation, known.number) for name, known in self.known.items()]
+        link.tell(Digest(versions), VERSION_COST_BYTES * len(versions))
+
+    def say_changes(self, is_new: bool = False) -> None:
+        """To everybody, what has changed here since the last time; is_new: all that there is, in any case."""
+        own, neighbours = self.own, self.claims[self.name]
+        linked, unlinked = neighbours - own.neighbours, own.neighbours - neighbours
+        wanted, unwanted = self.own_interest.changes(own.patterns)
+        count = len(linked) + len(unlinked) + len(wanted) + len(unwanted)
+        if not count and not is_new:
+            return
+        own.number += 1
+        own.neighbours = set(neighbours)
+        own.patterns = (own.patterns | wanted) - unwanted
+        news = own.news(self.name)
+        if not is_new and count < len(own.neighbours) + len(own.patterns):
+            lists = sorted(linked), sorted(unlinked), sorted(wanted), sorted(unwanted)
+            news = News(news.version, False, *lists, own.address)
+        self.pass_on(news)
+
+    def rise_above(self, version: tuple[int, int]) -> None:
+        """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""
+        if version > self.own.version:
+            check_version(Version(self.name, version[0] + 1, 0))
+            self.own.incarnation, self.own.number = version[0] + 1, 0
+            self.say_changes(is_new=True)
+
+    # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[dict[str, str | int]]:
+        """The other nodes that are reached, by name: how many links away, and behind which neighbour."""
+        tree = self.tree(self.name)
+        behind = routes.branches(tree, self.name)
+        return [{"name": name, "hops": tree[name][1], "via": via} for name, via in sorted(behind.items())]
+
+    def are_neighbours(self, one: str, other: str) -> bool:
+        """Whether both say that they are linked."""
+        return routes.is_link(self.claims, one, other)
+
+    def look(self) -> None:
+        """Say who has joined or left, and whether others are reached in another way."""
+        self.is_rerouted = False
+        before, now = self.reached, self.tree(self.name)
+        self.reached = now
+        for name in sorted(now.keys() - before.keys()):
+            self.unreachable.pop(name, None)
+            self.tell("joined", node=name)
+        for name in sorted(before.keys() - now.keys()):
+            self.unreachable[name] = None
+            self.tell("left", node=name)
+        changed = sum(now[name] != before[name] for name in now.keys() & before.keys())
+        if changed:
+            self.tell("routes", changed=changed)
+
+    def make_room(self) -> bool:
+        """Whether one more node may be known here: for it, the one is forgotten that was unreachable longest."""
+        if len(self.known) < NODES_MAX:
+            return True
+        self.has_forgotten = True
+        self.look()
+        for name in self.unreachable:
+            known = self.known.pop(name)
+            self.interest.remove(name, known.patterns)
+            del self.claims[name], self.unreachable[name]
+            self.routes.clear()
+            return True
+        return False

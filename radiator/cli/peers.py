@@ -1,0 +1,214 @@
+"""`radiator peers`, `peer` and `drain`: what an operator sees of linked nodes, and does about them."""
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
+from radiator.cli.command import Command
+from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+from radiator.errors import EXIT_USAGE
+
+WATCH_S = 2.0
+DRAIN_POLL_S = 1.0
+DRAIN_TELL_S = 5.0
+_CLEAR_SCREEN = "\x1b[H\x1b[2J"
+_HEADS = ("node", "state", "since", "lag", "in doubt", "outbox", "handed over", "taken in")
+_MAY_DOUBLE = "it may be processed twice if {peer} ever had it, or comes back"
+
+
+# ---- looking
+
+
+def _peers_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    parser.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+    parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
+
+
+def _run_peers(arguments: argparse.Namespace) -> int:
+    if not arguments.watch:
+        print(_formed(arguments, ask(arguments, {"do": "peers"})))
+        return 0
+    clear = _CLEAR_SCREEN if sys.stdout.isatty() and not arguments.json else ""
+    try:
+        while True:
+            print(clear + _formed(arguments, ask(arguments, {"do": "peers"})), flush=True)
+            time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        return 0  # the way to end a watch
+
+
+def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
+    if arguments.json:
+        return json.dumps(answer)
+    draining = ", which is being drained" if answer.get("draining") else ""
+    head = f"This is node {printable(str(field(answer, 'node')))}{draining}."
+    return "\n\n".join(filter(None, [head, _links(field(answer, "peers")), _routes(answer)]))
+
+
+def _links(peers: list[dict[str, Any]]) -> str:
+    if not peers:
+        return "It has no peers: the configuration names none, and nobody is linked."
+    return table(_HEADS, [_link_row(peer) for peer in sorted(peers, key=lambda peer: str(peer["name"]))])
+
+
+def _link_row(peer: dict[str, Any]) -> list[str | int]:
+    since_s, lag_ms = peer.get("since_s"), peer.get("lag_ms")
+    outbox = str(peer.get("outbox", 0))
+    if peer.get("outbox"):
+        outbox += f" ({bytes_text(int(peer.get('outbox_bytes', 0)))})"
+    return [
+        str(peer["name"]),
+        str(peer.get("state", "?")),
+        "-" if since_s is None else duration_text(float(since_s)),
+        "-" if lag_ms is None else f"{float(lag_ms):.0f} ms",
+        int(peer.get("in_doubt", 0)),
+        outbox,
+        int(peer.get("handed_over", 0)),
+        int(peer.get("taken_in", 0)),
+    ]
+
+
+def _routes(answer: dict[str, Any]) -> str:
+    """Nodes that are more than one link away."""
+    far = [node for node in answer.get("nodes", []) if int(node.get("hops") or 0) > 1]
+    rows: list[list[str | int]] = [
+        [str(node["name"]), int(node["hops"]), str(node.get("via", ""))] for node in sorted(far, key=_by_distance)
+    ]
+    return table(("reached through others", "links", "via"), rows) if rows else ""
+
+
+def _by_distance(node: dict[str, Any]) -> tuple[int, str]:
+    return int(node["hops"]), str(node["name"])
+
+
+# ---- releasing
+
+
+def _peer_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    parser.add_argument("action", choices=("release",), help="release: free what is in doubt with that node")
+    parser.add_argument("peer", metavar="NAME", help="name of the node, as `radiator peers` shows it")
+    parser.add_argument("--force", action="store_true", help="yes, though messages may be processed twice")
+
+
+def _run_peer(arguments: argparse.Namespace) -> int:
+    peer = printable(arguments.peer)
+    may_double = _MAY_DOUBLE.format(peer=peer)
+    if not arguments.force:
+        print(f"radiator: Nothing was done. What `peer release` frees is given to others, and {may_double}: "
+              f"if node {peer} is gone for good, say it again with --force.", file=sys.stderr)  # fmt: skip
+        return EXIT_USAGE
+    answer = ask(arguments, {"do": "peer-release", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
+    released = int(field(answer, "released"))
+    print(f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
+          f"be given to others now. Of each: {may_double}.")  # fmt: skip
+    return 0
+
+
+# ---- draining
+
+
+def _drain_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    parser.add_argument("--stop", action="store_true", help="take it back: this node keeps what it has")
+
+
+def _run_drain(arguments: argparse.Namespace) -> int:
+    if arguments.stop:
+        answer = ask(arguments, {"do": "drain", "stop": True})
+        left = count_text(int(field(answer, "left")), "message")
+        print(f"The drain is stopped: {left} of queues of scope cluster stay here, and this node takes in more again.")
+        return 0
+    answer = ask(arguments, {"do": "drain"})
+    left = count_text(int(field(answer, "left")), "message")
+    print(f"Draining: this node hands {left} of its queues of scope cluster, and the copies in its outboxes, to its "
+          "peers, and takes in none. Clients may go on.", flush=True)  # fmt: skip
+    try:
+        stays = _wait_until_drained(arguments)
+    except KeyboardInterrupt:
+        print("This command has stopped waiting; the drain goes on. `radiator drain` waits for it again, "
+              "`radiator drain --stop` takes it back.", file=sys.stderr)  # fmt: skip
+        raise
+    print("Nothing is left to hand over: this node may be stopped.")
+    if stays:
+        print(f"{count_text(stays, 'message')} of queues of scope node {'stays' if stays == 1 else 'stay'} on its disk "
+              "and will be there after the next start. To have them elsewhere, put them into a queue of scope cluster "
+              "with `radiator move QUEUE CLUSTER-QUEUE`, and drain again.")  # fmt: skip
+    return 0
+
+
+def _wait_until_drained(arguments: argparse.Namespace) -> int:
+    """Returns how many messages stay once none is left to hand over; tells now and then how far it is."""
+    before = _handed_over(arguments)
+    told_at_s = time.monotonic()
+    while True:
+        answer = ask(arguments, {"do": "drain"})
+        left = int(field(answer, "left"))
+        if left == 0:
+            return int(answer.get("stays", 0))
+        if time.monotonic() - told_at_s >= DRAIN_TELL_S:
+            told_at_s = time.monotonic()
+            now = _handed_over(arguments)
+            print(f"{left} left; {_progress(before, now)}", flush=True)
+            before = now
+        time.sleep(DRAIN_POLL_S)
+
+
+def _handed_over(arguments: argparse.Namespace) -> dict[str, int]:
+    """By name of each node that is linked: how many messages it has been handed."""
+    peers = field(ask(arguments, {"do": "peers"}), "peers")
+    return {str(peer["name"]): int(peer.get("handed_over", 0)) for peer in peers if peer.get("state") == "up"}
+
+
+def _progress(before: dict[str, int], now: dict[str, int]) -> str:
+    if not now:
+        return "no peer is linked that could take them: see `radiator peers`"
+    gone = {name: count - before.get(name, 0) for name, count in sorted(now.items()) if count > before.get(name, 0)}
+    if not gone:
+        return "no peer takes any now: are they full, or drained too?"
+    return "since the last line " + ", ".join(f"{count} to {printable(name)}" for name, count in gone.items())
+
+
+PEERS = Command(
+    name="peers",
+    summary="show the nodes that a running broker is linked with",
+    description=(
+        "One line for each node that this one is linked with, or should be: since when its link is in that state, how "
+        "long it takes to answer (lag), how many messages are in doubt between the two, how many copies of fanouts "
+        "wait for it (outbox), and how many it was handed and has handed over since this broker's start. Below them, "
+        "the nodes that are reached through others."
+    ),
+    example="radiator peers --watch",
+    add_arguments=_peers_arguments,
+    run=_run_peers,
+)
+
+PEER = Command(
+    name="peer",
+    summary="free what is in doubt with a node that is gone for good",
+    description=(
+        "`peer release NAME --force` frees the messages that were offered to node NAME and not yet confirmed by it: "
+        "they are ready again here. Nobody can know whether NAME had taken them, so each may be processed twice if "
+        "NAME ever had it, or comes back. While NAME may come back with its store, wait: the link settles it then."
+    ),
+    example="radiator peer release b --force",
+    add_arguments=_peer_arguments,
+    run=_run_peer,
+)
+
+DRAIN = Command(
+    name="drain",
+    summary="hand a node's messages to the others before maintenance",
+    description=(
+        "Hands over what this node holds in queues of scope cluster, and the copies in its outboxes, and takes in "
+        "none; ends once nothing is left. Messages of other queues stay, and are counted. Interrupted, it stops "
+        "waiting while the drain goes on; --stop takes the drain back, and so does a restart of the broker."
+    ),
+    example="radiator drain\nradiator drain --stop",
+    add_arguments=_drain_arguments,
+    run=_run_drain,
+)

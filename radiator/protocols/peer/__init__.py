@@ -1,0 +1,1 @@
+"""The link between nodes. docs/PROTOCOL.md, "The link between nodes", has its bytes."""

@@ -1,0 +1,343 @@
+"""How each kind of value is written in a frame of a link, and what is refused as it is read.
+
+Every field knows the most bytes that it may take, so a frame that claims more is refused before any of it is held.
+What a reader returns has been checked: lengths, counts, UTF-8, names, and header blocks that say nothing to a client
+which a client could not have said itself.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from radiator.errors import Violation, shown
+from radiator.limits import (
+    LINK_HEADERS_ROOM,
+    LINK_HEADERS_ROOM_BYTES,
+    LINK_PATH_MAX,
+    LINK_REFUSAL_BYTES,
+    LINK_TEXTS_KEPT,
+    NAME_MAX_BYTES,
+    NODE_ADDRESS_MAX_BYTES,
+    NODE_NAME_MAX_BYTES,
+    NODE_NEIGHBOURS_MAX,
+    NODE_PATTERNS_MAX,
+    NODES_MAX,
+    NONCE_BYTES,
+    PATTERN_WILDCARDS_MAX,
+    REDELIVERIES_MAX,
+    STORE_ID_MAX_BYTES,
+    TIME_MAX_MS,
+    TOPIC_WORDS_MAX,
+    Limits,
+)
+from radiator.links import Version
+from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
+from radiator.patterns import is_pattern, name_mistake
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+_NUMBER = struct.Struct(">Q")
+_SHORT = struct.Struct(">H")
+_LONG = struct.Struct(">I")
+_MESSAGE_HEAD = struct.Struct(">BQQHII")  # escaping, accepted, expires, bytes of destination, header block, body
+
+NUMBER_MAX = 2**63 - 1
+
+
+class Reader:
+    """One frame's bytes, taken from the front: `data` from `at` to `end`. Raises Violation where it is cut short."""
+
+    __slots__ = ("at", "data", "end", "limits")
+
+    def __init__(self, data: bytes, at: int, end: int, limits: Limits) -> None:
+        self.data = data
+        self.at = at
+        self.end = end
+        self.limits = limits
+
+    def skip(self, size: int) -> int:
+        """Where the next `size` bytes begin, which are now behind."""
+        at = self.at
+        if at + size > self.end:
+            raise Violation(f"A frame ends within a field: {size} bytes should follow, and {self.end - at} do.")
+        self.at = at + size
+        return at
+
+    def short_text(self) -> bytes:
+        """Two bytes of length, then so many."""
+        size: int = _SHORT.unpack_from(self.data, self.skip(2))[0]
+        at = self.skip(size)
+        return self.data[at : at + size]
+
+
+@dataclass(slots=True, frozen=True)
+class Field:
+    """How one kind of value is written. most_bytes: what it may take under those limits."""
+
+    read: Callable[[Reader], Any]
+    write: Callable[[Any], bytes]
+    most_bytes: Callable[[Limits], int]
+
+
+def _number(most: int = NUMBER_MAX) -> Field:
+    def read(reader: Reader) -> int:
+        value: int = _NUMBER.unpack_from(reader.data, reader.skip(8))[0]
+        if value > most:
+            raise Violation(f"The number {value} is too large: at most {most} may stand there.")
+        return value
+
+    return Field(read, _NUMBER.pack, lambda limits: 8)
+
+
+def _read_flag(reader: Reader) -> bool:
+    value = reader.data[reader.skip(1)]
+    if value > 1:
+        raise Violation(f"A flag is {value}: it must be 0 or 1.")
+    return value == 1
+
+
+def _text(checked: Callable[[bytes], str], most: int) -> Field:
+    """checked: the text of the bytes, or a Violation; it has seen that there are at most `most`."""
+    return Field(lambda reader: checked(reader.short_text()), _write_text, lambda limits: 2 + most)
+
+
+def _write_text(text: str) -> bytes:
+    raw = text.encode()
+    return _SHORT.pack(len(raw)) + raw
+
+
+def _list(item: Field, most: Callable[[Limits], int]) -> Field:
+    def read(reader: Reader) -> list[Any]:
+        count: int = _LONG.unpack_from(reader.data, reader.skip(4))[0]
+        if count > most(reader.limits):
+            raise Violation(f"A list has {count} items: at most {most(reader.limits)} are taken here.")
+        return [item.read(reader) for _ in range(count)]
+
+    def write(items: list[Any]) -> bytes:
+        return _LONG.pack(len(items)) + b"".join([item.write(one) for one in items])
+
+    return Field(read, write, lambda limits: 4 + most(limits) * item.most_bytes(limits))
+
+
+# ---- texts ----------------------------------------------------------------------------------------------------------
+
+_NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]*+")
+_STORE_ID = re.compile(rb"[A-Za-z0-9]++")
+_ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[[0-9A-Fa-f:.]++\]):[0-9]{1,5}")
+_CODE = re.compile(rb"[a-z0-9-]{1,64}")
+_MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}")
+_MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 42
+
+
+@lru_cache(LINK_TEXTS_KEPT)
+def _node(raw: bytes) -> str:
+    if len(raw) > NODE_NAME_MAX_BYTES or _NODE_NAME.fullmatch(raw) is None:
+        raise Violation(
+            f"{shown(raw)} is no name of a node: it has 1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not "
+            "begin with a dot."
+        )
+    return raw.decode()
+
+
+def _name(raw: bytes) -> str:
+    """A NAME of a queue, fanout or topic."""
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        raise Violation(f"The name {shown(raw)} is not UTF-8.") from None
+    if mistake := name_mistake(name):
+        raise Violation(f"{shown(raw)} is a name which {mistake}.")
+    return name
+
+
+def _name_or_none(raw: bytes) -> str:
+    return _name(raw) if raw else ""
+
+
+def _topic(raw: bytes) -> str:
+    name = _pattern(raw)
+    if is_pattern(name):
+        raise Violation(f"{shown(raw)} is a pattern, where a topic must stand.")
+    return name
+
+
+def _pattern(raw: bytes) -> str:
+    name = _name(raw)
+    words = name.split(".")
+    wildcards = words.count("*") + words.count("#")
+    if len(words) > TOPIC_WORDS_MAX or wildcards > PATTERN_WILDCARDS_MAX:
+        raise Violation(
+            f"{shown(raw)} has {len(words)} words and {wildcards} wildcards: at most {TOPIC_WORDS_MAX} and "
+            f"{PATTERN_WILDCARDS_MAX} are allowed."
+        )
+    return name
+
+
+_NAMED = {b"queue": _name, b"fanout": _name, b"topic": _topic}
+
+
+@lru_cache(LINK_TEXTS_KEPT)
+def _destination(raw: bytes) -> str:
+    """The whole address of a queue, a fanout or a topic."""
+    nothing, _, rest = raw.partition(b"/")
+    kind, _, name = rest.partition(b"/")
+    if nothing or kind not in _NAMED:
+        raise Violation(f"{shown(raw)} is no address: it begins with /queue/, /fanout/ or /topic/.")
+    return f"/{kind.decode()}/{_NAMED[kind](name)}"
+
+
+def _working_destination(raw: bytes) -> str:
+    destination = _destination(raw)
+    if destination.startswith("/topic/"):
+        raise Violation(f"{shown(raw)} cannot be handed over: only messages of queues and fanouts can.")
+    return destination
+
+
+def _matching(pattern: re.Pattern[bytes], most: int, what: str) -> Callable[[bytes], str]:
+    def checked(raw: bytes) -> str:
+        if len(raw) > most or pattern.fullmatch(raw) is None:
+            raise Violation(f"{shown(raw)} is no {what}.")
+        return raw.decode()
+
+    return checked
+
+
+_address = _matching(_ADDRESS, NODE_ADDRESS_MAX_BYTES, "address of a node: it is peer://HOST:PORT")
+
+
+def _sentence(raw: bytes) -> str:
+    """For a person, or a log: no control characters, and no more than LINK_REFUSAL_BYTES."""
+    text = raw[:LINK_REFUSAL_BYTES].decode(errors="replace")
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _write_sentence(sentence: str) -> bytes:
+    raw = sentence.encode()[:LINK_REFUSAL_BYTES]
+    return _SHORT.pack(len(raw)) + raw
+
+
+def _octets(pattern: re.Pattern[bytes], most: int, what: str) -> Field:
+    def read(reader: Reader) -> bytes:
+        raw = reader.short_text()
+        if len(raw) > most or pattern.fullmatch(raw) is None:
+            raise Violation(f"{shown(raw)} is no {what}.")
+        return raw
+
+    return Field(read, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + most)
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+# What MESSAGE says itself, and only once, or what belongs to another hop: never stored, so none may come this way.
+_HOP = rb"(?!(?:content-length|message-id|subscription|ack|destination|timestamp|redelivered|receipt|transaction):)"
+# A line is what its version's parser makes of it: another colon is escaped where that can be, so that every reader cuts
+# a line in the same place. An escape that the version does not define could not be sent on. No two parts of a pattern
+# can begin with the same byte, so it takes linear time; a group is never possessive, which CPython before 3.11.5 gets
+# wrong.
+_LINES = {
+    ESCAPING_1_0: rb"[^\n\0:]++:[^\n\0]*+\n",
+    ESCAPING_1_1: rb"(?:[^\n\0:\\]++|\\[\\nc])+:(?:[^\n\0:\\]++|\\[\\nc])*\n",
+    ESCAPING_1_2: rb"(?:[^\r\n\0:\\]++|\\[\\ncr])+:(?:[^\r\n\0:\\]++|\\[\\ncr])*\n",
+}
+_BLOCKS = {escaping: re.compile(rb"(?:" + _HOP + line + rb")*") for escaping, line in _LINES.items()}
+
+
+def _check_headers(block: bytes, escaping: int, limits: Limits) -> None:
+    pattern = _BLOCKS.get(escaping)
+    if pattern is None:
+        raise Violation(f"A message is escaped by rules number {escaping}: there are 0, 1 and 2.")
+    if pattern.fullmatch(block) is None:
+        raise Violation(f"The header block {shown(block)} of a message is none of STOMP 1.{escaping}.")
+    if not block.isascii():
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            raise Violation(f"The header block {shown(block)} of a message is not UTF-8.") from None
+    count, most = block.count(b"\n"), limits.max_headers + LINK_HEADERS_ROOM
+    if count > most:
+        raise Violation(f"A message has {count} headers: at most {most} are taken here.")
+
+
+def _read_message(reader: Reader) -> Message:
+    data, limits = reader.data, reader.limits
+    escaping, accepted_ms, expires_ms, destination_bytes, headers_bytes, body_bytes = _MESSAGE_HEAD.unpack_from(
+        data, reader.skip(_MESSAGE_HEAD.size)
+    )
+    if headers_bytes > limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES or body_bytes > limits.max_frame_bytes:
+        raise Violation(
+            f"A message has {headers_bytes} bytes of headers and {body_bytes} of body: at most "
+            f"{limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES} (max_header_bytes, and some for brokers) and "
+            f"{limits.max_frame_bytes} (max_frame_bytes) are taken here; the same should be set on every node."
+        )
+    if accepted_ms > TIME_MAX_MS or expires_ms > 2 * TIME_MAX_MS:
+        raise Violation(f"A message of the time {accepted_ms}, to expire at {expires_ms}: both are too far away.")
+    destination_at = reader.skip(destination_bytes + headers_bytes + body_bytes)
+    headers_at = destination_at + destination_bytes
+    body_at = headers_at + headers_bytes
+    headers = data[headers_at:body_at]
+    _check_headers(headers, escaping, limits)
+    return Message(
+        _destination(data[destination_at:headers_at]),
+        headers,
+        escaping,
+        data[body_at : body_at + body_bytes],
+        accepted_ms,
+        expires_ms,
+    )
+
+
+def _write_message(message: Message) -> bytes:
+    destination = message.destination.encode()
+    headers, body = message.headers, message.body
+    head = _MESSAGE_HEAD.pack(
+        message.escaping, message.accepted_ms, message.expires_ms, len(destination), len(headers), len(body)
+    )
+    return b"".join((head, destination, headers, body))
+
+
+def _read_published(reader: Reader) -> Message:
+    message = _read_message(reader)
+    if not message.destination.startswith("/topic/"):
+        raise Violation(f"{shown(message.destination.encode())} cannot be published: only topics can.")
+    return message
+
+
+def _message_bytes(limits: Limits) -> int:
+    room = limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES
+    return _MESSAGE_HEAD.size + _DESTINATION_MAX_BYTES + room + limits.max_frame_bytes
+
+
+_DESTINATION_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
+
+# ---- fields ---------------------------------------------------------------------------------------------------------
+
+NUMBER = _number()
+REDELIVERIES = _number(REDELIVERIES_MAX)
+FLAG = Field(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
+NODE = _text(_node, NODE_NAME_MAX_BYTES)
+NAME = _text(_name, NAME_MAX_BYTES)
+NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
+PATTERN = _text(_pattern, NAME_MAX_BYTES)
+DESTINATION = _text(_working_destination, _DESTINATION_MAX_BYTES)
+STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "id of a store"), STORE_ID_MAX_BYTES)
+ADDRESS = _text(lambda raw: _address(raw) if raw else "", NODE_ADDRESS_MAX_BYTES)
+CODE = _text(_matching(_CODE, 64, "code of a refusal"), 64)
+SENTENCE = Field(lambda reader: _sentence(reader.short_text()), _write_sentence, lambda limits: 2 + LINK_REFUSAL_BYTES)
+NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"nonce: it has {NONCE_BYTES} bytes")
+MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "proof: it has 32 bytes")
+MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
+MESSAGE = Field(_read_message, _write_message, _message_bytes)
+PUBLISHED = Field(_read_published, _write_message, _message_bytes)
+NAMES = _list(NAME, lambda limits: limits.max_destinations)
+PATH = _list(NODE, lambda limits: LINK_PATH_MAX)
+NEIGHBOURS = _list(NODE, lambda limits: NODE_NEIGHBOURS_MAX)
+PATTERNS = _list(PATTERN, lambda limits: NODE_PATTERNS_MAX)
+VERSION = Field(
+    lambda reader: Version(NODE.read(reader), NUMBER.read(reader), NUMBER.read(reader)),
+    lambda version: NODE.write(version.origin) + _NUMBER.pack(version.incarnation) + _NUMBER.pack(version.number),
+    lambda limits: NODE.most_bytes(limits) + 16,
+)
+VERSIONS = _list(VERSION, lambda limits: NODES_MAX)

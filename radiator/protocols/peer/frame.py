@@ -1,0 +1,96 @@
+"""Frames of a link: four bytes of length, one of kind, and the fields of one word. spec.py has the words.
+
+Incremental and bounded: a length is compared with what its kind may have before any of the frame is held, and what is
+held is looked at again only when the frame is whole. Violation is raised by `words`, and after it the frames must not
+be used again.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from radiator.errors import Violation
+from radiator.limits import Limits
+from radiator.protocols.peer.fields import Reader
+from radiator.protocols.peer.spec import BEAT, SPECS, Said, WordSpec
+
+_HEAD = struct.Struct(">IB")  # bytes that follow the length; kind
+_LENGTH_BYTES = 4
+
+HEART_BEAT = _HEAD.pack(1, BEAT)
+
+
+def encode(word: Said) -> bytes:
+    """The frame of a word."""
+    spec = SPECS[type(word)]
+    parts = [b""]
+    size = 1
+    for name, field in zip(word.__slots__, spec.fields):  # noqa: B905 - the words are ours
+        part = field.write(getattr(word, name))
+        parts.append(part)
+        size += len(part)
+    parts[0] = _HEAD.pack(size, spec.kind)
+    return b"".join(parts)
+
+
+class Frames:
+    """What one side says, from bytes. Until `take` it takes the kinds that it was made with."""
+
+    __slots__ = ("_held", "_kinds", "_limits", "_most_bytes", "_whole_bytes", "held_bytes")
+
+    def __init__(self, limits: Limits, kinds: dict[int, WordSpec]) -> None:
+        self._limits = limits
+        self._held: bytearray | None = None  # the beginning of a frame that is not whole
+        self._whole_bytes = 0  # what makes it whole, as far as that is known
+        self.held_bytes = 0
+        self.take(kinds)
+
+    def take(self, kinds: dict[int, WordSpec]) -> None:
+        """From the next frame on these kinds may come. May be called between two words of one `words` call."""
+        self._kinds = kinds
+        self._most_bytes = {kind: spec.most_bytes(self._limits) for kind, spec in kinds.items()}
+
+    def words(self, data: bytes) -> Iterator[Said]:
+        """The words that `data` makes whole, in order; heart-beats are left out."""
+        if self._held is not None:
+            self._held += data
+            self.held_bytes = len(self._held)
+            if self.held_bytes < self._whole_bytes:
+                return
+            data = bytes(self._held)
+            self._held = None
+        self.held_bytes = 0
+        at, size = 0, len(data)
+        while True:
+            whole_bytes = _HEAD.size
+            if size - at < whole_bytes:
+                break
+            length, kind = _HEAD.unpack_from(data, at)
+            self._check_head(length, kind)
+            whole_bytes = _LENGTH_BYTES + length
+            end = at + whole_bytes
+            if end > size:
+                break
+            if kind != BEAT:
+                yield self._word(Reader(data, at + _HEAD.size, end, self._limits), self._kinds[kind])
+            at = end
+        if at < size:
+            self._held = bytearray(data) if at == 0 else bytearray(data[at:])
+            self._whole_bytes = whole_bytes
+            self.held_bytes = size - at
+
+    def _check_head(self, length: int, kind: int) -> None:
+        if kind == BEAT:
+            most = 0
+        elif kind in self._kinds:
+            most = self._most_bytes[kind]
+        else:
+            known = ", ".join(str(number) for number in self._kinds)
+            raise Violation(f"A frame of kind {kind}, which has no meaning here; {known} have.")
+        if not 1 <= length <= 1 + most:
+            raise Violation(f"A frame of kind {kind} and {length} bytes: it has 1 to {1 + most}.")
+
+    def _word(self, reader: Reader, spec: WordSpec) -> Said:
+        word = spec.word(*[field.read(reader) for field in spec.fields])
+        if reader.at != reader.end:
+            raise Violation(f"A frame of kind {spec.kind} has {reader.end - reader.at} bytes behind its last field.")
+        return word

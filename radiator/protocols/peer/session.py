@@ -1,0 +1,235 @@
+"""One side of a link: a line of text, a challenge and a proof each way, then words. Pure: no clock, socket or chance.
+
+It promises the Session contract (protocols/__init__.py). What is not proven yet is held to CONNECT_MAX_BYTES, told why
+it is refused and nothing else; what is proven is held to the fields of spec.py, and fails at the first that is wrong.
+
+    dialler                             acceptor
+    line, CHALLENGE  ---------------->  GREETING, CHALLENGING
+    CHALLENGING      <----------------  line, CHALLENGE, PROOF
+    PROOF, OPEN      ---------------->  PROVING, then OPEN
+"""
+
+from collections.abc import Callable
+
+from radiator import __version__
+from radiator.commands import Command, Fail, Heard, Open
+from radiator.errors import Refusal, Violation, shown
+from radiator.limits import GREETING_MAX_BYTES, Limits
+from radiator.links import Identity
+from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
+from radiator.protocols.peer.proof import is_right, proof
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, LINK_VERSION, Challenge, Proof, Refused, Said
+from radiator.replies import Refuse, Reply, Tell
+from radiator.settings import Node
+
+PROTOCOL_CODE = "protocol"
+GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
+
+_LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
+_GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
+
+
+class PeerSession:
+    """One connection. nonce: 32 bytes of chance, never used before. expected: the node that we dialled, or None where
+    somebody dialled us. is_known: whether that node may be linked with.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_expected",
+        "_frames",
+        "_is_greeted",
+        "_is_known",
+        "_line",
+        "_limits",
+        "_ours",
+        "_outgoing",
+        "_secret",
+        "_state",
+        "_theirs",
+        "buffered_bytes",
+        "closing_cause",
+        "heart_beat_expect_s",
+        "heart_beat_send_s",
+        "is_closing",
+        "is_link",
+        "is_open",
+        "silence_max_s",
+    )
+
+    def __init__(
+        self,
+        connection: int,
+        limits: Limits,
+        node: Node,
+        store_id: str,
+        nonce: bytes,
+        expected: str | None,
+        is_known: Callable[[str], bool],
+    ) -> None:
+        self.is_open = False
+        self.is_closing = False
+        self.is_link = True
+        self.closing_cause = ""
+        self.buffered_bytes = 0
+        self.heart_beat_send_s = node.heart_beat_ms / 2000
+        self.heart_beat_expect_s = node.heart_beat_ms / 1000
+        self.silence_max_s = 1.5 * node.heart_beat_ms / 1000
+        self._connection = connection
+        self._limits = limits
+        self._secret = node.secret
+        self._expected = expected
+        self._is_known = is_known
+        self._ours = Challenge(node.name, nonce, store_id, str(node.advertise or ""))
+        self._theirs: Challenge | None = None
+        self._frames = Frames(limits, BEFORE_PROOF)
+        self._line = b""  # of the other side, while it is not whole
+        self._state = _GREETING
+        self._outgoing = GREETING + encode(self._ours) if expected is not None else b""
+        self._is_greeted = expected is not None  # by us
+
+    def receive(self, data: bytes) -> list[Open | Command]:
+        """What those bytes say, in order. After Fail, or a refusal of either side, nothing more is read."""
+        said: list[Open | Command] = []
+        if self._state == _ENDED:
+            return said
+        try:
+            if self._state == _GREETING:
+                data = self._behind_line(data)
+            for word in self._frames.words(data):
+                if self._state == _OPEN and type(word) is not Refused:
+                    said.append(Heard(self._connection, word))  # type: ignore[arg-type]  # AFTER_PROOF has only these
+                else:
+                    self._handshake(word, said)
+                    if self._state == _ENDED:
+                        break
+        except Refusal as refused:
+            self._fail(refused.code, str(refused), said)
+        except Violation as broken:
+            self._fail(PROTOCOL_CODE, str(broken), said)
+        self.buffered_bytes = 0 if self._state == _ENDED else self._frames.held_bytes + len(self._line)
+        return said
+
+    def forget(self) -> None:
+        """The connection is over: lets go of what was read."""
+        self._state = _ENDED
+        self._frames = Frames(self._limits, BEFORE_PROOF)
+        self._line = self._outgoing = b""
+
+    def take_outgoing(self) -> bytes:
+        """What of the handshake is ours to say: who dials has something to say at once."""
+        outgoing, self._outgoing = self._outgoing, b""
+        return outgoing
+
+    def encode(self, reply: Reply) -> bytes:
+        """A word, or a refusal."""
+        if type(reply) is Tell:
+            return encode(reply.word)
+        if isinstance(reply, Refuse):
+            return self._refusal(reply.code, reply.sentence)
+        return b""
+
+    def heart_beat(self) -> bytes:
+        """A frame without fields."""
+        return HEART_BEAT
+
+    # ---- the handshake ----------------------------------------------------------------------------------------------
+
+    def _behind_line(self, data: bytes) -> bytes:
+        """The bytes behind the line that the other side begins with; none while that is not whole."""
+        line, end, rest = (self._line + data).partition(b"\n")
+        if not line.startswith(_LINK[: len(line)]) or (end and len(line) < len(_LINK)):
+            raise Violation(f"A link begins with the line {shown(LINK_VERSION)}; these bytes do not: {shown(line)}.")
+        if len(line) >= GREETING_MAX_BYTES:
+            raise Violation(f"The line that a link begins with is longer than {GREETING_MAX_BYTES} bytes.")
+        if not end:
+            self._line = line
+            return b""
+        version = line.partition(b" ")[0]
+        if version != LINK_VERSION:
+            raise Refusal("link-version", f"{shown(line)} is spoken there, and {shown(LINK_VERSION)} here.")
+        self._line = b""
+        self._state = _CHALLENGING
+        if not self._is_greeted:
+            self._say(GREETING)
+        return rest
+
+    def _handshake(self, word: Said, said: list[Open | Command]) -> None:
+        if type(word) is Refused:
+            self._refused(word, said)
+        elif type(word) is Challenge and self._state == _CHALLENGING:
+            self._check(word)
+            self._theirs = word
+            self._state = _PROVING
+            if self._expected is None:
+                self._say(encode(self._ours) + encode(Proof(self._proof(of_us=True))))
+        elif type(word) is Proof and self._state == _PROVING:
+            self._open(word, said)
+        else:
+            wanted = "challenge" if self._state == _CHALLENGING else "proof"
+            raise Violation(f"A {type(word).__name__.lower()} came where the {wanted} of a node must stand.")
+
+    def _check(self, theirs: Challenge) -> None:
+        """Whether it may be linked with, if it is who it says it is. Raises Refusal."""
+        name, ours = theirs.name, self._ours
+        if theirs.nonce == ours.nonce:
+            raise Refusal("echo", "The challenge has the nonce of our own: somebody sends back what we say.")
+        if name == ours.name:
+            raise Refusal("same-name", f"Both nodes are named {name}: each needs a name of its own.")
+        if self._expected not in (None, name):
+            raise Refusal("wrong-node", f"The node {self._expected} was dialled, and {name} answers.")
+        if not self._is_known(name):
+            raise Refusal("unknown-node", f"The node {name} is not among the peers that are configured here.")
+        if theirs.store_id == ours.store_id:
+            raise Refusal("same-store", f"The node {name} has a copy of this node's data directory, with the same ids.")
+
+    def _proof(self, of_us: bool) -> bytes:
+        assert self._theirs is not None
+        we_dialled = self._expected is not None
+        dialler, acceptor = (self._ours, self._theirs) if we_dialled else (self._theirs, self._ours)
+        return proof(self._secret, of_us == we_dialled, dialler, acceptor)
+
+    def _open(self, theirs: Proof, said: list[Open | Command]) -> None:
+        assert self._theirs is not None
+        name = self._theirs.name
+        if not is_right(theirs.mac, self._proof(of_us=False)):
+            raise Refusal("wrong-secret", f"The proof of {name} is wrong: it has not the secret that is set here.")
+        if self._expected is not None:
+            self._say(encode(Proof(self._proof(of_us=True))))
+        self._frames.take(AFTER_PROOF)
+        self._state = _OPEN
+        self.is_open = True
+        is_dialled = self._expected is not None
+        said.append(Open(self._connection, Identity(name, self._theirs.store_id, is_dialled, self._theirs.address)))
+
+    def _say(self, data: bytes) -> None:
+        self._outgoing += data
+        self._is_greeted = True
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def _refused(self, word: Refused, said: list[Open | Command]) -> None:
+        """The other side closes."""
+        name = self._theirs.name if self._theirs is not None else self._expected or "the other side"
+        cause = f"{name} refused: {word.code}: {word.sentence}"
+        if self.is_open:
+            said.append(Fail(self._connection, cause))
+        else:
+            self.closing_cause = cause
+            self.is_closing = True
+        self._state = _ENDED
+
+    def _fail(self, code: str, sentence: str, said: list[Open | Command]) -> None:
+        if self.is_open:
+            said.append(Fail(self._connection, sentence))
+        else:
+            self.closing_cause = f"refused: {code}: {sentence}"
+            self._outgoing += self._refusal(code, sentence)
+            self.is_closing = True
+        self._state = _ENDED
+
+    def _refusal(self, code: str, sentence: str) -> bytes:
+        """Behind our line, in any case: who speaks another version of the link, or none, can read at least that."""
+        greeting = b"" if self._is_greeted else GREETING
+        self._is_greeted = True
+        return greeting + encode(Refused(code, sentence))

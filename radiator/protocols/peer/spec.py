@@ -1,0 +1,106 @@
+"""The words of a link as a table: the number of each on the wire, and its fields in their order.
+
+fields.py has how each is written; docs/PROTOCOL.md draws the bytes.
+"""
+
+from dataclasses import dataclass
+
+from radiator.limits import Limits
+from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Welcome, Word
+from radiator.protocols.peer.fields import (
+    ADDRESS,
+    CODE,
+    DESTINATION,
+    FLAG,
+    MAC,
+    MESSAGE,
+    MESSAGE_ID,
+    NAME,
+    NAME_OR_NONE,
+    NAMES,
+    NEIGHBOURS,
+    NODE,
+    NONCE,
+    NUMBER,
+    PATH,
+    PATTERNS,
+    PUBLISHED,
+    REDELIVERIES,
+    SENTENCE,
+    STORE_ID,
+    VERSION,
+    VERSIONS,
+    Field,
+)
+
+LINK_VERSION = b"radiator-link/1"
+"""What a link begins with. Any change of the table below is another number."""
+
+
+# ---- words of the session itself ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Challenge:
+    """Who I am; `nonce` has never been said before. address: where I can be dialled, or ""."""
+
+    name: str
+    nonce: bytes
+    store_id: str
+    address: str
+
+
+@dataclass(slots=True)
+class Proof:
+    """That I have the secret (proof.py)."""
+
+    mac: bytes
+
+
+@dataclass(slots=True)
+class Refused:
+    """I close the link, and why. The same in every version of the link."""
+
+    code: str
+    sentence: str
+
+
+# ---- words ----------------------------------------------------------------------------------------------------------
+
+Said = Word | Challenge | Proof | Refused
+
+
+@dataclass(slots=True, frozen=True)
+class WordSpec:
+    """kind: its number on the wire. fields: in the order of the word's own."""
+
+    kind: int
+    word: type[Said]
+    fields: tuple[Field, ...]
+
+    def most_bytes(self, limits: Limits) -> int:
+        """Of its fields together."""
+        return sum(field.most_bytes(limits) for field in self.fields)
+
+
+BEAT = 0
+"""The kind of a heart-beat, which has no fields."""
+
+_TABLE = (
+    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS)),
+    WordSpec(2, Proof, (MAC,)),
+    WordSpec(3, Refused, (CODE, SENTENCE)),
+    WordSpec(16, Hello, (NUMBER, NAMES)),
+    WordSpec(17, Welcome, (NUMBER, NUMBER)),
+    WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER)),
+    WordSpec(19, Taken, (NUMBER,)),
+    WordSpec(20, Ask, (NAME, PATH)),
+    WordSpec(21, Offer, (NAME, NUMBER, NUMBER, FLAG)),
+    WordSpec(22, Grant, (NAME_OR_NONE, NUMBER)),
+    WordSpec(23, Digest, (VERSIONS,)),
+    WordSpec(24, News, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
+    WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED)),
+)
+SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
+BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}
+AFTER_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind >= 3}

@@ -1,0 +1,80 @@
+"""Who dials the other nodes: for each whose address is known a greenlet that sees to it that there is a link."""
+
+import random
+import re
+import socket
+
+import gevent
+import gevent.socket
+
+from radiator.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S
+from radiator.server.connections import Connections
+from radiator.server.links import PEER, Links, Neighbour
+from radiator.settings import Address
+
+_ADDRESS = re.compile(r"peer://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
+
+
+def back_off_s(tries: int, chance: float) -> float:
+    """How long to wait before the next try. tries: how many there were since the last steady link; chance: 0 to 1,
+    so that two nodes that lost each other do not dial at the same moment for ever.
+    """
+    longest_s = min(DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S * 2.0 ** min(tries, 64))
+    return longest_s * (1 + chance) / 2
+
+
+class Dialer:
+    """Used on the hub only."""
+
+    def __init__(self, links: Links, connections: Connections, connect_timeout_s: float) -> None:
+        self._links = links
+        self._connections = connections
+        self._connect_timeout_s = connect_timeout_s
+        self._greenlets: dict[str, gevent.Greenlet] = {}
+
+    def start(self) -> None:
+        """Every node of the list that has an address is dialled from now on."""
+        for name in self._links.neighbours:
+            self._begin(name)
+
+    def add(self, name: str, address: str) -> None:
+        """A node that others know of is dialled too, unless it is in the list: that says where it is, or to wait."""
+        found = _ADDRESS.fullmatch(address)
+        if found is None or self._links.is_known(name):
+            return
+        self._links.know(name, Address(PEER, found[1].strip("[]"), int(found[2])))
+        self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        neighbour = self._links.neighbours.get(name)  # None: there are too many
+        if neighbour is not None and neighbour.address is not None:
+            self._greenlets[name] = gevent.spawn(self._keep, name, neighbour, neighbour.address)
+
+    def stop(self) -> None:
+        """Nobody is dialled any more."""
+        gevent.killall(list(self._greenlets.values()))
+
+    def _keep(self, name: str, neighbour: Neighbour, address: Address) -> None:
+        """A greenlet's whole life."""
+        tries = 0
+        while True:
+            neighbour.is_wanting.wait()
+            if neighbour.lasted_s >= LINK_STEADY_S:
+                tries = 0
+                neighbour.lasted_s = 0.0
+            gevent.sleep(back_off_s(tries, random.random()))
+            if neighbour.is_wanting.is_set():  # else the other one has dialled us
+                tries += 1
+                self._dial(name, address)
+
+    def _dial(self, name: str, address: Address) -> None:
+        place = str(address).partition("://")[2]
+        try:
+            # a name is looked up by a thread of gevent's, so the hub goes on
+            with gevent.Timeout(self._connect_timeout_s, TimeoutError("timed out")):
+                dialled = gevent.socket.create_connection((address.host, address.port))
+        except (OSError, UnicodeError) as error:
+            self._links.refused(name, place, f"cannot be dialled: {getattr(error, 'strerror', None) or error}")
+            return
+        connected = socket.socket(fileno=dialled.detach())
+        self._connections.take(connected, place, lambda number: self._links.session(number, name), name)

@@ -1,0 +1,123 @@
+"""Links with other nodes as the shell sees them: who may be linked with, who is, and what the log has been told of those
+who are not.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from gevent.event import Event
+
+from radiator.limits import LINK_REFUSALS_KEPT, LINK_SOCKETS, NODE_NEIGHBOURS_MAX, NONCE_BYTES, Limits
+from radiator.protocols import Session
+from radiator.protocols.peer.session import PeerSession
+from radiator.server.log import Log
+from radiator.settings import Address, Node
+
+
+PEER = "peer"  # the scheme of their addresses
+
+
+@dataclass(slots=True)
+class Neighbour:
+    """A node that may be linked with. address: where to dial it, or None.
+
+    is_wanting: no link with it is up, and no socket that we dialled is open. lasted_s: how long the last link was up.
+    """
+
+    address: Address | None
+    links: int = 0
+    dialled: int = 0
+    up_since_s: float = 0.0
+    lasted_s: float = 0.0
+    is_wanting: Event = field(default_factory=Event)
+
+    def judge(self) -> None:
+        """To be called after each change."""
+        if self.links or self.dialled:
+            self.is_wanting.clear()
+        else:
+            self.is_wanting.set()
+
+
+class Links:
+    """Used on the hub only. node: this one, or None where it is alone. sockets_max: those of strangers included."""
+
+    def __init__(self, node: Node | None, store_id: str, limits: Limits, log: Log) -> None:
+        self.neighbours: dict[str, Neighbour] = {}
+        self._node = node
+        self._store_id = store_id
+        self._limits = limits
+        self._log = log
+        self._told: dict[tuple[str, str], None] = {}
+        self.sockets_max = 0
+        if node is not None:
+            self.sockets_max = LINK_SOCKETS * (1 + (NODE_NEIGHBOURS_MAX if node.discover else len(node.peers)))
+            for name, address in node.peers.items():
+                self.know(name, address)
+
+    def session(self, number: int, dialled: str | None = None) -> Session:
+        """A new one for that connection. dialled: the node that we called, or None where somebody calls us."""
+        assert self._node is not None
+        nonce = os.urandom(NONCE_BYTES)
+        return PeerSession(number, self._limits, self._node, self._store_id, nonce, dialled, self.is_known)
+
+    def know(self, name: str, address: Address | None) -> None:
+        """From now on that node may be linked with. One too many, or one that is known already, changes nothing."""
+        if name not in self.neighbours and len(self.neighbours) < NODE_NEIGHBOURS_MAX:
+            self.neighbours[name] = neighbour = Neighbour(address)
+            neighbour.judge()
+
+    def is_known(self, name: str) -> bool:
+        """Whether that node may be linked with."""
+        return name in self.neighbours
+
+    # ---- told by connections ----------------------------------------------------------------------------------------
+
+    def dialled(self, name: str) -> None:
+        """A socket to that node is open."""
+        neighbour = self.neighbours[name]
+        neighbour.dialled += 1
+        neighbour.judge()
+
+    def hung_up(self, name: str) -> None:
+        """That socket is closed."""
+        neighbour = self.neighbours[name]
+        neighbour.dialled -= 1
+        neighbour.judge()
+
+    def opened(self, name: str, peer: str) -> None:
+        """A link with that node is up: both ends have proved who they are."""
+        neighbour = self.neighbours[name]
+        if not neighbour.links:
+            neighbour.up_since_s = time.monotonic()
+        neighbour.links += 1
+        neighbour.judge()
+        now_right = (name, _host(peer))
+        self._told = {key: None for key in self._told if key[0] not in now_right}
+
+    def closed(self, name: str) -> None:
+        """A link with that node is over."""
+        neighbour = self.neighbours[name]
+        neighbour.links -= 1
+        if not neighbour.links:
+            neighbour.lasted_s = time.monotonic() - neighbour.up_since_s
+        neighbour.judge()
+
+    def refused(self, name: str, peer: str, cause: str) -> None:
+        """No link came of it: said once for each cause, until there is a link. name: whom we dialled, or "". peer: the
+        address at the other end.
+        """
+        key = (name or _host(peer), cause)
+        if key in self._told:
+            return
+        if len(self._told) >= LINK_REFUSALS_KEPT:
+            self._told.clear()
+        self._told[key] = None
+        node = {"node": name} if name else {}
+        self._log.warning("link_refused", **node, peer=peer, cause=cause)
+
+
+def _host(peer: str) -> str:
+    """Its port is another one each time."""
+    return peer.rpartition(":")[0]

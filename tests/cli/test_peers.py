@@ -1,0 +1,162 @@
+"""`radiator peers`, `peer` and `drain` on answers as nodes give them; acceptance/test_cluster.py has real nodes."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from radiator.cli import main
+
+Answer = dict[str, Any]
+Script = Callable[[dict[str, list[Answer]]], list[Answer]]
+
+UP = {
+    "name": "b", "address": "peer://127.0.0.1:1", "state": "up", "since_s": 3700.5, "in_doubt": 2, "outbox": 3,
+    "outbox_bytes": 2048, "lag_ms": 1.4, "out_epoch": 4, "in_epoch": 7, "handed_over": 100, "taken_in": 5, "hops": 1,
+    "store_id": "0123",
+}  # fmt: skip
+DOWN = {**UP, "name": "a\x1b[2J", "state": "down", "since_s": None, "lag_ms": None, "in_doubt": 64, "outbox": 0}
+PEERS: Answer = {
+    "ok": True, "node": "c", "draining": False, "peers": [UP, DOWN],
+    "nodes": [{"name": "b", "hops": 1, "via": "b"}, {"name": "e", "hops": 3, "via": "b"},
+              {"name": "f", "hops": 2, "via": "b"}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
+    def play(answers: dict[str, list[Answer]]) -> list[Answer]:
+        """Of each request, its answers one after the other, the last again and again: what was asked."""
+        asked: list[Answer] = []
+
+        def ask(arguments: object, request: Answer, timeout_s: float = 0) -> Answer:
+            asked.append(request)
+            mine = answers[request["do"]]
+            answer = mine.pop(0) if len(mine) > 1 else mine[0]
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        monkeypatch.setattr("radiator.cli.peers.ask", ask)
+        monkeypatch.setattr("radiator.cli.peers.DRAIN_POLL_S", 0)
+        monkeypatch.setattr("radiator.cli.peers.DRAIN_TELL_S", 0)
+        return asked
+
+    yield play
+
+
+def test_peers_is_a_table_of_links_and_one_of_routes(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script({"peers": [PEERS]})
+    assert main(["peers"]) == 0
+    assert capsys.readouterr().out == (
+        "This is node c.\n\n"
+        "node      state  since      lag   in doubt  outbox       handed over  taken in\n"
+        "a\\x1b[2J  down   -          -           64  0                    100         5\n"
+        "b         up     1 h 1 min  1 ms         2  3 (2.0 KiB)          100         5\n\n"
+        "reached through others  links  via\n"
+        "f                           2  b\n"
+        "e                           3  b\n"
+    )
+
+
+def test_peers_says_that_a_node_is_drained_and_has_no_peers(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script({"peers": [{"ok": True, "node": "c", "draining": True, "peers": [], "nodes": []}]})
+    assert main(["peers"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("This is node c, which is being drained.\n\nIt has no peers")
+
+
+def test_peers_tells_json(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script({"peers": [PEERS]})
+    assert main(["peers", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == PEERS
+
+
+def test_release_without_force_does_nothing(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = script({})
+    assert main(["peer", "release", "b"]) == 2
+    said = capsys.readouterr()
+    assert (asked, said.out, said.err.count("\n")) == ([], "", 1)
+    assert "may be processed twice if b ever had it, or comes back" in said.err
+    assert "--force" in said.err
+
+
+@pytest.mark.parametrize(
+    ("released", "words"), [(1, "1 message that was in doubt"), (2, "2 messages that were in doubt")]
+)
+def test_release_says_that_it_may_duplicate(
+    script: Script, capsys: pytest.CaptureFixture[str], released: int, words: str
+) -> None:
+    asked = script({"peer-release": [{"ok": True, "released": released}]})
+    assert main(["peer", "release", "b", "--force"]) == 0
+    assert asked == [{"do": "peer-release", "peer": "b", "force": True}]
+    said = capsys.readouterr().out
+    assert said.startswith(words)
+    assert "may be processed twice if b ever had it, or comes back" in said
+
+
+def test_help_of_release_says_that_it_may_duplicate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["peer", "--help"]) == 0
+    assert "may be processed twice" in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("line", ["peer", "peer release", "peer forget b", "peer release b c", "drain now"])
+def test_usage_error(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def drains(*left: int, stays: int = 0) -> list[Answer]:
+    return [{"ok": True, "draining": True, "left": count, "stays": stays} for count in left]
+
+
+def test_drain_waits_until_nothing_is_left(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    later = {**PEERS, "peers": [{**UP, "handed_over": 107}, DOWN]}
+    script({"drain": drains(9, 9, 2, 0), "peers": [PEERS, later]})
+    assert main(["drain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Draining: this node hands 9 messages ")
+    assert lines[1:] == [
+        "9 left; since the last line 7 to b",
+        "2 left; no peer takes any now: are they full, or drained too?",
+        "Nothing is left to hand over: this node may be stopped.",
+    ]
+
+
+def test_drain_says_that_nobody_is_there_to_take_them(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script({"drain": drains(1, 1, 0), "peers": [{**PEERS, "peers": [DOWN]}]})
+    assert main(["drain"]) == 0
+    assert "1 left; no peer is linked that could take them: see `radiator peers`\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("stays", "words"), [(1, "1 message of queues of scope node stays"), (2, "2 messages of ")])
+def test_drain_counts_what_stays_and_says_how_to_move_it(
+    script: Script, capsys: pytest.CaptureFixture[str], stays: int, words: str
+) -> None:
+    script({"drain": drains(0, stays=stays), "peers": [PEERS]})
+    assert main(["drain"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(words)
+    assert "`radiator move QUEUE CLUSTER-QUEUE`" in last
+
+
+def test_drain_interrupted_goes_on(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = script({"drain": [*drains(3), KeyboardInterrupt()], "peers": [PEERS]})  # type: ignore[list-item]
+    assert main(["drain"]) == 130
+    assert "the drain goes on" in capsys.readouterr().err
+    assert not any(request.get("stop") for request in asked)
+
+
+def test_drain_is_taken_back(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = script({"drain": drains(3)})
+    assert main(["drain", "--stop"]) == 0
+    assert asked == [{"do": "drain", "stop": True}]
+    assert "3 messages of queues of scope cluster stay here" in capsys.readouterr().out
+
+
+def test_answer_of_another_version_is_a_sentence(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, do in (("peers", "peers"), ("drain", "drain"), ("peer release b --force", "peer-release")):
+        script({do: [{"ok": True}]})
+        assert main(command.split()) == 1
+        assert "another version" in capsys.readouterr().err

@@ -1,0 +1,272 @@
+"""Two sides of a link: the proof, each refusal with its sentence, and what no bytes of a stranger may do."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radiator.commands import Fail, Heard, Open
+from radiator.limits import CONNECT_MAX_BYTES, GREETING_MAX_BYTES, Limits
+from radiator.links import Identity, Taken, Word
+from radiator.protocols import Session
+from radiator.protocols.peer.frame import Frames, encode
+from radiator.protocols.peer.proof import proof
+from radiator.protocols.peer.session import GREETING, PeerSession
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, Challenge, Proof, Refused
+from radiator.replies import Bye, Pause, Receipt, Refuse, Resume, Tell
+from radiator.settings import Address, Node
+from tests.protocols.peer.words import MAKERS, SECRET, cut, linked, side, talk
+
+A = Challenge("a", b"a" * 32, "61", "")
+B = Challenge("b", b"b" * 32, "62", "")
+
+
+def refused(session: PeerSession) -> Refused:
+    """What it says last, before it has said Open."""
+    assert session.is_closing and not session.is_open
+    out = session.take_outgoing()
+    last = list(Frames(Limits(), BEFORE_PROOF).words(out.removeprefix(GREETING)))[-1]
+    assert isinstance(last, Refused)
+    assert session.closing_cause == f"refused: {last.code}: {last.sentence}"
+    assert session.receive(b"anything at all") == []
+    assert session.buffered_bytes == 0
+    return last
+
+
+# ---- the contract ---------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_session_of_a_link() -> None:
+    session: Session = PeerSession(
+        7, Limits(), Node(name="a", secret=SECRET, heart_beat_ms=3000), "61", b"n" * 32, None, lambda name: True
+    )
+    assert session.is_link
+    assert (session.heart_beat_send_s, session.silence_max_s) == (1.5, 4.5)
+    assert not session.is_open and not session.is_closing
+    assert session.take_outgoing() == b""  # who is dialled waits for the other
+    assert session.encode(Tell(7, Taken(5))) == encode(Taken(5))
+    for reply in (Bye(7), Pause(7), Resume(7), Receipt(7, b"r")):
+        assert session.encode(reply) == b""
+
+
+def test_each_says_open_when_the_other_has_proved() -> None:
+    dialler = PeerSession(
+        1, Limits(), Node(name="a", secret=SECRET, advertise=Address("peer", "::1", 5)), "aa", b"a" * 32, "b", bool
+    )
+    acceptor = side("b")
+    greeting = dialler.take_outgoing()
+    assert greeting.startswith(GREETING)
+    assert acceptor.receive(greeting) == []
+    assert dialler.receive(acceptor.take_outgoing()) == [Open(1, Identity("b", "62", True, ""))]
+    assert dialler.is_open and not acceptor.is_open
+    first = dialler.take_outgoing() + dialler.heart_beat() + dialler.encode(Tell(1, Taken(3)))
+    assert acceptor.receive(first) == [Open(7, Identity("a", "aa", False, "peer://[::1]:5")), Heard(7, Taken(3))]
+    assert acceptor.take_outgoing() == b"" and acceptor.buffered_bytes == 0
+
+
+@given(st.integers(0, 2**32))
+def test_any_pieces_say_the_same(seed: int) -> None:
+    chance = Random(seed)
+    dialler, acceptor = side("a", "b"), side("b")
+    _, _, transcript = talk(dialler, acceptor)
+    words = [MAKERS[kind](chance) for kind in chance.choices(list(MAKERS), k=3)]
+    again = side("b")
+    pieces = cut(transcript + b"".join(map(encode, words)), chance)
+    heard = [said for piece in pieces for said in again.receive(piece)]
+    assert heard[1:] == [Heard(7, word) for word in words]
+    assert isinstance(heard[0], Open)
+
+
+# ---- refusals -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dialler", "code", "sentence"),
+    [
+        (side("c", "b"), "unknown-node", "The node c is not among the peers that are configured here."),
+        (side("b", "b", nonce=b"o" * 32), "same-name", "Both nodes are named b: each needs a name of its own."),
+        (side("a", "b", nonce=b"b" * 32), "echo", "The challenge has the nonce of our own"),
+        (side("a", "b", store_id="62"), "same-store", "The node a has a copy of this node's data directory"),
+    ],
+)
+def test_the_acceptor_refuses_a_challenge(dialler: PeerSession, code: str, sentence: str) -> None:
+    acceptor = side("b")
+    assert acceptor.receive(dialler.take_outgoing()) == []
+    last = refused(acceptor)
+    assert last.code == code and sentence in last.sentence
+    # and the dialler knows why
+    dialler.receive(GREETING + encode(last))
+    assert dialler.is_closing and dialler.closing_cause == f"b refused: {code}: {last.sentence}"
+    assert dialler.take_outgoing() == b""
+
+
+def test_the_dialler_refuses_another_node_than_the_one_it_dialled() -> None:
+    dialler, acceptor = side("a", "b", knows=("b", "c")), side("c")
+    assert talk(dialler, acceptor)[0] == []
+    assert "wrong-node: The node b was dialled, and c answers." in dialler.closing_cause
+    assert acceptor.closing_cause == "a refused: wrong-node: The node b was dialled, and c answers."
+    assert not acceptor.is_open
+
+
+def test_a_wrong_secret_is_told_to_both_and_opens_neither() -> None:
+    dialler, acceptor = side("a", "b"), side("b", secret=b"another secret..")
+    assert talk(dialler, acceptor)[:2] == ([], [])
+    assert "wrong-secret: The proof of b is wrong" in dialler.closing_cause
+    assert acceptor.closing_cause == f"a {dialler.closing_cause}"
+    assert not dialler.is_open and not acceptor.is_open
+    assert SECRET.decode() not in dialler.closing_cause
+
+
+def test_the_acceptor_refuses_a_wrong_proof() -> None:
+    acceptor = side("b")
+    acceptor.receive(side("a", "b").take_outgoing())
+    acceptor.take_outgoing()
+    assert acceptor.receive(encode(Proof(b"x" * 32)) + encode(Taken(1))) == []
+    assert refused(acceptor).sentence == "The proof of a is wrong: it has not the secret that is set here."
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_nonce_has_32_bytes(size: int) -> None:
+    acceptor = side("b")
+    acceptor.receive(GREETING + encode(Challenge("a", b"n" * size, "61", "")))
+    assert "is no nonce: it has 32 bytes" in refused(acceptor).sentence
+
+
+def test_a_replayed_handshake_is_refused() -> None:
+    """What a real dialler has said once, said again to the same node: its nonce is another now."""
+    transcript = talk(side("a", "b"), side("b"))[2]
+    assert isinstance(side("b").receive(transcript)[0], Open)  # with the same nonce it would be good
+    again = side("b", nonce=b"another nonce of thirty-two byte")
+    assert again.receive(transcript) == []
+    assert refused(again).code == "wrong-secret"
+
+
+def test_a_reflected_proof_is_refused() -> None:
+    """A stranger answers with what it hears: the acceptor's own proof, as that of the dialler."""
+    acceptor = side("b")
+    acceptor.receive(GREETING + encode(Challenge("a", b"m" * 32, "61", "")))
+    _, mac = Frames(Limits(), BEFORE_PROOF).words(acceptor.take_outgoing().removeprefix(GREETING))
+    assert isinstance(mac, Proof)
+    assert acceptor.receive(encode(mac)) == []
+    assert refused(acceptor).code == "wrong-secret"
+
+
+def test_an_echo_of_a_dialler_is_refused() -> None:
+    dialler = side("a", "b")
+    dialler.receive(dialler.take_outgoing())
+    assert refused(dialler).code == "echo"
+
+
+def test_everything_that_was_said_is_in_the_proof() -> None:
+    a = Challenge("a", b"a" * 32, "61", "peer://a:1")
+    macs = {
+        proof(*parts)
+        for parts in (
+            (SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B), (SECRET, True, B, a),
+            (SECRET, True, Challenge("c", a.nonce, "61", a.address), B),
+            (SECRET, True, Challenge("a", b"c" * 32, "61", a.address), B),
+            (SECRET, True, Challenge("a", a.nonce, "62", a.address), B),
+            (SECRET, True, Challenge("a", a.nonce, "61", "peer://a:2"), B),
+            (SECRET, True, a, Challenge("b", b"c" * 32, "62", "")),
+            (SECRET, True, Challenge("a6", a.nonce, "1", a.address), B),
+        )
+    }  # fmt: skip
+    assert len(macs) == 10
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (b"CONNECT\naccept-version:1.2\nhost:h\n\n\0", "these bytes do not: 'CONNECT'"),
+        (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", r"these bytes do not: 'GET / HTTP/1.1\r'"),
+        (b"\x16\x03\x01\x02\x00\x01", r"these bytes do not: '\x16\x03\x01\x02\x00\x01'"),
+        (b"\n", "these bytes do not: ''"),
+        (b"radiator\n", "these bytes do not: 'radiator'"),
+        (b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 15) + b"\n", "is longer than 80 bytes"),
+        (b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 15), "is longer than 80 bytes"),
+        (b"radiator-link/2 x/9.9\n", "'radiator-link/2 x/9.9' is spoken there, and 'radiator-link/1' here"),
+        (b"radiator-link/1x\n", "is spoken there, and 'radiator-link/1' here"),
+        (GREETING + encode(Proof(b"x" * 32)), "A proof came where the challenge of a node must stand."),
+        (GREETING + encode(A) * 2, "A challenge came where the proof of a node must stand."),
+        (GREETING + encode(Taken(1)), "A frame of kind 19, which has no meaning here; 1, 2, 3 have."),
+        (GREETING + b"\xff\xff\xff\xff\x01", "A frame of kind 1 and 4294967295 bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_no_link_is_told_so_once(data: bytes, sentence: str) -> None:
+    for pieces in ([data], [data[at : at + 1] for at in range(len(data))]):
+        acceptor = side("b")
+        for piece in pieces:
+            assert acceptor.receive(piece) == []
+        assert acceptor.closing_cause.startswith("refused: ")
+        if len(pieces) == 1:
+            assert sentence in refused(acceptor).sentence
+        assert acceptor.buffered_bytes == 0
+
+
+def test_a_line_at_its_bound_is_taken() -> None:
+    line = b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 16)
+    acceptor = side("b")
+    acceptor.receive(line)
+    assert acceptor.buffered_bytes == len(line)
+    acceptor.receive(b"\n")
+    assert acceptor.take_outgoing() == GREETING and not acceptor.is_closing
+
+
+def test_a_refusal_by_the_shell_stands_behind_the_line() -> None:
+    acceptor = side("b")
+    said = acceptor.encode(Refuse(7, "too-many-connections", "20000 connections are open."))
+    assert said == GREETING + encode(Refused("too-many-connections", "20000 connections are open."))
+
+
+def test_a_refusal_of_the_other_side_ends_the_link() -> None:
+    dialler, acceptor = linked()
+    data = acceptor.encode(Refuse(7, "duplicate-link", "b is linked already.\n" + "x" * 2000))
+    (fail,) = dialler.receive(data + acceptor.encode(Tell(7, Taken(1))))
+    assert isinstance(fail, Fail)
+    assert fail.sentence.startswith("b refused: duplicate-link: b is linked already. xxx")
+    assert len(fail.sentence) < 1100
+
+
+# ---- after the proof ------------------------------------------------------------------------------------------------
+
+
+def test_the_first_broken_rule_is_the_last_word() -> None:
+    dialler, acceptor = linked()
+    good, bad = encode(Taken(1)), encode(B)
+    assert acceptor.receive(good + bad + good) == [
+        Heard(7, Taken(1)),
+        Fail(7, "A frame of kind 1, which has no meaning here; " + ", ".join(map(str, sorted(AFTER_PROOF))) + " have."),
+    ]
+    assert acceptor.receive(good) == []
+    assert acceptor.take_outgoing() == b"" and not acceptor.is_closing
+
+
+def test_forgotten_it_holds_nothing() -> None:
+    _, acceptor = linked()
+    acceptor.receive(encode(Taken(1))[:-1])
+    assert acceptor.buffered_bytes == 12
+    acceptor.forget()
+    assert acceptor.receive(encode(Taken(1))) == []
+
+
+@given(st.binary(max_size=300), st.integers(0, 2))
+def test_random_bytes_of_a_stranger_never_raise(data: bytes, known: int) -> None:
+    acceptor = side("b")
+    beginning = (b"", GREETING, side("a", "b").take_outgoing())[known]
+    assert acceptor.receive(beginning) == []
+    assert acceptor.receive(data) == []
+    assert not acceptor.is_open
+    assert acceptor.buffered_bytes <= CONNECT_MAX_BYTES
+
+
+@given(st.integers(0, 2**32), st.sampled_from(list(MAKERS)))
+def test_flipped_bits_never_raise_and_end_in_one_fail(seed: int, kind: type[Word]) -> None:
+    chance = Random(seed)
+    _, acceptor = linked()
+    data = bytearray(encode(MAKERS[kind](chance)))
+    for _ in range(chance.randrange(1, 4)):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    said = [word for piece in cut(bytes(data), chance) for word in acceptor.receive(piece)]
+    assert [type(word) for word in said] in ([], [Heard], [Fail])
+    assert acceptor.buffered_bytes <= len(data)

@@ -1,0 +1,135 @@
+"""Words of links by chance, and two sides of a link that are wired to each other."""
+
+from collections.abc import Callable
+from random import Random
+
+from radiator.commands import Command, Open
+from radiator.limits import Limits
+from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
+from radiator.message import Message, escape, header_line
+from radiator.protocols.peer.session import PeerSession
+from radiator.settings import Node
+
+SECRET = b"0123456789abcdef"
+TEXTS = ("a", "orders.new", "größe", "a:b", "x\\y", "zeile\nzwei", "cr\rhier", "", " ", "0" * 40)
+NUMBERS = (0, 1, 7, 255, 2**32, 2**63 - 1)
+
+
+def number(chance: Random) -> int:
+    return chance.choice((chance.choice(NUMBERS), chance.randrange(2**63)))
+
+
+def node_name(chance: Random) -> str:
+    return "".join(chance.choices("abcXYZ019_-", k=chance.choice((1, 3, 64))))
+
+
+def name(chance: Random) -> str:
+    return "".join(chance.choices("abcäöü/ :\\,日", k=chance.choice((1, 5, 60))))
+
+
+def topic(chance: Random) -> str:
+    return ".".join(name(chance) for _ in range(chance.randrange(1, 4)))[:60]
+
+
+def pattern(chance: Random) -> str:
+    return ".".join(chance.choice(("*", "#", "new", "日")) for _ in range(chance.randrange(1, 4)))
+
+
+def message(chance: Random, destination: str) -> Message:
+    """With headers that its version can say."""
+    escaping = chance.randrange(3)
+    block = b""
+    for _ in range(chance.randrange(4)):
+        key, value = chance.choice(TEXTS) or "key", chance.choice(TEXTS)
+        if escaping == 0:
+            key, value = key.replace("\n", "").replace(":", ""), value.replace("\n", "")
+        block += header_line(escape(key.encode(), escaping), value.encode(), escaping)
+    times = chance.randrange(10**13), chance.choice((0, chance.randrange(10**13)))
+    return Message(destination, block, escaping, chance.randbytes(chance.choice((0, 3, 500))), *times)
+
+
+def version(chance: Random) -> Version:
+    return Version(node_name(chance), number(chance), number(chance))
+
+
+def some(chance: Random, maker: Callable[[Random], str]) -> list[str]:
+    return [maker(chance) for _ in range(chance.choice((0, 1, 4)))]
+
+
+def working(chance: Random) -> str:
+    return chance.choice(("/queue/", "/fanout/")) + name(chance)
+
+
+def address(chance: Random) -> str:
+    return chance.choice(("", "peer://10.0.0.1:61614", "peer://[::1]:1", "peer://node-b.example:61614"))
+
+
+MAKERS: dict[type[Word], Callable[[Random], Word]] = {
+    Hello: lambda c: Hello(number(c), some(c, name)),
+    Welcome: lambda c: Welcome(number(c), number(c)),
+    Transfer: lambda c: Transfer(
+        number(c), number(c), working(c), message(c, working(c)), some(c, node_name), c.randrange(2**31),
+        c.random() < 0.5, number(c),
+    ),
+    Taken: lambda c: Taken(number(c)),
+    Ask: lambda c: Ask(name(c), some(c, node_name)),
+    Offer: lambda c: Offer(name(c), number(c), number(c), c.random() < 0.5),
+    Grant: lambda c: Grant(c.choice(("", name(c))), number(c)),
+    Digest: lambda c: Digest([version(c) for _ in range(c.randrange(4))]),
+    News: lambda c: News(
+        version(c), c.random() < 0.5, some(c, node_name), some(c, node_name), some(c, pattern), some(c, pattern),
+        address(c),
+    ),
+    Publish: lambda c: Publish(
+        node_name(c), number(c), number(c), number(c), b"0123456789abcdef-%d-%d" % (c.randrange(99), c.randrange(99)),
+        message(c, f"/topic/{topic(c)}"),
+    ),
+}  # fmt: skip
+
+
+def cut(data: bytes, chance: Random, most: int = 6) -> list[bytes]:
+    """Into pieces, at places of chance."""
+    ends = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(most)))
+    return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
+
+
+def side(
+    own: str = "a",
+    dials: str | None = None,
+    *,
+    knows: tuple[str, ...] = ("a", "b"),
+    secret: bytes = SECRET,
+    nonce: bytes | None = None,
+    store_id: str | None = None,
+    limits: Limits | None = None,
+) -> PeerSession:
+    """One session of the node `own`."""
+    return PeerSession(
+        7,
+        limits or Limits(),
+        Node(name=own, secret=secret),
+        store_id or own.encode().hex(),
+        nonce or own[0].encode() * 32,
+        dials,
+        lambda name: name in knows,
+    )
+
+
+def talk(dialler: PeerSession, acceptor: PeerSession) -> tuple[list[Open | Command], list[Open | Command], bytes]:
+    """Both until nobody has more to say: what each said to its broker, and the bytes of the dialler."""
+    dialler_said: list[Open | Command] = []
+    acceptor_said: list[Open | Command] = []
+    transcript = b""
+    while out := dialler.take_outgoing():
+        transcript += out
+        acceptor_said += acceptor.receive(out)
+        dialler_said += dialler.receive(acceptor.take_outgoing())
+    return dialler_said, acceptor_said, transcript
+
+
+def linked(limits: Limits | None = None) -> tuple[PeerSession, PeerSession]:
+    """Two sides after the handshake."""
+    dialler, acceptor = side("a", "b", limits=limits), side("b", limits=limits)
+    talk(dialler, acceptor)
+    assert dialler.is_open and acceptor.is_open
+    return dialler, acceptor

@@ -1,0 +1,182 @@
+"""Clients of a simulated mesh: who sends work and takes it, who publishes and who is subscribed. Books: custody.py."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Nack, Send, Subscribe, Unsubscribe
+from radiator.patterns import matches
+from radiator.replies import Deliver
+from tests.sim.books import Books, Client
+from tests.sim.custody import CHILDREN, WORK, Custody, numbered
+from tests.sim.simulation import Scheduler, SimNode
+
+ACKED, NACKED = "acked", "nacked"
+PEERS_TOPIC = "/topic/system.peers"
+CLUSTER_TOPICS = "t.#"  # what is of scope "cluster"; other topics are the node's own
+
+
+class Poster(Client):
+    """Sends its work until each piece is receipted: again, under another body, where that is unknown."""
+
+    def __init__(
+        self, scheduler: Scheduler, node: SimNode, books: Books, custody: Custody, name: bytes, jobs: list[str]
+    ) -> None:
+        self.custody = custody
+        self.todo = [(b"%b:%d" % (name, number), to) for number, to in enumerate(jobs)]
+        self.waiting: dict[bytes, str] = {}
+        super().__init__(scheduler, node, books, name)
+
+    @property
+    def is_done(self) -> bool:
+        return not self.todo and not self.waiting
+
+    def connected(self) -> None:
+        self.todo = [*((body + b"'", to) for body, to in self.waiting.items()), *self.todo]
+        self.waiting = {}
+        self.go_on()
+
+    def go_on(self) -> None:
+        while self.link is not None and self.todo and len(self.waiting) < 4:
+            body, to = self.todo.pop(0)
+            self.waiting[body] = to
+            self.custody.said[body] = self.node.name, to
+            address = "/fanout/all" if to == "all" else f"/queue/{to}"
+            self.say(Send(self.link.number, address, numbered(body), 2, body, self.ask(body)))
+
+    def receipted(self, what: object) -> None:
+        assert isinstance(what, bytes)
+        self.custody.receipted.add(what)
+        self.waiting.pop(what, None)
+        self.scheduler.soon(0.003, self.go_on)
+
+
+class Worker(Client):
+    """Takes from some queues of its node, thinks a while over each piece, and ACKs it; sometimes it gives one back."""
+
+    def __init__(
+        self, scheduler: Scheduler, node: SimNode, books: Books, custody: Custody, name: bytes, queues: tuple[str, ...]
+    ) -> None:
+        self.custody = custody
+        self.queues = queues
+        self.is_careful = False
+        self.think_s = 0.002
+        super().__init__(scheduler, node, books, name)
+
+    def connected(self) -> None:
+        assert self.link is not None
+        for queue in self.queues:
+            mode = self.random.choice([CLIENT, CLIENT_INDIVIDUAL])
+            prefetch = 20 if self.is_careful else self.random.choice([None, 1, 3])
+            self.say(Subscribe(self.link.number, queue.encode(), f"/queue/{queue}", mode, prefetch))
+
+    def got(self, deliver: Deliver) -> None:
+        link = self.link
+        self.scheduler.soon(self.think_s, lambda: self.answer(deliver) if self.link is link else None)
+
+    def answer(self, deliver: Deliver) -> None:
+        assert self.link is not None and deliver.subscription is not None
+        queue, body = deliver.subscription.decode(), deliver.message.body
+        verb, word = (NACKED, Nack) if not self.is_careful and self.random.random() < 0.1 else (ACKED, Ack)
+        self.say(word(self.link.number, deliver.message_id, receipt=self.ask((verb, queue, body))))
+
+    def receipted(self, what: object) -> None:
+        assert isinstance(what, tuple)
+        verb, queue, body = what
+        if verb == NACKED:
+            if queue in WORK:
+                self.custody.nacked[body] += 1
+        else:
+            place = f"{self.node.name} {queue}" if queue in CHILDREN else ""
+            self.custody.was_acked(f"{self.name!r} at {self.node.name}", place, body)
+
+
+class Publisher(Client):
+    """Says each of its words once, to topics; nobody promises it more than that they come in order and not twice."""
+
+    def __init__(self, scheduler: Scheduler, node: SimNode, books: Books, name: bytes, topics: list[str]) -> None:
+        self.todo = topics
+        self.number = 0
+        self.published: dict[bytes, str] = {}
+        super().__init__(scheduler, node, books, name)
+
+    def connected(self) -> None:
+        self.scheduler.soon(0.1, self.go_on)
+
+    def go_on(self) -> None:
+        if self.link is not None and self.todo:
+            self.publish(self.todo.pop(0))
+            self.scheduler.soon(0.1, self.go_on)
+
+    def publish(self, topic: str) -> bytes:
+        self.number += 1
+        body = b"%b:%d:%b" % (self.name, self.number, topic.encode())
+        self.published[body] = topic
+        if self.link is not None:
+            self.say(Send(self.link.number, f"/topic/{topic}", numbered(body), 2, body))
+        return body
+
+
+@dataclass
+class Heard:
+    """What came for one SUBSCRIBE. It is judged as it comes."""
+
+    bodies: dict[bytes, None] = field(default_factory=dict)
+    last: dict[bytes, int] = field(default_factory=dict)
+
+
+class Subscriber(Client):
+    """Listens to one pattern, which may change. node_of: where the publisher of that name is."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        node: SimNode,
+        books: Books,
+        name: bytes,
+        pattern: str,
+        node_of: Callable[[bytes], str],
+    ) -> None:
+        self.pattern: str | None = pattern
+        self.node_of = node_of
+        self.subscription = 0
+        self.heard = Heard()
+        super().__init__(scheduler, node, books, name)
+
+    def connected(self) -> None:
+        assert self.link is not None
+        self.heard = Heard()
+        if self.pattern is not None:
+            self.subscription += 1
+            self.say(Subscribe(self.link.number, b"%d" % self.subscription, f"/topic/{self.pattern}"))
+
+    def change(self, pattern: str | None) -> None:
+        """None: it listens to nothing."""
+        if self.link is not None and self.pattern is not None:
+            self.say(Unsubscribe(self.link.number, b"%d" % self.subscription))
+        self.pattern = pattern
+        if self.link is not None:
+            self.connected()
+
+    def wants(self, topic: str, origin: str) -> bool:
+        """Whether a publish there is for it."""
+        if self.pattern is None or not matches(self.pattern, topic):
+            return False
+        return origin == self.node.name or matches(CLUSTER_TOPICS, topic)
+
+    def got(self, deliver: Deliver) -> None:
+        body = deliver.message.body
+        if deliver.subscription != b"%d" % self.subscription or deliver.message.destination == PEERS_TOPIC:
+            return  # on its way when the pattern changed; or the node's own news, for whoever listens to everything
+        publisher, number, topic = body.split(b":")
+        mistakes, where = self.books.mistakes, f"{self.name!r} at {self.node.name} ({self.pattern})"
+        self.books.deliveries += 1
+        if numbered(body) not in deliver.message.headers or deliver.message.destination != f"/topic/{topic.decode()}":
+            mistakes.append(f"altered: {body!r} for {where}")
+        if body in self.heard.bodies:
+            mistakes.append(f"topic twice: {body!r} for {where}")
+        elif int(number) <= self.heard.last.get(publisher, 0):
+            mistakes.append(f"topic order: {body!r} came after {self.heard.last[publisher]} for {where}")
+        if not self.wants(topic.decode(), self.node_of(publisher)):
+            mistakes.append(f"topic unwanted: {body!r} came to {where}")
+        self.heard.bodies[body] = None
+        self.heard.last[publisher] = max(int(number), self.heard.last.get(publisher, 0))
