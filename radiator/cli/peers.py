@@ -56,7 +56,7 @@ def _links(peers: list[dict[str, Any]]) -> str:
 
 
 def _link_row(peer: dict[str, Any]) -> list[str | int]:
-    since_s, lag_ms = peer.get("since_s"), peer.get("lag_ms")
+    since_s, lag_ms = peer.get("since_s"), int(peer.get("lag_ms", 0))
     outbox = str(peer.get("outbox", 0))
     if peer.get("outbox"):
         outbox += f" ({bytes_text(int(peer.get('outbox_bytes', 0)))})"
@@ -64,7 +64,7 @@ def _link_row(peer: dict[str, Any]) -> list[str | int]:
         str(peer["name"]),
         str(peer.get("state", "?")),
         "-" if since_s is None else duration_text(float(since_s)),
-        "-" if lag_ms is None else f"{float(lag_ms):.0f} ms",
+        duration_text(lag_ms / 1000) if lag_ms >= 1000 else f"{lag_ms} ms" if lag_ms else "-",
         int(peer.get("in_doubt", 0)),
         outbox,
         int(peer.get("handed_over", 0)),
@@ -177,10 +177,10 @@ PEERS = Command(
     name="peers",
     summary="show the nodes that a running broker is linked with",
     description=(
-        "One line for each node that this one is linked with, or should be: since when its link is in that state, how "
-        "long it takes to answer (lag), how many messages are in doubt between the two, how many copies of fanouts "
-        "wait for it (outbox), and how many it was handed and has handed over since this broker's start. Below them, "
-        "the nodes that are reached through others."
+        "One line for each node that this one is linked with, or should be: since when its link is in that state, for "
+        "how long the oldest message waits for it (lag), how many messages are offered to it and not yet confirmed (in "
+        "doubt), how many copies of fanouts wait for it (outbox), and how many it was handed and has handed over since "
+        "the start of this broker. Below them, the nodes that are reached through others."
     ),
     example="radiator peers --watch",
     add_arguments=_peers_arguments,

@@ -140,8 +140,8 @@ def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]
         if "secret_file" not in table:
             right = f'{how_to_make(Path("cluster.secret"))}, and say secret_file = "cluster.secret"'
             mistakes.add(("node",), f"has no secret_file, by which nodes know each other; {right}")
-    right = _settings(("node",), table, THIS_NODE, mistakes)
-    return right if isinstance(table, dict) else None
+    settings = _settings(("node",), table, THIS_NODE, mistakes)
+    return settings if isinstance(table, dict) else None
 
 
 def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:

@@ -95,9 +95,13 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
     elif "advertise" in node and "listen" not in node:
         wrong = f"is {node['advertise']}, but this node has no listen"
         mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
-    elif node.get("discover") and "advertise" not in node and "listen" in node and node["listen"].is_wildcard:
+    elif node.get("discover") and "advertise" not in node and "listen" in node and not _can_be_dialled(node["listen"]):
         wrong = f"is {node['listen']}, which nobody can dial, and with discover others are told where to"
         mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
+
+
+def _can_be_dialled(address: Address) -> bool:
+    return address.port > 0 and not address.is_wildcard
 
 
 def _judge_peers(file: File, mistakes: Mistakes) -> None:

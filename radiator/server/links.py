@@ -1,4 +1,4 @@
-"""Links with other nodes as the shell sees them: who may be linked with, who is, and what the log has been told of those
+"""Links with other nodes as the shell sees them: who may be linked with, who is, and what the log was told of those
 who are not.
 """
 
@@ -13,7 +13,6 @@ from radiator.protocols import Session
 from radiator.protocols.peer.session import PeerSession
 from radiator.server.log import Log
 from radiator.settings import Address, Node
-
 
 PEER = "peer"  # the scheme of their addresses
 

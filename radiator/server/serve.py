@@ -91,6 +91,7 @@ class Server:
             version=__version__,
             now_s=time.monotonic(),
             now_ms=time.time_ns() // 1_000_000,
+            node=config.node,
         )
         self._inbox = Inbox()
         links = Links(config.node, recovery.store_id, config.limits, self._log)

@@ -13,10 +13,10 @@ Script = Callable[[dict[str, list[Answer]]], list[Answer]]
 
 UP = {
     "name": "b", "address": "peer://127.0.0.1:1", "state": "up", "since_s": 3700.5, "in_doubt": 2, "outbox": 3,
-    "outbox_bytes": 2048, "lag_ms": 1.4, "out_epoch": 4, "in_epoch": 7, "handed_over": 100, "taken_in": 5, "hops": 1,
+    "outbox_bytes": 2048, "lag_ms": 999, "out_epoch": 4, "in_epoch": 7, "handed_over": 100, "taken_in": 5, "hops": 1,
     "store_id": "0123",
 }  # fmt: skip
-DOWN = {**UP, "name": "a\x1b[2J", "state": "down", "since_s": None, "lag_ms": None, "in_doubt": 64, "outbox": 0}
+DOWN = {**UP, "name": "a\x1b[2J", "state": "down", "since_s": None, "lag_ms": 61500, "in_doubt": 64, "outbox": 0}
 PEERS: Answer = {
     "ok": True, "node": "c", "draining": False, "peers": [UP, DOWN],
     "nodes": [{"name": "b", "hops": 1, "via": "b"}, {"name": "e", "hops": 3, "via": "b"},
@@ -51,9 +51,9 @@ def test_peers_is_a_table_of_links_and_one_of_routes(script: Script, capsys: pyt
     assert main(["peers"]) == 0
     assert capsys.readouterr().out == (
         "This is node c.\n\n"
-        "node      state  since      lag   in doubt  outbox       handed over  taken in\n"
-        "a\\x1b[2J  down   -          -           64  0                    100         5\n"
-        "b         up     1 h 1 min  1 ms         2  3 (2.0 KiB)          100         5\n\n"
+        "node      state  since      lag        in doubt  outbox       handed over  taken in\n"
+        "a\\x1b[2J  down   -          1 min 1 s        64  0                    100         5\n"
+        "b         up     1 h 1 min  999 ms            2  3 (2.0 KiB)          100         5\n\n"
         "reached through others  links  via\n"
         "f                           2  b\n"
         "e                           3  b\n"

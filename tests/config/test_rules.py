@@ -174,6 +174,10 @@ WRONG = {
         PEER + "node.discover = true\nnode.listen = 'peer://0.0.0.0:1'",
         "node.listen is peer://0.0.0.0:1, which nobody can dial, and with discover others are told where to",
     ),
+    "any port for others to dial": (
+        PEER + "node.discover = true\nnode.listen = 'peer://10.0.0.1:0'",
+        "node.listen is peer://10.0.0.1:0, which nobody can dial",
+    ),
     "a queue of no cluster": (
         "[queue.q]\nscope = 'cluster'",
         'queue.q.scope is "cluster", but there are no other nodes; add [node] and its peers, or say scope = "node"',

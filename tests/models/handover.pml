@@ -24,7 +24,7 @@
      EARLY_TRANSFER  a Transfer is said before the doubt is on the disk
      EARLY_TAKEN     Taken is said before the item is on the disk
      EARLY_WELCOME   Welcome is said before the epoch is on the disk
-     REACHED         it is claimed that never all items are acked after the last crash, the first having come back */
+     REACHED         it is claimed that all items are never acked after every crash, the first having come back once */
 
 #ifndef ITEMS
 #define ITEMS 2

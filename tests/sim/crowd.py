@@ -145,8 +145,8 @@ class Subscriber(Client):
     def connected(self) -> None:
         assert self.link is not None
         self.heard = Heard()
+        self.subscription += 1
         if self.pattern is not None:
-            self.subscription += 1
             self.say(Subscribe(self.link.number, b"%d" % self.subscription, f"/topic/{self.pattern}"))
 
     def change(self, pattern: str | None) -> None:

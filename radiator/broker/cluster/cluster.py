@@ -70,7 +70,7 @@ class Cluster:
         self.refuse = refuse
         self.is_draining = False
         self.lag_s = 0.0
-        self.known = set(node.peers) if node is not None else set()
+        self.known = dict.fromkeys(node.peers) if node is not None else {}
         self.handover = Handover(desk, self.name, self.accept)
         fanouts = sorted(declarations.cluster_fanouts)
         rows = {row.peer: row for row in recovery.peers}
@@ -334,7 +334,7 @@ class Cluster:
         """Credit for copies of fanouts, while all children and the disk have room."""
         if peer.link is None or self.is_draining or not self.declarations.cluster_fanouts:
             return
-        for name in self.declarations.cluster_fanouts:
+        for name in sorted(self.declarations.cluster_fanouts):
             for child in self.destinations.fanout(name).children:
                 queue = self.destinations.queue(child)
                 if queue.settings.overflow in (BLOCK, REJECT) and not self.has_room(queue):
@@ -380,7 +380,7 @@ class Cluster:
     def learned(self, name: str, address: str) -> None:
         """A node that others are linked with: dialled too, where `discover` says so."""
         if self.node is not None and self.node.discover and name != self.name and name not in self.known and address:
-            self.known.add(name)
+            self.known[name] = None
             self.desk.turn.dials.append((name, address))
 
     # ---- time, and the operator -------------------------------------------------------------------------------------

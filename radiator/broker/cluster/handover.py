@@ -33,19 +33,32 @@ def path_of(headers: bytes) -> list[str]:
 class Handover:
     """The procedures of both directions. `accept` stores what another node hands over."""
 
-    __slots__ = ("accept", "desk", "name")
+    __slots__ = ("accept", "desk", "name", "waiting")
 
     def __init__(self, desk: Desk, name: str, accept: Callable[[Peer, Transfer], None]) -> None:
         self.desk = desk
         self.name = name
         self.accept = accept
+        self.waiting: list[Callable[[], None]] = []
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
-    def has_room(self, peer: Peer) -> bool:
-        """Whether one more message may be offered now."""
-        window = len(peer.doubts) < LINK_WINDOW and peer.doubt_bytes < LINK_WINDOW_BYTES
-        return window and peer.is_welcome and self.desk.open.size < BATCH_BYTES
+    def has_room(self, peer: Peer, pumped: Callable[[], None]) -> bool:
+        """Whether one more message may be offered now; `pumped` is called when a full batch has made way."""
+        if not peer.is_welcome or len(peer.doubts) >= LINK_WINDOW or peer.doubt_bytes >= LINK_WINDOW_BYTES:
+            return False
+        if self.desk.open.size < BATCH_BYTES:
+            return True
+        if pumped not in self.waiting:
+            self.waiting.append(pumped)
+            self.desk.open.then.append(self.go_on)
+        return False
+
+    def go_on(self) -> None:
+        """The batch that was full is on the disk."""
+        waiting, self.waiting = self.waiting, []
+        for pumped in waiting:
+            pumped()
 
     def offer(self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, left: int) -> None:
         """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (DurableQueue.doubt)."""

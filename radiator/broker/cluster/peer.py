@@ -29,13 +29,14 @@ class Doubtful:
 class Peer:
     """See KeepPeer for the fields of the row; docs/CLUSTER.md for the procedures.
 
-    doubts: by sequence, ascending. is_welcome: the other side has answered our Hello, so that messages may be handed
-    over. fanouts: those that it takes copies for.
+    doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
+    may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
+    fanouts: those that it takes copies for.
     """
 
     __slots__ = (
-        "copies_due", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last", "is_greeted",
-        "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered",
+        "copies_due", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last", "is_answered",
+        "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered",
         "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
     )  # fmt: skip
 
@@ -52,7 +53,7 @@ class Peer:
         self.doubt_bytes = 0
         self.fanouts: frozenset[str] = frozenset()
         self.link: Link | None = None
-        self.is_greeted = self.is_heard = self.is_welcome = self.is_refused = False
+        self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.said_last = 0
         self.copies_due = 0  # of fanouts, that we have granted it credit for
         self.since_s = desk.now_s
@@ -74,7 +75,7 @@ class Peer:
         # D16: an epoch is said only once it is on the disk, and never twice
         self.link = link
         self.out_epoch += 1
-        self.is_greeted = self.is_heard = self.is_welcome = self.is_refused = False
+        self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.since_s = self.desk.now_s
         self.touch()
 
@@ -111,9 +112,10 @@ class Peer:
             link.tell(Hello(row.out_epoch, self.our_fanouts))
         if self.is_heard and row.in_epoch == self.in_epoch:
             self.is_heard = False
+            self.is_answered = True
             self.said_last = row.in_last
             link.tell(Welcome(row.in_epoch, row.in_last))
-        elif row.in_last > self.said_last:
+        elif self.is_answered and row.in_last > self.said_last:
             # D18: messages and `last` were written by one batch, and that is on the disk
             self.said_last = row.in_last
             link.tell(Taken(row.in_last))

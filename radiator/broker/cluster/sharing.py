@@ -62,7 +62,7 @@ class Outbox:
     def pumped(self) -> None:
         """Hand over what is ready, in order."""
         queue, peer = self.queue, self.peer
-        while self.credit > 0 and self.handover.has_room(peer) and queue.has_ready():
+        while self.credit > 0 and self.handover.has_room(peer, self.pumped) and queue.has_ready():
             head = queue.peek_head()
             if head is None:
                 return
@@ -165,7 +165,7 @@ class Share:
         """Of those with credit and room, the one served longest ago."""
         for name, credit in self.credits.items():
             peer = self.around.peers[name]
-            if credit > 0 and self.handover.has_room(peer):
+            if credit > 0 and self.handover.has_room(peer, self.pumped):
                 self.credits[name] = self.credits.pop(name)
                 return peer
         return None
@@ -306,8 +306,8 @@ class Share:
 
     def pass_offer(self, to: str, source: str) -> None:
         """What another could give through us."""
-        word = self.offers[source]
-        if word.hops < QUEUE_HOPS_MAX and to != source:
+        word, asker = self.offers[source], self.hungry[to][0]
+        if word.hops < QUEUE_HOPS_MAX and to != source and not self.around.are_neighbours(asker, source):
             self.offered[to] = self.told[to] = word.ready
             self.tell(to, Offer(self.queue.name, word.ready, word.hops + 1, False))
 

@@ -13,7 +13,7 @@ from radiator.broker.turn import Desk, Turn
 from radiator.limits import TOPIC_HOPS_MAX
 from radiator.links import Identity, Publish, Word
 from radiator.message import Message
-from radiator.patterns import matches
+from radiator.patterns import matches, overlaps
 from radiator.replies import Tell
 from radiator.settings import Declarations
 
@@ -110,6 +110,11 @@ class Node:
 
     def wants(self, name: str) -> bool:
         return self.declarations.is_cluster_topic(name) and any(matches(p, name) for p in self.patterns)
+
+    def asks(self, name: str) -> bool:
+        """Whether others send it such a message: a pattern may ask for more than is of scope "cluster" here."""
+        topics = self.declarations.cluster_topics
+        return any(matches(p, name) and any(overlaps(topic, p) for topic in topics) for p in self.patterns)
 
     def subscribe(self, *patterns: str) -> None:
         with self.turn():
@@ -218,7 +223,7 @@ class Mesh:
         return graph
 
     def expected(self, origin: str, topic: str) -> tuple[set[str], set[tuple[str, str]]]:
-        """Who should get it, and the links that should carry it: each goes back to the nearer node of the least name."""
+        """Who should get it, and the links that should carry it: each comes from the nearer node of the least name."""
         if not self.nodes[origin].declarations.is_cluster_topic(topic):
             return set(), set()
         graph = self.linked()
@@ -228,14 +233,14 @@ class Mesh:
                 if other not in away:
                     away[other] = away[name] + 1
                     walk.append(other)
-        wanting = {name for name, hops in away.items() if 0 < hops <= TOPIC_HOPS_MAX and self.nodes[name].wants(topic)}
+        near = {name for name, hops in away.items() if 0 < hops <= TOPIC_HOPS_MAX}
         links = set()
-        for name in wanting:
+        for name in (name for name in near if self.nodes[name].asks(topic)):
             while name != origin:
                 before = min(other for other in graph[name] if away[other] == away[name] - 1)
                 links.add((before, name))
                 name = before
-        return wanting, links
+        return {name for name in near if self.nodes[name].wants(topic)}, links
 
     def check_publish(self, origin: str, topic: str, random: Random | None = None) -> None:
         """In a quiet mesh: everybody who wants it gets it exactly once, over the links of the tree and no other."""
@@ -243,12 +248,21 @@ class Mesh:
         self.carried.clear()
         for node in self.nodes.values():
             node.delivered.clear()
-        assert self.nodes[origin].spreading.is_wanted(topic) == bool(wanting), (origin, topic)
+        assert self.nodes[origin].spreading.is_wanted(topic) == bool(links), (origin, topic)
         message_id = self.nodes[origin].publish(topic)
         self.quiet(random)
         got = {name: node.delivered for name, node in self.nodes.items() if node.delivered}
         assert got == {name: [message_id] for name in wanting}, (origin, topic)
         assert sorted(self.carried) == sorted(links), (origin, topic)
+
+    def restart(self, name: str, incarnation: int) -> Node:
+        """The node has lost its memory, its links and its subscribers; its neighbours have noticed nothing yet."""
+        old = self.nodes[name]
+        for wire in [wire for wire in self.wires if any(end.node is old for end in wire.ends)]:
+            wire.is_cut = True
+            for end in wire.ends:
+                end.is_over = end.is_over or end.node is old
+        return self.add(name, incarnation, old.declarations)
 
     def check_all(self, topics: tuple[str, ...] = ("t.a",)) -> None:
         for name in self.nodes:

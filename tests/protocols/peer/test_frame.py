@@ -266,3 +266,14 @@ def test_what_a_client_says_can_be_handed_over() -> None:
         word = sent(headers=block, escaping=version)
         assert block.count(b"\n") == 3
         assert words(encode(word)) == [word]
+
+
+def test_the_bytes_are_those_of_the_document() -> None:
+    """docs/PROTOCOL.md, "The link between nodes"."""
+    message = b"\x02" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08" + b"\0\0\0\x04" + b"\0\0\0\x04"
+    assert encode(TRANSFER) == (
+        b"\0\0\0\x5e\x12" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08/queue/q"
+        + message + b"/queue/qa:b\nbody" + b"\0\0\0\x01\0\x01a" + b"\0" * 8 + b"\0" + b"\0" * 8
+    )  # fmt: skip
+    assert encode(Grant("q", 5)) == b"\0\0\0\x0c\x16\0\x01q\0\0\0\0\0\0\0\x05"
+    assert HEART_BEAT == b"\0\0\0\x01\0"
