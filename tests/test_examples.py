@@ -50,7 +50,6 @@ def test_example_runs_twice(broker: BrokerProcess, example: Path) -> None:
     assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
 
 
-@pytest.mark.skip(reason="nodes cannot be linked yet")
 @pytest.mark.slow
 def test_cluster_example_runs_to_its_end_twice(tmp_path: Path) -> None:
     """On ports of its own, from a copy: the second run finds the secret that the first has made."""

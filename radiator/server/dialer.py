@@ -3,6 +3,7 @@
 import random
 import re
 import socket
+from typing import Any
 
 import gevent
 import gevent.socket
@@ -70,11 +71,41 @@ class Dialer:
     def _dial(self, name: str, address: Address) -> None:
         place = str(address).partition("://")[2]
         try:
-            # a name is looked up by a thread of gevent's, so the hub goes on
-            with gevent.Timeout(self._connect_timeout_s, TimeoutError("timed out")):
-                dialled = gevent.socket.create_connection((address.host, address.port))
+            with gevent.Timeout(self._connect_timeout_s):
+                connected = _connected(address)
+        except gevent.Timeout:
+            self._links.refused(name, place, "cannot be dialled: it does not answer")
+            return
         except (OSError, UnicodeError) as error:
             self._links.refused(name, place, f"cannot be dialled: {getattr(error, 'strerror', None) or error}")
             return
-        connected = socket.socket(fileno=dialled.detach())
         self._connections.take(connected, place, lambda number: self._links.session(number, name), name)
+
+
+def _connected(address: Address) -> socket.socket:
+    """A socket to the first of its places that answers. OSError or UnicodeError where none does."""
+    places = _looked_up(address, socket.AI_NUMERICHOST)
+    if isinstance(places, OSError):  # it is a name
+        places = gevent.get_hub().threadpool.apply(_looked_up, (address,))
+    refusal: Exception = OSError("it has no address")
+    for family, place in places if isinstance(places, list) else ():
+        calling = gevent.socket.socket(family, socket.SOCK_STREAM)
+        try:
+            calling.connect(place)
+            return socket.socket(fileno=calling.detach())
+        except OSError as error:
+            refusal = error
+        finally:
+            calling.close()
+    raise places if isinstance(places, Exception) else refusal
+
+
+def _looked_up(address: Address, flags: int = 0) -> list[tuple[int, Any]] | OSError | UnicodeError:
+    """Each of its places. It returns what it would raise: an error that leaves a thread of gevent's is taken for a bug
+    of the hub.
+    """
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=flags)
+    except (OSError, UnicodeError) as error:
+        return error
+    return [(family, place) for family, _, _, _, place in found]

@@ -26,7 +26,8 @@ class Store(Protocol):
         Bugs, answered with an AssertionError and nothing of the batch kept: a Put over a stored message, a Remove of
         one that is not there, a Doubt of one that is not there or is in doubt already, or under a sequence that is, a
         Settle of what is not in doubt; and a batch after which a message is gone, or its queue retired, that is still
-        in doubt: the Settle comes in the same batch or earlier.
+        in doubt: the Settle comes in the same batch or earlier. After each batch the KeepPeer of a doubt's node has it
+        between out_taken and out_offered: here a start, or `radiator check`, finds it otherwise.
 
         After a DiskFailed nothing more may be asked of the store.
         """

@@ -201,18 +201,20 @@ class LmdbStore:
     def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
         """The linked nodes, and what is in doubt with them: as many rows as that, whatever else is stored.
 
-        Raises StoreError where a message in doubt is not there: its doubt must go with it.
+        Raises StoreError where a message in doubt is not there, since its doubt goes with it, or its node is not.
         """
         peers = [records.decode_peer(bytes(key), bytes(value)) for key, value in txn.cursor(self._tables[PEERS])]
+        kept = {peer.peer for peer in peers}
         queues = {queue.number for queue in self.recovery.queues}
         doubts = []
         for key, value in txn.cursor(self._tables[DOUBTS]):
             peer, sequence = records.split_doubt_key(bytes(key))
             queue, position = records.decode_doubt(bytes(key), bytes(value))
             message = txn.get(records.message_key(queue, position), db=self._tables[MESSAGES])
-            if message is None or queue not in queues:
+            if message is None or queue not in queues or peer not in kept:
+                missing = f"the message is not in queue {queue}" if peer in kept else "nothing is kept of the node"
                 raise StoreError(
-                    f"Message {sequence} in doubt with node {peer!r} is not in queue {queue} of {self._file}."
+                    f"In {self._file} message {sequence} is in doubt with node {peer!r}, but {missing}."
                     f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
                 )
             doubts.append(StoredDoubt(peer, sequence, queue, position, *records.message_bytes(message)))

@@ -9,13 +9,14 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from radiator import settings
 from radiator.broker.broker import Broker
 from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
 from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
 from radiator.reads import Load, Question
-from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume
+from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.settings import Declarations
 from tests.sim.disk import Platter, SimDisk
 
@@ -32,9 +33,11 @@ class Node:
         auto: bool = True,
         now_ms: int = 1_700_000_000_000,
         seed: int = 0,
+        node: settings.Node | None = None,
     ) -> None:
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
         self.limits = limits or Limits()
+        self.node = node
         self.disk = SimDisk(platter)
         self.now_s = 100.0
         self.now_ms = now_ms
@@ -50,6 +53,7 @@ class Node:
             version="test",
             now_s=self.now_s,
             now_ms=self.now_ms,
+            node=node,
         )
         self.inbox: dict[int, list[Reply]] = {}
         self.paused: set[int] = set()
@@ -99,7 +103,7 @@ class Node:
                 self.paused.discard(number)
             else:
                 self.inbox[number].append(reply)
-            if isinstance(reply, Deliver):
+            if isinstance(reply, Deliver | Tell):
                 self.delivers[number] += 1
         if self.auto and self.due():
             self._one([])
@@ -176,7 +180,8 @@ class Node:
     def again_on(self, platter: Platter, **changes: object) -> "Node":
         declarations = changes.get("declarations", self.declarations)
         assert isinstance(declarations, Declarations)
-        return Node(replace(declarations), self.limits, platter, auto=True, now_ms=self.now_ms)
+        declared = replace(declarations)
+        return Node(declared, self.limits, platter, auto=True, now_ms=self.now_ms, node=self.node)
 
     # ---- what a test looks at ---------------------------------------------------------------------------------------
 

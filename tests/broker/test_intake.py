@@ -107,6 +107,7 @@ def test_oldest_may_still_be_on_its_way_to_the_disk(overflow: str) -> None:
     fill(node, 2)
     node.seal()
     fill(node, 3, 2)
+    assert node.paused == set() and node.numbers("q")["accepted"] == 5, "it is in memory: nobody waits for it"
     node.auto = True
     node.turn([])
     node.say(subscribe(1, "q", AUTO))
@@ -126,6 +127,31 @@ def test_oldest_is_read_back_where_it_must_be(small: None, bound: dict[str, int]
     assert node.numbers("q")["messages"] == 30 and node.numbers("q")["dropped"] == 25
     assert node.stored("q") == [*(b"%d" % n for n in range(10, 20)), *(b"%d" % n for n in range(45, 65))]
     assert node.paused == set() and not node.is_refused(9)
+
+
+@pytest.mark.parametrize("overflow", ["drop-oldest", "dead-letter"])
+def test_commit_waits_for_what_it_must_drop_to_reach_the_disk(overflow: str) -> None:
+    before = Node(queue(overflow=overflow, max_messages=3, dead_letter="dead"))
+    before.open(9)
+    fill(before, 1)
+    node = before.crashed()
+    node.auto = False
+    node.open(1, 8, 9)
+    fill(node, 2, 1)  # behind what is not read back yet, so not in memory
+    node.say(begin(9))
+    fill(node, 2, 3, transaction=b"t")
+    node.say(commit(9, receipt=b"r"), send(8, "q", b"5", b"s"))
+    node.seal()
+    while node.questions:
+        node.answer()
+    assert node.paused == {8, 9} and node.numbers("q")["accepted"] == 3, "nothing of it has happened"
+    node.say(send(1, "/topic/t", b"x", b"t"))
+    assert node.receipts(1) == [b"t"], "nobody else waits"
+    node.auto = True
+    node.commit()
+    node.turn([])
+    assert node.paused == set() and (node.receipts(9), node.receipts(8)) == ([b"r"], [b"s"])
+    assert node.stored("q") == [b"3", b"4", b"5"]
 
 
 @BOTH

@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from radiator.broker.consumers import Connection
+from radiator.broker.intake import Resource
 from radiator.commands import (
     AUTO,
     CLIENT,
@@ -31,7 +33,7 @@ from tests.broker.conftest import SMALL, shrink
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 from tests.sim.disk import Platter
-from tests.sim.model import OUT, STORING, Conn, Item, Model, Refused, Said, Sub
+from tests.sim.model import OUT, STORING, Conn, Item, Model, Said, Sub
 
 QUEUES = {
     "a": QueueSettings(),
@@ -56,6 +58,10 @@ class Watched(Node):
         self.model: Model | None = None
         super().__init__(DECLARED, platter=platter, now_ms=model.now_ms)
         self.auto = False
+        self.heard = 0  # of the replies of this turn
+        self.speaker: int | None = None  # whose Read this turn carries out
+        self.carry_out = self.broker.carry_out
+        self.broker.carry_out = self.carry_out_parked  # type: ignore[method-assign]
         self.log.clear()
         self.model = model
         model.batch = self.broker.desk.open.number
@@ -68,19 +74,33 @@ class Watched(Node):
                 if isinstance(event, Committed):
                     self.model.reached_the_disk(event.number)
                     self.model.told_committed(event.number)
+        self.speaker = next((event.connection for event in events if isinstance(event, Read)), None)
         super()._one(events)
         if self.model is not None:
-            for reply in self.log:
-                self.observe(self.model, reply)
+            self.hear(self.model, self.log)
             self.log.clear()
+            self.heard = 0
+            stored = self.broker.destinations.queues["a"].ledger.stored
+            self.model.expired("a", len(self.model.queues["a"]) - stored)
 
-            if not self.broker.parked:
-                stored = self.broker.destinations.queues["a"].ledger.stored
-                self.model.expired("a", len(self.model.queues["a"]) - stored)
+    def carry_out_parked(self, connection: Connection, command: Command) -> Resource | None:
+        """What has waited is tried again. What it does comes behind all that this turn has said so far."""
+        replies = self.broker.desk.turn.replies
+        said_before = len(replies)
+        room = self.carry_out(connection, command)
+        if room is None and self.model is not None:
+            self.hear(self.model, replies[:said_before])
+            self.model.carried_out(connection.number)
+        return room
 
-    def observe(self, model: Model, reply: Reply) -> None:
-        if isinstance(reply, Deliver) and reply.connection in model.conns:
-            model.delivered(reply.connection, reply)
+    def hear(self, model: Model, replies: list[Reply]) -> None:
+        """What the Read of this turn did, unless it waits; then the replies that are new."""
+        if self.speaker in model.asked and self.speaker not in self.broker.parked:
+            model.carried_out(self.speaker)
+        for reply in replies[self.heard :]:
+            if isinstance(reply, Deliver) and reply.connection in model.conns:
+                model.delivered(reply.connection, reply)
+        self.heard = len(replies)
 
     def seal(self) -> bool:
         was_at_sea = self.at_sea is not None
@@ -117,6 +137,13 @@ class Machine(RuleBasedStateMachine):
         self.node.settle()
         while not self.holds_commits and (self.node.seal() or self.node.at_sea):
             self.commit_one()
+        self.lose_refused()
+
+    def lose_refused(self) -> None:
+        """Who got an ERROR is who should have."""
+        assert {n for n, c in self.node.broker.connections.items() if c.is_closing} == self.model.refused
+        while self.model.refused:
+            self.lose(self.model.refused.pop())
 
     def say(self, command: Command) -> None:
         self.tell(Read(command.connection, [command]))
@@ -132,8 +159,13 @@ class Machine(RuleBasedStateMachine):
     def receipt(self, data: st.DataObject) -> bytes | None:
         return b"r" + self.body() if data.draw(st.booleans()) else None
 
+    @property
+    def free(self) -> dict[int, Conn]:
+        """Connections that are read: they wait for nothing."""
+        return {number: conn for number, conn in self.model.conns.items() if number not in self.model.asked}
+
     def conn(self, data: st.DataObject) -> int:
-        return data.draw(st.sampled_from(sorted(self.model.conns)))
+        return data.draw(st.sampled_from(sorted(self.free)))
 
     def lose(self, c: int) -> None:
         self.model.written()
@@ -155,11 +187,11 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def one_thing(self, data: st.DataObject) -> None:
         """What happens most is drawn most often."""
-        conns = self.model.conns.values()
-        ways = [self.send] * 8 + [self.subscribe] * 2 + [self.begin] * 2 + [self.tick]
-        ways += [self.connect] * (3 * (len(conns) < 3)) + [self.close] * (2 * (len(conns) > 1))
-        ways += [self.unsubscribe] * any(c.subs or c.topics for c in conns)
-        ways += [self.answer] * (10 * any(c.unacked() for c in conns)) + [self.end] * (3 * any(c.sends for c in conns))
+        conns, free = self.model.conns, self.free.values()
+        ways = [self.send] * 8 + [self.subscribe] * 2 + [self.begin] * 2 if free else []
+        ways += [self.tick] + [self.connect] * (3 * (len(conns) < 3)) + [self.close] * (2 * (len(conns) > 1))
+        ways += [self.unsubscribe] * any(c.subs or c.topics for c in free)
+        ways += [self.answer] * (10 * any(c.unacked() for c in free)) + [self.end] * (3 * any(c.sends for c in free))
         ways += [self.seal] * (3 * self.holds_commits) + [self.commit] * (3 * (self.node.at_sea is not None))
         ways += [self.restart]
         if not conns:
@@ -176,7 +208,7 @@ class Machine(RuleBasedStateMachine):
             self.subscribe(data, c)
 
     def close(self, data: st.DataObject) -> None:
-        self.lose(self.conn(data))
+        self.lose(data.draw(st.sampled_from(sorted(self.model.conns))))
 
     def subscribe(self, data: st.DataObject, c: int | None = None) -> None:
         c = self.conn(data) if c is None else c
@@ -225,26 +257,16 @@ class Machine(RuleBasedStateMachine):
         said = Said(address, self.body(), dedup_id, expires_ms or 0)
         receipt = self.receipt(data)
         transaction = self.transaction(data, c)
-        refused = False
         if transaction is not None:
             conn.sends[transaction].append(said)
             self.model.receipt(c, receipt)
         else:
-            try:
-                self.model.take(c, [said], [], receipt)
-            except Refused:
-                refused = True
+            self.model.ask(c, [said], [], receipt)
         self.say(send(c, to, said.body, receipt, transaction=transaction, dedup_id=dedup_id, expires_ms=expires_ms))
-        self.expect_refusal(c, refused)
-
-    def expect_refusal(self, c: int, refused: bool) -> None:
-        assert self.node.broker.connections[c].is_closing == refused
-        if refused:
-            self.lose(c)
 
     def answer(self, data: st.DataObject) -> None:
         verb = data.draw(st.sampled_from(["ack", "ack", "nack", "nack", "reject"]))
-        c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.unacked())))
+        c = data.draw(st.sampled_from(sorted(n for n, conn in self.free.items() if conn.unacked())))
         conn = self.model.conns[c]
         free = [item for item in conn.unacked() if item.transaction is None]
         if not free:
@@ -268,7 +290,6 @@ class Machine(RuleBasedStateMachine):
             self.say(ack(deliver, receipt, transaction))
         else:
             self.say(nack(deliver, receipt, transaction, requeue=verb == "nack"))
-        self.expect_refusal(c, False)
 
     # ---- transactions
 
@@ -282,25 +303,20 @@ class Machine(RuleBasedStateMachine):
 
     def end(self, data: st.DataObject) -> None:
         commits = data.draw(st.sampled_from([True, True, False]))
-        c = data.draw(st.sampled_from(sorted(n for n, conn in self.model.conns.items() if conn.sends)))
+        c = data.draw(st.sampled_from(sorted(n for n, conn in self.free.items() if conn.sends)))
         conn = self.model.conns[c]
         name = data.draw(st.sampled_from(sorted(conn.sends)))
         self.model.written()
         sends, settled = conn.sends.pop(name), conn.settled.pop(name)
         receipt = self.receipt(data)
-        refused = False
         if commits:
-            try:
-                self.model.take(c, sends, settled, receipt)
-            except Refused:
-                refused = True
+            self.model.ask(c, sends, settled, receipt)
             self.say(commit(c, name, receipt))
         else:
             for _, item in settled:
                 item.transaction = None
             self.model.receipt(c, receipt)
             self.say(Abort(c, name, receipt))
-        self.expect_refusal(c, refused)
 
     # ---- the shell
 
@@ -310,6 +326,7 @@ class Machine(RuleBasedStateMachine):
 
     def commit(self, data: st.DataObject) -> None:
         self.commit_one()
+        self.lose_refused()
 
     def tick(self, data: st.DataObject) -> None:
         ms = data.draw(st.sampled_from([1, 500, 1000]))
@@ -358,6 +375,8 @@ class Machine(RuleBasedStateMachine):
             assert conn.due_topics == []
             core = self.node.broker.connections[c]
             assert sorted(core.unacked) == sorted(i.message_id for i in conn.unacked())
+        assert [*self.node.broker.parked] == [*self.model.asked]
+        assert self.model.waiting_for_nothing() == []
         assert self.model.idle_consumers() == []
         for name, items in self.model.queues.items():
             numbers = self.node.numbers(name)
@@ -376,6 +395,7 @@ class Machine(RuleBasedStateMachine):
         """Whatever happened: a consumer on each queue now drains it, in order, and the disk is empty."""
         self.holds_commits = False
         self.tell()
+        assert not self.model.asked, "all is on the disk, and somebody still waits"
         self.model.crashed(clean=False)
         self.node = Watched(self.model, self.node.disk.platter)
         self.connections = c = self.connections + 1

@@ -318,7 +318,7 @@ def damaged(original: Original, chance: Random) -> Damaged:
     """Some are damaged twice."""
     data = bytearray(original.now.data)
     hows = [chance.choice(DAMAGES)(chance, data, original)]
-    while data == original.now.data or (len(data) > HEADS_BYTES and chance.random() < 0.1):
+    while data == original.now.data or (len(data) >= HEADS_BYTES + PAGE_BYTES and chance.random() < 0.1):
         hows.append(chance.choice(DAMAGES)(chance, data, original))
     is_head_hit = data[:HEADS_BYTES] != original.now.data[:HEADS_BYTES]
     return Damaged(original, bytes(data), " and ".join(hows), original.states[-2 if is_head_hit else -1 :])

@@ -1,112 +1,347 @@
 """S32 and S33: the link between nodes, at the door of its session: strangers, and a proven node that lies.
 
-Strangers replay, reflect, guess, claim names, and send anything else, in pieces: no session ever says Open, holds more
-than CONNECT_MAX_BYTES, or says anything after its refusal. Liars mutate frames of every word: nothing is raised, one
-Fail ends it, and what is heard is within bounds that are written down here once more, gives the same bytes again, and
-can be said to every client. They do not see sockets, nor what the broker does with right words that are false.
+Strangers claim names, guess, replay, reflect, and send anything else, in pieces: no session says Open to them, holds
+more than CONNECT_MAX_BYTES, or says anything after its refusal. Liars mutate frames of every word: nothing is raised,
+one Fail ends it, and what is heard is within bounds that are written down here once more, gives the same bytes again,
+and can be said to every client. They do not see sockets, nor what the broker does with right words that are false.
 """
 
 from collections.abc import Callable
 from random import Random
 
 from radiator.commands import Command, Fail, Heard, Open
+from radiator.errors import Violation
 from radiator.limits import CONNECT_MAX_BYTES, Limits
-from radiator.links import Digest, Hello, News, Publish, Transfer, Version
+from radiator.links import Word
 from radiator.message import Message
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.session import GREETING, PeerSession
 from radiator.protocols.peer.spec import BEFORE_PROOF, Challenge, Proof, Refused, Said
 from radiator.protocols.stomp.frame import encode_message
 from tests.campaigns.campaign import Campaign, Run
-from tests.protocols.peer.words import MAKERS, SECRET, cut, linked, side, talk
+from tests.protocols.peer.words import MAKERS, SECRET, cut, linked, side
+
+# ---- strangers -------------------------------------------------------------------------------------------------------
+
+
+def node(chance: Random, own: str, dials: str | None = None, secret: bytes = SECRET) -> PeerSession:
+    """A session of that node, with a nonce of its own; it knows a and b."""
+    return side(own, dials, nonce=chance.randbytes(32), secret=secret)
+
+
+def words_in(data: bytes) -> list[Said]:
+    """Of a handshake."""
+    return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING)))
+
+
+def hear(run: Run, what: str, session: PeerSession, data: bytes) -> list[Open | Command]:
+    """In pieces of chance; what is held of a stranger is bounded."""
+    said: list[Open | Command] = []
+    for piece in cut(data, run.chance):
+        said += session.receive(piece)
+        if session.buffered_bytes > CONNECT_MAX_BYTES:
+            run.violation(f"{what}: {session.buffered_bytes} bytes are held.")
+    return said
+
+
+def must_not_open(run: Run, what: str, session: PeerSession, data: bytes, code: str = "") -> None:
+    """The last that a stranger says. code: of the refusal that it must get; "": none, or any."""
+    said = hear(run, what, session, data)
+    if said or session.is_open:
+        run.violation(f"{what}: the session said {said[:2]}.")
+    if code and f"refused: {code}: " not in session.closing_cause:
+        run.violation(f"{what}: it should be refused as {code}, and the log says {session.closing_cause!r}.")
+    if not session.is_closing:
+        return
+    told = [word for word in words_in(session.take_outgoing()) if isinstance(word, Refused)]
+    if len(told) > 1 or SECRET.decode() in str(told) or not session.closing_cause:
+        run.violation(f"{what}: it was told {told}, and the log {session.closing_cause!r}.")
+    if session.receive(GREETING + data) or session.take_outgoing() or session.buffered_bytes:
+        run.violation(f"{what}: something came of what stood behind the refusal.")
+
+
+def unknown(run: Run) -> None:
+    """Who has the secret, and stands in no list; or has our own name; or another than the one that was dialled."""
+    name = run.chance.choice(("mallory", "A", "a.b", "b"))
+    stranger, ours = node(run.chance, name, "b"), node(run.chance, "b")
+    must_not_open(
+        run, f"{name} dials b", ours, stranger.take_outgoing(), "same-name" if name == "b" else "unknown-node"
+    )
+    dialler, other = node(run.chance, "a", "b"), side("c", knows=("a",))
+    other.receive(dialler.take_outgoing())
+    must_not_open(run, "c answers a, which dialled b", dialler, other.take_outgoing(), "wrong-node")
+
+
+def wrong_secret(run: Run) -> None:
+    wrong = run.chance.choice((b"another secret of its own", SECRET + b"0", SECRET[:-1], SECRET[::-1], b"\0" * 16))
+    dialler, stranger = node(run.chance, "a", "b"), node(run.chance, "b", secret=wrong)
+    stranger.receive(dialler.take_outgoing())
+    must_not_open(run, "an acceptor without the secret", dialler, stranger.take_outgoing(), "wrong-secret")
+    ours, stranger = node(run.chance, "b"), node(run.chance, "a", "b", secret=wrong)
+    ours.receive(stranger.take_outgoing())
+    guess = run.chance.choice((run.chance.randbytes(32), b"\0" * 32))
+    must_not_open(run, "a dialler that guesses", ours, encode(Proof(guess)), "wrong-secret")
+
+
+def replayed(run: Run) -> None:
+    """Both halves of a real handshake, said again to the same node."""
+    dialler, acceptor = node(run.chance, "a", "b"), node(run.chance, "b")
+    first = dialler.take_outgoing()
+    hear(run, "a right dialler", acceptor, first)
+    answer = acceptor.take_outgoing()
+    hear(run, "a right acceptor", dialler, answer)
+    last = dialler.take_outgoing()
+    hear(run, "a right dialler", acceptor, last)
+    if not (dialler.is_open and acceptor.is_open):
+        run.violation("Two right nodes were not linked.")
+    must_not_open(run, "a replayed dialler", node(run.chance, "b"), first + last, "wrong-secret")
+    again = node(run.chance, "a", "b")
+    again.take_outgoing()
+    must_not_open(run, "a replayed acceptor", again, answer, "wrong-secret")
+
+
+def reflected(run: Run) -> None:
+    """Who sends back what it was told: on the same connection, or from one that we dialled to one that we accepted."""
+    ours = node(run.chance, "b")
+    ours.receive(GREETING + encode(Challenge("a", run.chance.randbytes(32), "61", "")))
+    proofs = [word for word in words_in(ours.take_outgoing()) if isinstance(word, Proof)]
+    must_not_open(run, "our own proof", ours, b"".join(map(encode, proofs)), "wrong-secret")
+    dialler = node(run.chance, "b", "a")
+    said = dialler.take_outgoing()
+    must_not_open(run, "an echo", dialler, said, "echo")
+    dialler, ours = node(run.chance, "b", "a"), node(run.chance, "b")
+    (theirs,) = words_in(dialler.take_outgoing())
+    assert isinstance(theirs, Challenge)
+    ours.receive(GREETING + encode(Challenge("a", theirs.nonce, "61", "")))
+    challenge, mac = words_in(ours.take_outgoing())
+    assert isinstance(challenge, Challenge)
+    answer = GREETING + encode(Challenge("a", challenge.nonce, "61", "")) + encode(mac)
+    must_not_open(run, "a proof from another connection", dialler, answer, "wrong-secret")
+
 
 FOREIGN = (
     b"CONNECT\naccept-version:1.2\nhost:h\n\n\0SEND\ndestination:/queue/a\n\n\0",
     b"GET /admin HTTP/1.1\r\nHost: h\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"radiator-link/2 radiator/9\n",
-    b"radiator-link/",
-    b"\0" * 100,
-    b"A" * 100_000,
+    b"radiator-link/" + b"A" * 100_000,
+    b"\0" * 100_000,
 )
 
 
-def handshake_words(data: bytes) -> list[Said]:
-    return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING)))
-
-
-def fresh(chance: Random, own: str, dials: str | None = None, secret: bytes = SECRET) -> PeerSession:
-    return side(own, dials, nonce=chance.randbytes(32), secret=secret)
-
-
-# ---- strangers -------------------------------------------------------------------------------------------------------
-
-
-def hear(run: Run, what: str, victim: PeerSession, data: bytes) -> list[Open | Command]:
-    """In pieces of chance, with the bound on what is held."""
-    said: list[Open | Command] = []
-    for piece in cut(data, run.chance):
-        said += victim.receive(piece)
-        if victim.buffered_bytes > CONNECT_MAX_BYTES and not victim.is_open:
-            run.violation(f"{what}: {victim.buffered_bytes} bytes are held for a stranger.")
-    return said
-
-
-def judge_stranger(run: Run, what: str, victim: PeerSession, data: bytes) -> None:
-    """The last that it says to a session that must not open."""
-    said = hear(run, what, victim, data)
-    if said or victim.is_open:
-        run.violation(f"{what}: the session said {said[:2]}.")
-    last = b"".join((victim.take_outgoing(), *(() if not victim.is_closing else [b""])))
-    if victim.is_closing:
-        if not victim.closing_cause:
-            run.violation(f"{what}: the log would not say why it was closed.")
-        refusals = [word for word in handshake_words(last) if isinstance(word, Refused)]
-        if len(refusals) > 1 or any(SECRET.decode() in word.sentence for word in refusals):
-            run.violation(f"{what}: it was told {refusals}.")
-        if victim.receive(GREETING + data) or victim.take_outgoing():
-            run.violation(f"{what}: something was said after the refusal.")
-
-
-def unknown(run: Run) -> None:
-    """A node that has the secret, and stands in no list; or the name of one that we are; either way round."""
-    own = run.chance.choice(("mallory", "b", "A", "a.b"))
-    stranger, victim = fresh(run.chance, own, "b"), fresh(run.chance, "b")
-    victim.receive(stranger.take_outgoing())
-    stranger.receive(victim.take_outgoing())
-    judge_stranger(run, f"a node named {own}", victim, stranger.take_outgoing())
-    dialler = fresh(run.chance, "a", "b")
-    other = side("c", nonce=run.chance.randbytes(32), knows=("a",))
-    other.receive(dialler.take_outgoing())
-    judge_stranger(run, "c, where b was dialled", dialler, other.take_outgoing())
-
-
-def wrong_secret(run: Run) -> None:
-    wrong = run.chance.choice((b"another secret of its own", SECRET + b"0", SECRET[:-1], SECRET.upper(), b"\0" * 16))
-    if wrong == SECRET:
-        return
-    stranger, victim = fresh(run.chance, "a", "b", wrong), fresh(run.chance, "b")
-    victim.receive(stranger.take_outgoing())
-    nodes_challenge, _ = handshake_words(victim.take_outgoing())
-    forged = side("b", nonce=run.chance.randbytes(32), secret=wrong)
-    forged.receive(GREETING + encode(nodes_challenge).replace(b"b", b"a", 1))
-    judge_stranger(run, "a dialler without the secret", victim, encode(Proof(run.chance.randbytes(32))))
-    dialler, acceptor = fresh(run.chance, "a", "b"), fresh(run.chance, "b", None, wrong)
-    acceptor.receive(dialler.take_outgoing())
-    judge_stranger(run, "an acceptor without the secret", dialler, acceptor.take_outgoing())
-
-
-def replayed(run: Run) -> None:
-    """Both halves of a real handshake, against the same node at another time."""
+def foreign(run: Run) -> None:
+    """Clients, noise, another version of the link, words too early, and a handshake that is harmed."""
     chance = run.chance
-    dialler, acceptor = fresh(chance, "a", "b"), fresh(chance, "b")
+    dialler, ours = node(chance, "a", "b"), node(chance, "b")
     first = dialler.take_outgoing()
-    hear(run, "a real dialler", acceptor, first)
-    answer = acceptor.take_outgoing()
-    hear(run, "a real acceptor", dialler, answer)
-    if not dialler.is_open or not isinstance(hear(run, "a real dialler", acceptor, dialler.encode_last())[0], Open):
-        run.violation("Two right nodes were not linked.")
-    judge_stranger(run, "a dialler that replays", fresh(chance, "b"), first + dialler.encode_last())
-    again = fresh(chance, "a", "b")
-    again.take_outgoing()
-    judge_stranger(run, "an acceptor that replays", again, answer)
+    way = chance.randrange(4)
+    if way == 0:
+        data = chance.choice(FOREIGN)
+    elif way == 1:
+        data = GREETING + chance.randbytes(chance.choice((4, 5, 50, 20_000)))
+    elif way == 2:
+        data = first + encode(MAKERS[chance.choice(list(MAKERS))](chance))
+    else:
+        data = mutated(chance, first) + encode(Proof(chance.randbytes(32)))
+    must_not_open(run, f"foreign bytes {data[:60]!r}", ours, data)
+
+
+WAYS: tuple[Callable[[Run], None], ...] = (unknown, wrong_secret, replayed, reflected, foreign, foreign)
+
+
+def strangers(run: Run) -> None:
+    while not run.is_over:
+        for way in WAYS:
+            way(run)
+            run.case()
+
+
+# ---- liars -----------------------------------------------------------------------------------------------------------
+
+LIMITS = Limits(max_frame_bytes=2000, max_header_bytes=300, max_headers=20, max_destinations=6)
+MESSAGE_ROOM_BYTES = 8 * 1024  # of a frame with a message, beyond the limits of messages
+LITTLE_BYTES = 8 * 1024  # more than a word of a few numbers and names may take
+LITTLE_KINDS = (17, 19, 20, 21, 22)
+LISTS = {"path": 32, "fanouts": 6, "versions": 1024, "neighbours": 1024, "neighbours_gone": 1024, "patterns": 4096,
+         "patterns_gone": 4096}  # fmt: skip
+TEXTS = {"destination": 263, "address": 300, "queue": 255, "fanouts": 255, "patterns": 255, "patterns_gone": 255}
+NODE_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+NEVER_STORED = (b"content-length", b"message-id", b"subscription", b"ack", b"destination", b"receipt")
+
+
+def wrong_message(message: Message) -> str:
+    """What is wrong with it, line by line."""
+    if len(message.headers) > 300 + 4096 or len(message.body) > 2000 or message.headers.count(b"\n") > 36:
+        return "it is too long"
+    *lines, rest = message.headers.split(b"\n")
+    for line in lines:
+        name, colon, _ = line.partition(b":")
+        if not name or not colon or b"\0" in line or name in NEVER_STORED:
+            return f"it has the header line {line!r}"
+        if message.escaping and (line.count(b":") > 1 or (message.escaping == 2 and b"\r" in line)):
+            return f"it has the header line {line!r} in 1.{message.escaping}"
+    if rest:
+        return f"its header block ends with {rest!r}"
+    for version in range(3):
+        try:
+            encode_message(message, b"id", b"s", True, False, 0, version)
+        except Violation as broken:
+            return f"it cannot be said in 1.{version}: {broken}"
+    return ""
+
+
+def wrong(word: object, field: str = "") -> str:
+    """What is beyond a bound in it, by looking at every part; "" where nothing is."""
+    if isinstance(word, bool):
+        return ""
+    if isinstance(word, int):
+        return "" if 0 <= word < 2**63 else f"{field} is {word}"
+    if isinstance(word, str):
+        if field in TEXTS:
+            is_right = len(word.encode()) <= TEXTS[field] and not any(c < " " or "\x7f" <= c < "\xa0" for c in word)
+            return "" if is_right else f"{field} is {word!r}"
+        return "" if 1 <= len(word) <= 64 and NODE_NAME.issuperset(word) and word[0] != "." else f"{field} is {word!r}"
+    if isinstance(word, bytes):
+        return "" if word.replace(b"-", b"").isalnum() and len(word) < 128 else f"{field} is {word!r}"
+    if isinstance(word, list):
+        if len(word) > LISTS[field]:
+            return f"{field} has {len(word)} items"
+        return next(filter(None, (wrong(one, field) for one in word)), "")
+    if isinstance(word, Message):
+        return wrong_message(word)
+    parts: tuple[str, ...] = type(word).__slots__  # type: ignore[attr-defined]
+    return next(filter(None, (wrong(getattr(word, part), part) for part in parts)), "")
+
+
+PIECES = (
+    b"\0", b"\1", b"\xff", b"\n", b":", b"\\", b"\r", b"/queue/", b"/topic/#", b"\0\0", b"\0\1", b"\xff\xff",
+    b"content-length:0\n", b"message-id:x\n", b"\0\x0fmessage-id:x\n\n\0", b"\x7f" + b"\xff" * 7, b"\x80" + b"\0" * 7,
+)  # fmt: skip
+
+
+def mutated(chance: Random, data: bytes) -> bytes:
+    """One to three small harms; most of them are of one length, or mend the frame's own."""
+    harmed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        at = chance.randrange(len(harmed))
+        way = chance.randrange(4)
+        if way == 0:
+            harmed[at] ^= 1 << chance.randrange(8)
+        elif way == 1:
+            piece = chance.choice(PIECES)
+            harmed[at : at + len(piece)] = piece
+        elif way == 2:
+            harmed[at:at] = chance.choice(PIECES)
+        else:
+            del harmed[at : at + chance.choice((1, 2, 8))]
+        if not harmed:
+            return data
+    if chance.random() < 0.7:
+        harmed[:4] = (len(harmed) - 4 if len(harmed) > 4 else 1).to_bytes(4, "big")
+    return bytes(harmed)
+
+
+def near_bounds(chance: Random) -> Word:
+    """A word with one list or text a little below, at, or beyond its bound; or one of chance."""
+    word = MAKERS[chance.choice(list(MAKERS))](chance)
+    for field in type(word).__slots__:  # type: ignore[attr-defined]
+        value = getattr(word, field)
+        if isinstance(value, list) and field in ("path", "fanouts") and chance.random() < 0.5:
+            setattr(word, field, ["a"] * (LISTS[field] + chance.choice((-1, 0, 1, 2))))
+        elif isinstance(value, Message) and chance.random() < 0.5:
+            line = chance.choice((b"a:b\n", b"ack:x\n", b"a:b:c\n", b"a:\r\n", b"a:\\t\n", b"a:b", b":\n", b"a:\0\n"))
+            value.headers += line * chance.choice((1, 1, 1, 16, 33, 37, 400))
+    return word
+
+
+def lie(run: Run) -> None:
+    """A few frames, one of them a lie, to a session that is open."""
+    chance = run.chance
+    _, session = linked(LIMITS)
+    frames = [encode(near_bounds(chance)) for _ in range(chance.randrange(1, 4))]
+    if chance.random() < 0.8:
+        at = chance.randrange(len(frames))
+        frames[at] = mutated(chance, frames[at])
+    data = b"".join(frame + HEART_BEAT * chance.randrange(2) for frame in frames)
+    said: list[Open | Command] = []
+    for piece in cut(data, chance):
+        said += session.receive(piece)
+    told = f"the frames {data.hex()}"
+    if any(not isinstance(word, Heard) for word in said[:-1]):
+        run.violation(f"{told}: something was said after a Fail: {said}.")
+    heard = [word.word for word in said if isinstance(word, Heard)]
+    for word in heard:
+        if mistake := wrong(word):
+            run.violation(f"{told}: {mistake} in {word}.")
+    if b"".join(map(encode, heard)) != without_beats(data, len(heard)):
+        run.violation(f"{told}: read as {heard}, which gives other bytes.")
+    if said and isinstance(said[-1], Fail) and (session.receive(data) or session.buffered_bytes):
+        run.violation(f"{told}: something came of what stood behind a Fail.")
+
+
+def without_beats(data: bytes, count: int) -> bytes:
+    """The first `count` frames that are no heart-beats."""
+    frames, at = b"", 0
+    while count:
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4] != 0:
+            frames += data[at:end]
+            count -= 1
+        at = end
+    return frames
+
+
+def claim(run: Run) -> None:
+    """A head that claims a length, and bytes behind it until they are taken for too many."""
+    kind = run.chance.choice((*LITTLE_KINDS, 18, 25))
+    room = LITTLE_BYTES if kind in LITTLE_KINDS else 2000 + 300 + MESSAGE_ROOM_BYTES
+    size = run.chance.choice((room + 1, 2 * room, 2**31, 2**32 - 1))
+    _, session = linked(LIMITS)
+    said = [word for piece in (size.to_bytes(4, "big"), bytes([kind]), b"\0" * room) for word in session.receive(piece)]
+    if session.buffered_bytes or [type(word) for word in said] != [Fail]:
+        run.violation(f"A frame of kind {kind} that claims {size} bytes: {session.buffered_bytes} of it are held.")
+
+
+def lies(run: Run) -> None:
+    while not run.is_over:
+        lie(run)
+        run.case()
+        if run.chance.random() < 0.1:
+            claim(run)
+            run.case()
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="S32",
+        name="link-strangers",
+        title="strangers at the door of a link: unknown, guessing, replayed, reflected, foreign",
+        unit="strangers",
+        run=strangers,
+        cases=(5000, 200_000, 3_000_000),
+        mutants=(
+            "link-proof-not-checked",
+            "link-role-not-in-proof",
+            "link-nonce-not-in-proof",
+            "link-unknown-node-accepted",
+        ),
+        mutant_cases=600,
+        quick_mutants=2,
+    ),
+    Campaign(
+        number="S33",
+        name="link-lies",
+        title="mutated frames of every word from a node that has proved who it is",
+        unit="frames",
+        run=lies,
+        cases=(5000, 300_000, 5_000_000),
+        mutants=(
+            "link-length-not-bounded",
+            "link-headers-smuggled",
+            "link-list-not-bounded",
+            "link-leftovers-ignored",
+        ),
+        mutant_cases=3000,
+        quick_mutants=2,
+    ),
+)

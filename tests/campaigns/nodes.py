@@ -30,6 +30,7 @@ LOAD_S = {"quick": 2.5, "nightly": 300.0, "release": 300.0}
 FAULT_S = {"quick": (0.8, 1.2), "nightly": (0.2, 4.0), "release": (0.2, 8.0)}
 QUIET_S = (0.1, 0.6)  # between two faults
 DRAINED_WITHIN_S = {"quick": 20.0, "nightly": 120.0, "release": 120.0}
+LOG_LINES = 12
 RATE = 120.0  # messages a second and node: what two cores bear with five nodes
 FILLER_BYTES = 200_000
 MAP_SIZE = "24MiB"
@@ -54,9 +55,9 @@ class Life:
             network=network,
         )
         self.books = Books()
-        # where nobody works, jobs must be handed over; the first node always has a worker, and gives to others too
-        workers = self.chance.sample(names, self.chance.randint(1, len(names) - 1))
-        self.crowd = Crowd(self.nodes, self.books, workers, RATE, f"{run.seed} {number}")
+        # where nobody works, jobs must be handed over
+        self.workers = self.chance.sample(names, self.chance.randint(1, len(names) - 1))
+        self.crowd = Crowd(self.nodes, self.books, self.workers, RATE, f"{run.seed} {number}")
 
     def live(self, fault: "Fault") -> None:
         """One nemesis, again and again, while they work; then the judgement."""
@@ -96,10 +97,11 @@ class Life:
         limit_s = DRAINED_WITHIN_S[self.run.level]
         until(lambda: not self.books.waiting(), limit_s)
         is_empty = until(lambda: not self.left(), limit_s / 2)
+        told = (
+            [] if is_empty else [f"After {fault}, workers at {self.workers}, there is still something: {self.left()}"]
+        )
         self.crowd.stop()
-        told = [f"After {fault} with {len(self.nodes.names)} nodes: {found}" for found in self.books.faults()]
-        if not is_empty:
-            told.append(f"After {fault} there is still something: {self.left()}")
+        told += [f"After {fault} with {len(self.nodes.names)} nodes: {found}" for found in self.books.faults()]
         for node in self.nodes.all:
             if wrong := queues_that_do_not_add_up(node):
                 told.append(f"After {fault} the ledgers of {wrong} at {node.name} do not add up")
@@ -141,7 +143,12 @@ class Life:
                 raise RuntimeError(f"Nothing was {name}: there was no load.")
 
     def logs(self) -> str:
-        return "\n".join(f"--- {node.name}\n{node.log[-1500:]}" for node in self.nodes.all)
+        """Without what clients do."""
+        told = []
+        for node in self.nodes.all:
+            lines = [line for line in node.log.splitlines() if "connected connection=" not in line]
+            told.append("\n".join([f"--- {node.name}", *lines[-LOG_LINES:]]))
+        return "\n".join(told)
 
 
 Fault = Callable[[Life], None]

@@ -40,6 +40,7 @@ MODULES: tuple[str, ...] = (
     "logs",
     "file_modes",
     "imports",
+    "links",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 

@@ -192,7 +192,7 @@ def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -
 
 # ---- linked nodes ---------------------------------------------------------------------------------------------------
 
-B = KeepPeer("b", "0123456789abcdef", 1, 2, 3, 4, 5)
+B = KeepPeer("b", "0123456789abcdef", 1, 0, 3, 4, 5)
 LEAST = KeepPeer("a", "", 0, 0, 0, 0, 0)
 MOST = KeepPeer("z" * 64, "é" * 32, *[2**64 - 1] * 5)
 
@@ -221,6 +221,7 @@ def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again
     message = Message("/queue/orders", b"a:b\n", 2, b"12", 1, 0)
     store.commit([Put(1, position_of(1, 9), message), books(1, 6)])
     last = 2**64 - 1
+    store.commit([KeepPeer(name, "", 1, 6, last, 1, 0) for name in ("b.c", "a", "b")])
     store.commit([doubt(last, 1), doubt(256, 2), doubt(255, 9), doubt(7, 3, "b.c"), doubt(8, 4, "a")])
     store = again(store)
     assert store.recovery.doubts == [
@@ -239,7 +240,7 @@ def test_settled_message_is_removed_or_offered_again(again: Again) -> None:
     store = again(store)  # also of an earlier boot
     store.commit([Remove(1, position_of(1, 1)), books(1, 4), Settle("b", 1), Settle("b", 2), Settle("b", 3)])
     store.commit([doubt(2, 3)])
-    store.commit([Settle("b", 2), doubt(2, 2, "b"), doubt(2, 3, "c")])
+    store.commit([Settle("b", 2), doubt(2, 2, "b"), doubt(2, 3, "c"), replace(B, peer="c")])
     store = again(store)
     assert [(found.peer, found.sequence, found.position) for found in store.recovery.doubts] == [
         ("b", 2, position_of(1, 2)),
@@ -251,7 +252,7 @@ def test_settled_message_is_removed_or_offered_again(again: Again) -> None:
 
 def test_message_and_its_doubt_may_come_in_one_batch(again: Again) -> None:
     store = again(None)
-    store.commit([Declare(1, "q"), put(1, 1), doubt(1, 1), books(1, 1)])
+    store.commit([Declare(1, "q"), put(1, 1), doubt(1, 1), books(1, 1), B])
     assert len(again(store).recovery.doubts) == 1
 
 
@@ -278,7 +279,7 @@ def test_doubt_that_contradicts_the_store_is_a_bug(again: Again, wrong: list[Wri
     store = filled(again)
     store.commit([doubt(1, 1), B])
     with pytest.raises((AssertionError, KeyError)):
-        store.commit([LEAST, *wrong])
+        store.commit([LEAST, replace(B, peer="c"), *wrong])
     if isinstance(store, SimDisk):
         return
     assert again(store).recovery.peers == [B], "something of the batch was kept"

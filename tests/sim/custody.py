@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from radiator.broker.turn import Batch
+from radiator.limits import QUEUE_HOPS_MAX
 from radiator.replies import Deliver
 from radiator.settings import QueueSettings
 from radiator.writes import Doubt, Put, Remove, Settle
@@ -39,6 +40,8 @@ class Custody:
     in_doubt: dict[bytes, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     bodies: dict[tuple[str, int, int], bytes] = field(default_factory=dict)  # node, queue, position
     doubts: dict[tuple[str, str, int], tuple[str, int, int]] = field(default_factory=dict)  # node, peer, sequence
+    stored: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))  # how often, as work, by any node
+    may_travel: bool = False  # a node is drained: then nobody counts the links that a message crosses
     out: set[bytes] = field(default_factory=set)  # bodies of WORK that were handed to somebody
     acked: dict[tuple[str, bytes], str] = field(default_factory=dict)  # place or "", body -> by whom, with receipt
     nacked: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
@@ -58,6 +61,7 @@ class Custody:
                 body = write.message.body
                 self.bodies[node.name, write.queue, write.position] = body
                 self.live[body].add((node.name, names[write.queue][0]))
+                self.stored[body] += names[write.queue][0] in WORK
                 touched[body] = None
             elif isinstance(write, Remove):
                 body = self.bodies.pop((node.name, write.queue, write.position))
@@ -146,6 +150,10 @@ class Custody:
         for body, (node_name, to) in self.said.items():
             came = self.came.get(body, {})
             if to in WORK:
+                if self.stored[body] > 1 + QUEUE_HOPS_MAX and not self.may_travel:
+                    self.mistakes.append(
+                        f"ping-pong: {body!r} was stored by {self.stored[body]} nodes, one after another"
+                    )
                 if body in self.receipted and not came and to != "brief":
                     self.mistakes.append(f"lost: {body!r} in {to}, receipted by {node_name}, came to nobody")
                 continue

@@ -95,12 +95,16 @@ class SimDisk:
     def commit(self, writes: list[Write]) -> None:
         for write in writes:
             self._apply(self.platter, write)
-        in_doubt = self.platter.doubts.values()
-        assert len(set(in_doubt)) == len(in_doubt), "a message is in doubt twice"
-        for place in in_doubt:
-            assert place in self.platter.messages, f"the message in doubt at {place} is gone"
-            assert place[0] in self.platter.queues, f"the queue of the message in doubt at {place} is retired"
+        self._assert_doubts_hold(self.platter)
         self.commits += 1
+
+    def _assert_doubts_hold(self, p: Platter) -> None:
+        assert len(set(p.doubts.values())) == len(p.doubts), f"a message is in doubt twice: {p.doubts}"
+        for (peer, sequence), place in p.doubts.items():
+            row = p.peers[peer]
+            assert row.out_taken < sequence <= row.out_offered, f"{sequence} is in doubt, but {row}"
+            assert place in p.messages, f"the message in doubt at {place} is gone"
+            assert place[0] in p.queues, f"the queue of the message in doubt at {place} is retired"
 
     def _apply(self, p: Platter, write: Write) -> None:
         match write:

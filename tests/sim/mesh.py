@@ -17,9 +17,10 @@ from random import Random
 import pytest
 
 from radiator import settings
+from radiator.broker.cluster.handover import path_of
 from radiator.broker.turn import Note
 from radiator.commands import Send
-from radiator.limits import MIB, Limits
+from radiator.limits import MIB, QUEUE_HOPS_MAX, Limits
 from radiator.links import Publish, Word
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
@@ -221,7 +222,7 @@ class Mesh:
             node, jump_ms = random.choice(nodes), random.randrange(-DAY_MS, DAY_MS)
             self.during_the_faults(lambda node=node, jump_ms=jump_ms: node.set_clock(jump_ms))  # type: ignore[misc]
         for _ in range(random.choice([0, 0, 1])):
-            node = random.choice(nodes)
+            node, self.custody.may_travel = random.choice(nodes), True
             self.during_the_faults(lambda node=node: self.drain(node, stop=False))  # type: ignore[misc]
         for subscriber in self.subscribers:
             if random.random() < 0.3:
@@ -280,6 +281,7 @@ class Mesh:
         self.careful_worker(scheduler.random.choice(nodes), b"alone", WORK)
         self.run_until_done(FAULTS_S + ALONE_S)
         if not self.is_done:
+            self.judge_alone()
             for node in nodes:
                 self.careful_worker(node, b"rest", WORK)
             self.run_until_done(END_S)
@@ -305,6 +307,17 @@ class Mesh:
     def is_busy(self, node: SimNode) -> bool:
         platter = node.disk.platter
         return not node.is_up or bool(platter.messages) or bool(platter.doubts)
+
+    def judge_alone(self) -> None:
+        """What one consumer somewhere has not got may only be what has travelled enough."""
+        for node in self.nodes.values():
+            platter = node.disk.platter
+            for (queue, _), message in platter.messages.items():
+                name, path = platter.queues[queue][0], path_of(message.headers)
+                if name in WORK and len(path) < QUEUE_HOPS_MAX:
+                    self.mistakes.append(
+                        f"stuck: {message.body!r} in {name} of {node.name}, by {path}, nobody takes it"
+                    )
 
     def judge_work(self) -> None:
         for poster in self.posters:

@@ -4,6 +4,9 @@ It knows nothing of windows, loads, rings or slices. It is told what a client sa
 judges what the broker replies: a delivery must be the head of its queue, for a consumer that has room; receipts must
 come as soon as they may, in order, and not before; the disk must hold exactly what was committed.
 
+A SEND or COMMIT that must drop something may wait until that is on the disk. Whether it does is the broker's to say;
+the model judges whether it may, and carries it out when the broker does.
+
 Bodies are unique, so (queue, body) names a message.
 """
 
@@ -72,6 +75,15 @@ class Conn:
         return [item for sub in self.all_subs() if sub.mode != AUTO for item in sub.out]
 
 
+@dataclass
+class Asked:
+    """A SEND, or a COMMIT with all that its transaction holds."""
+
+    sends: list[Said]
+    settled: list[tuple[str, Item]]
+    receipt: bytes | None
+
+
 class Refused(Exception):
     """The broker must answer with an ERROR."""
 
@@ -90,6 +102,9 @@ class Model:
         self.remembered: dict[tuple[str, bytes], int] = {}
         self.on_disk_remembered: set[tuple[str, bytes]] = set()
         self.conns: dict[int, Conn] = {}
+        # SENDs and COMMITs that are not carried out yet, first come first; and who must be answered with an ERROR
+        self.asked: dict[int, Asked] = {}
+        self.refused: set[int] = set()
         self.batch = 1
         self.committed = 0
         self.effects: dict[int, list[Callable[[], None]]] = {}  # what a commit does to the disk
@@ -126,6 +141,7 @@ class Model:
             ]
         self.remembered = dict.fromkeys(self.on_disk_remembered, 0)
         self.conns, self.effects, self.thens = {}, {}, {}
+        self.asked, self.refused = {}, set()
         self.batch, self.committed = 1, 0
 
     # ---- messages in and out ----------------------------------------------------------------------------------------
@@ -181,8 +197,35 @@ class Model:
             conn.must = max(conn.must, batch)
             conn.receipts.append((receipt, conn.must, conn.may))
 
-    def take(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
-        """A SEND, or a whole transaction: judged first, then all of it happens. Raises Refused."""
+    def ask(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
+        """A SEND, or a COMMIT: the broker is about to hear it."""
+        self.asked[c] = Asked(sends, settled, receipt)
+
+    def carried_out(self, c: int) -> None:
+        """The broker has let it in, or refused it: it waits no longer."""
+        asked = self.asked.pop(c)
+        try:
+            self.take(c, asked.sends, asked.settled, asked.receipt)
+        except Refused:
+            self.refused.add(c)
+
+    def waiting_for_nothing(self) -> list[int]:
+        """Connections that wait although all that must be dropped for them is on the disk, and nobody waits there that
+        came first: there must be none.
+        """
+        wrong = []
+        lines: set[str] = set()
+        for c, asked in self.asked.items():
+            puts, _ = self.arrivals(asked.sends)
+            full = {q for q, _ in puts if self.settings[q].overflow == DROP_OLDEST}
+            dropped = [item for q in full for item in self.oldest(q, sum(to == q for to, _ in puts))]
+            if not lines & full and all(item.state != STORING for item in dropped):
+                wrong.append(c)
+            lines |= full
+        return wrong
+
+    def arrivals(self, sends: list[Said]) -> tuple[list[tuple[str, Said]], int]:
+        """What goes into queues, without duplicates; and the batch that these wait for."""
         puts: list[tuple[str, Said]] = []
         waits_for = 0
         for said in sends:
@@ -197,11 +240,17 @@ class Model:
                     waits_for = max(waits_for, self.remembered.get(key, 0))
                     continue
                 puts.append((queue, said))
+        return puts, waits_for
+
+    def take(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
+        """A SEND, or a whole transaction: judged first, then all of it happens. Raises Refused."""
+        puts, waits_for = self.arrivals(sends)
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))
         durable = any(self.is_persistent(q) for q, _ in puts) or any(self.is_persistent(i.queue) for _, i in settled)
         for queue in {queue for queue, _ in puts}:
-            self.make_room(queue, sum(q == queue for q, _ in puts))
+            for item in self.oldest(queue, sum(q == queue for q, _ in puts)):
+                self.leave(item)
         for queue, said in puts:
             if self.is_persistent(queue):
                 self.put(queue, said.body, said.expires_ms)
@@ -241,10 +290,11 @@ class Model:
             if self.settings[queue].overflow != DROP_OLDEST or out + count > most:
                 raise Refused
 
-    def make_room(self, queue: str, count: int) -> None:
+    def oldest(self, queue: str, count: int) -> list[Item]:
+        """Those that must be dropped so that so many fit."""
         most = self.settings[queue].max_messages
-        while most is not None and len(self.queues[queue]) + count > most:
-            self.leave(next(item for item in self.queues[queue] if item.state != OUT))
+        too_many = 0 if most is None else max(0, len(self.queues[queue]) + count - most)
+        return [item for item in self.queues[queue] if item.state != OUT][:too_many]
 
     def written(self) -> None:
         """Everything posted so far is with the operating system."""
@@ -264,6 +314,7 @@ class Model:
 
     def closed(self, c: int) -> None:
         conn = self.conns.pop(c)
+        self.asked.pop(c, None)
         for item in sorted((i for sub in conn.all_subs() for i in sub.out), key=lambda i: i.handed):
             self.back(item)
 

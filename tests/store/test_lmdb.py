@@ -28,6 +28,7 @@ from radiator.writes import (
     Declare,
     Doubt,
     Forget,
+    KeepPeer,
     Ledger,
     Remember,
     Remove,
@@ -523,8 +524,14 @@ def test_message_in_doubt_that_is_not_there_is_refused(tmp_path: Path, queue: in
     place = min((place for place in messages if place[0] == queue), default=(queue, 0))
     rewrite(tmp_path / "data", DOUBTS, key, records.encode_doubt(key, queue, place[1] + (queue < 3) * 1_000))
     sentence = refusal(tmp_path / "data")
-    assert f"Message 5 in doubt with node 'node.b' is not in queue {queue} of {tmp_path / 'data'}" in sentence
+    assert f"data.mdb message 5 is in doubt with node 'node.b', but the message is not in queue {queue}." in sentence
     assert "bug in Radiator, or damage. Run `radiator check`" in sentence
+
+
+def test_message_in_doubt_with_a_node_that_is_not_kept_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    rewrite(tmp_path / "data", b"peers", records.peer_key("node.b"), None)
+    assert "message 4 is in doubt with node 'node.b', but nothing is kept of the node." in refusal(tmp_path / "data")
 
 
 @pytest.mark.parametrize("table", [b"peers", b"doubts"])
@@ -881,7 +888,8 @@ def test_start_reads_nothing_of_messages_in_doubt_but_their_heads(tmp_path: Path
     pages: list[int] = []
     for size in (1_000, 1_000_000):
         puts = scribe.fill(queue, 20, b"x" * size)
-        scribe.store.commit([Doubt(f"n{size}", nth, queue, put.position) for nth, put in enumerate(puts)])
+        doubts = [Doubt(f"n{size}", nth, queue, put.position) for nth, put in enumerate(puts, 1)]
+        scribe.store.commit([KeepPeer(f"n{size}", "", 1, 0, 20, 0, 0), *doubts])
         scribe.store.close()
         pages.append(minor_faults_of_a_start(tmp_path / "data"))
         scribe = Scribe(tmp_path / "data")

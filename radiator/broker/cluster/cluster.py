@@ -10,7 +10,6 @@ from typing import Any
 
 from radiator.broker.cluster.handover import Handover, with_path
 from radiator.broker.cluster.link import Link
-from radiator.broker.cluster.news import incarnation_of
 from radiator.broker.cluster.peer import Doubtful, Peer
 from radiator.broker.cluster.sharing import Outbox, Share
 from radiator.broker.cluster.spreading import Spreading
@@ -83,8 +82,7 @@ class Cluster:
             return
         advertise = node.advertise or node.listen
         address = str(advertise) if advertise is not None and node.discover else ""
-        incarnation = incarnation_of(recovery.boot, desk.now_ms)
-        self.spreading = Spreading(desk, node.name, incarnation, declarations, address, self.deliver, self.say)
+        self.spreading = Spreading(desk, node.name, recovery.boot, declarations, address, self.deliver, self.say)
         for queue in destinations.queues.values():
             self.share(queue)
         destinations.on_new = self.share
@@ -201,6 +199,9 @@ class Cluster:
         except LinkError as broken:
             self.desk.note("error", "link_error", peer=peer.name, sentence=str(broken))
             self.refuse(connection, "link-error", str(broken), None)
+            self.unlink(peer)
+        except Refusal as refusal:
+            self.refuse(connection, refusal.code, str(refusal), None)
             self.unlink(peer)
         return None
 

@@ -11,7 +11,7 @@ from radiator.broker.cluster.peer import Doubtful, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.errors import LinkError
+from radiator.errors import LinkError, Refusal
 from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, QUEUE_HOPS_MAX
 from radiator.links import Hello, Taken, Transfer, Welcome
 from radiator.message import without_headers
@@ -149,9 +149,12 @@ class Handover:
     # ---- in ---------------------------------------------------------------------------------------------------------
 
     def hello(self, peer: Peer, word: Hello) -> None:
-        """A new connection of the other side: earlier ones count no more. Welcome is said when that is on the disk."""
+        """A new connection of the other side: earlier ones count no more. Welcome is said when that is on the disk.
+
+        Raises Refusal where this is such an earlier one, whose words were late.
+        """
         if word.epoch <= peer.in_epoch:
-            raise LinkError(f"Hello with epoch {word.epoch} of {peer.name}, which had {peer.in_epoch} already.")
+            raise Refusal("superseded", f"Epoch {word.epoch} of {peer.name} is over: it had {peer.in_epoch} already.")
         peer.in_epoch = word.epoch
         peer.fanouts = frozenset(word.fanouts)
         peer.is_heard = True

@@ -10,26 +10,35 @@ from radiator.errors import LinkError
 from radiator.limits import INCARNATION_MAX, NODE_NEIGHBOURS_MAX, NODE_PATTERNS_MAX
 from radiator.links import News, Version
 
-MS_BITS = 41
+MS_BITS = 41  # of an incarnation, beneath the boot
+BOOT_MAX = INCARNATION_MAX >> MS_BITS
 ITEM_COST_BYTES = 4  # of a name or pattern in a list, beside its own
 NEVER = (0, 0)
 
 
 def incarnation_of(boot: int, now_ms: int) -> int:
-    """The incarnation of a node whose store was opened for the `boot`-th time at that time.
+    """The incarnation of a node whose store was opened for the `boot`-th time, at that time.
 
-    It ascends with the boots. A store that was restored from a backup repeats a boot: the time makes even that another
-    incarnation.
+    It ascends with the boots. A store that was restored from a backup repeats boots: the time makes each of them
+    another incarnation all the same.
     """
-    return min(boot, (INCARNATION_MAX >> MS_BITS) - 1) << MS_BITS | now_ms & (1 << MS_BITS) - 1
+    return min(boot, BOOT_MAX) << MS_BITS | now_ms & (1 << MS_BITS) - 1
+
+
+def incarnation_above(name: str, incarnation: int, now_ms: int) -> int:
+    """One for the node that has heard of that incarnation of itself. Raises LinkError where none is left."""
+    boot = incarnation >> MS_BITS
+    if boot >= BOOT_MAX:
+        raise LinkError(f"Node {name} is said to be in its incarnation {incarnation}: it cannot have started so often.")
+    return incarnation_of(boot + 1, now_ms)
 
 
 def check_version(version: Version) -> None:
     """Raises LinkError for an incarnation that no node has come to."""
     if version.incarnation > INCARNATION_MAX:
         raise LinkError(
-            f"Node {version.origin} is said to be in its incarnation {version.incarnation}: none is past "
-            f"{INCARNATION_MAX}."
+            f"Node {version.origin} is said to be in its incarnation {version.incarnation}: at most {INCARNATION_MAX} "
+            "can be."
         )
 
 

@@ -226,6 +226,7 @@ class Share:
         self.offered.pop(peer.name, None)
         if credit:
             self.credits[peer.name] = credit
+            self.offers.pop(peer.name, None)  # it has none itself any more
         else:
             self.credits.pop(peer.name, None)
         self.pumped()
@@ -238,6 +239,9 @@ class Share:
         stock = queue.ready_count + queue.storing_count
         idle = 0 if stock else self.idle_slots()
         relayed = 0 if stock else sum(self.credits.values())
+        if self.granted and stock > self.ahead and self.queue.has_surplus():
+            self.tell(self.source, Grant(queue.name, 0))  # there is more here than our consumers can take
+            self.granted = 0
         best = self.best_offer()
         if idle and best is not None and not self.is_dry:
             self.is_dry = True
@@ -294,6 +298,8 @@ class Share:
     def offered_by(self, peer: Peer, word: Offer) -> None:
         """ON RECEIVE Offer."""
         self.offers[peer.name] = Known(word.ready, word.hops, word.is_draining)
+        if word.ready and word.hops == 1:
+            self.credits.pop(peer.name, None)  # it has some itself now
         if self.around.is_draining:
             return
         if word.is_draining:
@@ -348,6 +354,9 @@ class Share:
     def linked(self, peer: Peer) -> None:
         """It can be asked, or handed what it has granted credit for."""
         self.is_asked = False
+        for path in self.hungry.values():
+            if peer.name not in path and len(path) < QUEUE_HOPS_MAX:
+                self.tell(peer.name, Ask(self.queue.name, [*path, self.around.name]))
         self.pumped()
 
     def unlinked(self, peer: Peer) -> None:

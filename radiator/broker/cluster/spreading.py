@@ -11,7 +11,7 @@ from collections.abc import Callable
 from radiator.broker.cluster import routes
 from radiator.broker.cluster.interest import Interest, OwnInterest
 from radiator.broker.cluster.link import Link
-from radiator.broker.cluster.news import NEVER, Known, check_version, size_bytes
+from radiator.broker.cluster.news import NEVER, Known, check_version, incarnation_above, incarnation_of, size_bytes
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError
 from radiator.limits import NODES_MAX, ROUTES_KEPT, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
@@ -27,8 +27,8 @@ VERSION_COST_BYTES = 48
 class Spreading:
     """Topics of this node among others.
 
-    incarnation: news.incarnation_of. address: where this node can be dialled, or "". deliver(topic, message, id): to
-    the subscribers here. tell(event, **fields): `joined` and `left` (node: within TOPIC_HOPS_MAX links, or no more),
+    boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id):
+    to the subscribers here. tell(event, **fields): `joined` and `left` (node: within TOPIC_HOPS_MAX links, or no more),
     `routes` (changed: how many other nodes are reached in another way), `learned` (node, address).
     """
 
@@ -42,7 +42,7 @@ class Spreading:
         self,
         desk: Desk,
         name: str,
-        incarnation: int,
+        boot: int,
         declarations: Declarations,
         address: str,
         deliver: Callable[[str, Message, bytes], None],
@@ -53,7 +53,7 @@ class Spreading:
         self.declarations = declarations
         self.deliver = deliver
         self.tell = tell
-        self.own = Known(incarnation, 1, address)  # as others were told
+        self.own = Known(incarnation_of(boot, desk.now_ms), 1, address)  # as others were told
         self.own_interest = OwnInterest()
         self.is_changed = False  # here, and others are not told yet
         self.is_rerouted = False  # since `look`
@@ -317,8 +317,8 @@ class Spreading:
     def rise_above(self, version: tuple[int, int]) -> None:
         """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""
         if version > self.own.version:
-            check_version(Version(self.name, version[0] + 1, 0))
-            self.own.incarnation, self.own.number = version[0] + 1, 0
+            self.own.incarnation = incarnation_above(self.name, version[0], self.desk.now_ms)
+            self.own.number = 0
             self.say_changes(is_new=True)
 
     # ---- nodes ------------------------------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ _NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]*+")
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
 _ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[[0-9A-Fa-f:.]++\]):[0-9]{1,5}")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
-_MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}")
-_MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 42
+_MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id gives them
+_MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
 
 
 @lru_cache(LINK_TEXTS_KEPT)

@@ -71,23 +71,25 @@ class Wire:
 class Node:
     """One node: its Spreading, its subscriptions, and what was delivered to them."""
 
-    def __init__(self, mesh: "Mesh", name: str, incarnation: int = 1, declarations: Declarations = EVERYWHERE) -> None:
+    def __init__(self, mesh: "Mesh", name: str, boot: int = 1, declarations: Declarations = EVERYWHERE) -> None:
         self.mesh = mesh
         self.name = name
-        self.desk = Desk("s" + name, 1)
+        self.desk = Desk("s" + name, boot)
+        self.desk.now_ms = mesh.next_ms()
         self.declarations = declarations
         self.patterns: list[str] = []
         self.delivered: list[bytes] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.published = 0
         address = f"peer://{name}:61614"
-        self.spreading = Spreading(self.desk, name, incarnation, declarations, address, self.deliver, self.tell)
+        self.spreading = Spreading(self.desk, name, boot, declarations, address, self.deliver, self.tell)
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """What is done within is one turn; what it says goes onto the wires, and is written at once."""
         self.desk.turn = turn = Turn()
         self.desk.turn_number += 1
+        self.desk.now_ms = self.mesh.next_ms()
         yield
         self.spreading.end_turn()
         for reply in turn.replies:
@@ -95,6 +97,7 @@ class Node:
             end = self.mesh.ends[reply.connection]
             self.mesh.said += 1
             self.mesh.on_word(reply.word)
+            self.mesh.on_tell(reply)
             if not end.wire.is_cut and not end.other.is_over:
                 end.other.words.append(reply.word)
             end.link.connection.outbox_bytes = 0
@@ -148,20 +151,26 @@ class Mesh:
         self.ends: dict[int, End] = {}
         self.carried: list[tuple[str, str]] = []  # the links that Publishes have crossed
         self.said = 0
+        self.now_ms = 1_800_000_000_000
         self.on_word: Callable[[Word], None] = lambda word: None
+        self.on_tell: Callable[[Tell], None] = lambda reply: None
         for name in names:
             self.add(name)
 
     def __getitem__(self, name: str) -> Node:
         return self.nodes[name]
 
+    def next_ms(self) -> int:
+        self.now_ms += 1
+        return self.now_ms
+
     def end(self, wire: Wire, node: Node) -> End:
         number = len(self.ends) + 1
         self.ends[number] = end = End(wire, node, number)
         return end
 
-    def add(self, name: str, incarnation: int = 1, declarations: Declarations = EVERYWHERE) -> Node:
-        self.nodes[name] = node = Node(self, name, incarnation, declarations)
+    def add(self, name: str, boot: int = 1, declarations: Declarations = EVERYWHERE) -> Node:
+        self.nodes[name] = node = Node(self, name, boot, declarations)
         return node
 
     def wire(self, one: str, other: str) -> Wire:
@@ -255,14 +264,14 @@ class Mesh:
         assert got == {name: [message_id] for name in wanting}, (origin, topic)
         assert sorted(self.carried) == sorted(links), (origin, topic)
 
-    def restart(self, name: str, incarnation: int) -> Node:
+    def restart(self, name: str, boot: int) -> Node:
         """The node has lost its memory, its links and its subscribers; its neighbours have noticed nothing yet."""
         old = self.nodes[name]
         for wire in [wire for wire in self.wires if any(end.node is old for end in wire.ends)]:
             wire.is_cut = True
             for end in wire.ends:
                 end.is_over = end.is_over or end.node is old
-        return self.add(name, incarnation, old.declarations)
+        return self.add(name, boot, old.declarations)
 
     def check_all(self, topics: tuple[str, ...] = ("t.a",)) -> None:
         for name in self.nodes:

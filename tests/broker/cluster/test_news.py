@@ -2,7 +2,16 @@
 
 import pytest
 
-from radiator.broker.cluster.news import Change, Known, check_version, incarnation_of, size_bytes
+from radiator.broker.cluster.news import (
+    BOOT_MAX,
+    MS_BITS,
+    Change,
+    Known,
+    check_version,
+    incarnation_above,
+    incarnation_of,
+    size_bytes,
+)
 from radiator.errors import LinkError
 from radiator.limits import INCARNATION_MAX, NODE_NEIGHBOURS_MAX, NODE_PATTERNS_MAX
 from radiator.links import News, Version
@@ -65,7 +74,14 @@ def test_incarnations_at_the_limit_and_one_past_it() -> None:
 def test_incarnations_ascend_with_boots_and_differ_by_time() -> None:
     now_ms = 1_800_000_000_000
     assert incarnation_of(2, 0) > incarnation_of(1, now_ms) > incarnation_of(1, now_ms - 1)
-    assert 0 < incarnation_of(1, now_ms) and incarnation_of(10**9, 10**15) < INCARNATION_MAX
+    assert incarnation_of(0, now_ms) > 0 and incarnation_of(10**9, 10**15) <= INCARNATION_MAX
+
+
+def test_there_is_an_incarnation_above_all_but_the_last_boots() -> None:
+    heard = incarnation_of(BOOT_MAX - 1, 2**MS_BITS - 1)
+    assert heard < incarnation_above("o", heard, 0) <= INCARNATION_MAX
+    with pytest.raises(LinkError, match="Node o is said to be in its incarnation"):
+        incarnation_above("o", incarnation_of(BOOT_MAX, 0), 0)
 
 
 def test_size_counts_names_and_patterns() -> None:

@@ -25,7 +25,7 @@ from tests.protocols.peer.words import MAKERS, cut
 SMALL = Limits(max_frame_bytes=2000, max_header_bytes=1000, max_headers=10, max_destinations=3)
 MESSAGE = Message("/queue/q", b"a:b\n", ESCAPING_1_2, b"body", 1, 2)
 TRANSFER = Transfer(1, 2, "/queue/q", MESSAGE, ["a"], 0, False, 0)
-PUBLISH = Publish("a", 1, 2, 3, b"00ff-1-2", replace(MESSAGE, destination="/topic/t"))
+PUBLISH = Publish("a", 1, 2, 3, b"00ff-1-2t", replace(MESSAGE, destination="/topic/t"))
 NEWS = News(Version("a", 1, 2), True, [], [], [], [], "")
 
 
@@ -168,8 +168,13 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (replace(TRANSFER, redeliveries=2**31 - 1), replace(TRANSFER, redeliveries=2**31), "too large"),
     (PUBLISH, replace(PUBLISH, message=MESSAGE), "cannot be published"),
     (PUBLISH, replace(PUBLISH, message=replace(MESSAGE, destination="/topic/*")), "is a pattern"),
-    (PUBLISH, replace(PUBLISH, message_id=b"00ff-1-2\nx:y"), "is no id of a message"),
-    (PUBLISH, replace(PUBLISH, message_id=b"f" * 65 + b"-" + b"1" * 20 + b"-" + b"1" * 21), "is no id of a message"),
+    (PUBLISH, replace(PUBLISH, message_id=b"00ff-1-2t\nx:y"), "is no id of a message"),
+    (PUBLISH, replace(PUBLISH, message_id=b"00ff-1-2"), "is no id of a message"),
+    (
+        replace(PUBLISH, message_id=b"f" * 64 + b"-" + b"1" * 20 + b"-" + b"1" * 20 + b"t"),
+        replace(PUBLISH, message_id=b"f" * 65 + b"-" + b"1" * 20 + b"-" + b"1" * 20 + b"t"),
+        "is no id of a message",
+    ),
     (Offer("q", 1, 1, True), Offer("q\0", 1, 1, True), "control character"),
     (Welcome(0, 2**63 - 1), Welcome(2**64 - 1, 0), "too large"),
 ]

@@ -81,7 +81,7 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
         address(c),
     ),
     Publish: lambda c: Publish(
-        node_name(c), number(c), number(c), number(c), b"0123456789abcdef-%d-%d" % (c.randrange(99), c.randrange(99)),
+        node_name(c), number(c), number(c), number(c), b"0123456789abcdef-%d-%dt" % (c.randrange(99), c.randrange(99)),
         message(c, f"/topic/{topic(c)}"),
     ),
 }  # fmt: skip

@@ -1,0 +1,256 @@
+"""Messages change their owner: the promises of the hand-over, one by one, and what a bad peer cannot do."""
+
+import pytest
+
+from radiator.commands import Heard, Read
+from radiator.links import Taken, Transfer, Welcome
+from radiator.replies import Tell
+from radiator.settings import QueueSettings
+from tests.broker.cluster.nodes import Nodes, declared
+from tests.broker.words import ack, header, nack, send, subscribe
+
+
+def pair() -> Nodes:
+    """Two nodes; a client each, number 1."""
+    nodes = Nodes("ab")
+    for name in "ab":
+        nodes[name].open(1)
+    return nodes
+
+
+def offered(count: int = 1) -> Nodes:
+    """`a` has offered messages to `b`: they are in doubt, and on their way."""
+    nodes = pair()
+    nodes["b"].say(subscribe(1, "work", prefetch_count=count))
+    nodes.run()
+    for number in range(count):
+        nodes["a"].say(send(1, "work", b"%d" % number))
+    while not any(isinstance(reply, Tell) and isinstance(reply.word, Transfer) for reply in waiting(nodes, "a")):
+        assert nodes.step()
+    return nodes
+
+
+def waiting(nodes: Nodes, name: str) -> list[object]:
+    return [reply for end in nodes.ends if end[0] == name for reply in nodes[name].inbox[end[1]]]
+
+
+def state(nodes: Nodes, name: str) -> tuple[int, int, int]:
+    numbers = nodes[name].numbers("work")
+    return numbers["messages"], numbers["ready"], numbers["in_doubt"]
+
+
+def test_message_is_given_to_an_idle_consumer_elsewhere_and_leaves_this_node() -> None:
+    nodes = pair()
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(send(1, "work", b"one", receipt=b"r"))
+    assert nodes["a"].receipts(1) == [b"r"]
+    nodes.run()
+    message = nodes["b"].message(1)
+    assert message.message.body == b"one" and message.message.destination == "/queue/work"
+    assert header(message.message, b"node-path") == b"a"
+    assert state(nodes, "a") == (0, 0, 0) and nodes["a"].numbers("work")["acked"] == 1
+    nodes["b"].say(ack(message))
+    assert nodes["b"].stored("work") == nodes["a"].stored("work") == []
+    assert not nodes["a"].disk.platter.doubts
+
+
+@pytest.mark.durability("D15")
+def test_doubt_is_on_the_disk_before_the_message_is_said() -> None:
+    nodes = pair()
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    a = nodes["a"]
+    a.auto = False
+    a.say(send(1, "work"))
+    while not any(isinstance(reply, Tell) and isinstance(reply.word, Transfer) for reply in waiting(nodes, "a")):
+        if a.broker.cluster is not None and a.broker.cluster.peers["b"].doubts:
+            break
+        a.step() or nodes.step()
+    assert not any(isinstance(reply, Tell) and isinstance(reply.word, Transfer) for reply in waiting(nodes, "a"))
+    assert not a.disk.platter.doubts
+    a.seal()
+    a.commit()
+    assert list(a.disk.platter.doubts) == [("b", 1)]
+    assert any(isinstance(reply, Tell) and isinstance(reply.word, Transfer) for reply in waiting(nodes, "a"))
+
+
+@pytest.mark.durability("D15")
+def test_message_leaves_only_by_taken_and_with_its_doubt() -> None:
+    nodes = offered()
+    assert state(nodes, "a") == (1, 0, 1) and nodes["a"].stored("work") == [b"0"]
+    nodes.run()
+    assert state(nodes, "a") == (0, 0, 0) and not nodes["a"].disk.platter.doubts
+
+
+@pytest.mark.durability("D17")
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_what_is_in_doubt_is_given_to_nobody_while_the_link_is_down(is_crash: bool) -> None:
+    nodes = offered()
+    if is_crash:
+        nodes.crash("a")
+        nodes["a"].open(1)
+    else:
+        nodes.cut("a", "b")
+    nodes["a"].say(subscribe(1, "work"))
+    assert nodes["a"].messages(1) == []
+    assert state(nodes, "a") == (1, 0, 1)
+
+
+@pytest.mark.durability("D17")
+@pytest.mark.parametrize("is_crash", [False, True])
+def test_what_was_not_taken_is_ready_again_when_the_link_is_back(is_crash: bool) -> None:
+    nodes = offered()
+    nodes["b"].close(1)
+    if is_crash:
+        nodes.crash("a")
+        nodes["a"].open(1)
+    else:
+        nodes.cut("a", "b")
+    nodes["a"].say(subscribe(1, "work"))
+    nodes.link("b", "a")
+    nodes.run()
+    assert nodes["a"].message(1).message.body == b"0"
+    assert state(nodes, "a")[2] == 0 and not nodes["a"].disk.platter.doubts
+    assert nodes["b"].stored("work") == []
+
+
+@pytest.mark.durability("D18")
+@pytest.mark.parametrize("crashed", ["", "a", "b", "ab"])
+def test_what_was_taken_is_gone_here_when_the_link_is_back_though_its_answer_was_lost(crashed: str) -> None:
+    nodes = offered(3)
+    nodes.step(only="a")
+    assert nodes["b"].stored("work") == [b"0", b"1", b"2"] and state(nodes, "a") == (3, 0, 3)
+    nodes.cut("a", "b")
+    for name in crashed:
+        nodes.crash(name)
+    nodes.link("a", "b")
+    nodes.run()
+    nodes["a"].open(2)
+    nodes["a"].say(subscribe(2, "work", prefetch_count=9))
+    assert nodes["a"].bodies(2) == [] and nodes["a"].stored("work") == []
+    assert nodes["b"].stored("work") == [b"0", b"1", b"2"]
+
+
+@pytest.mark.durability("D18")
+def test_message_and_its_sequence_are_one_batch_at_the_receiver() -> None:
+    nodes = offered()
+    b = nodes["b"]
+    b.auto = False
+    nodes.step()
+    assert b.stored("work") == [] and b.disk.platter.peers["a"].in_last == 0
+    b.seal()
+    b.commit()
+    assert b.stored("work") == [b"0"] and b.disk.platter.peers["a"].in_last == 1
+
+
+@pytest.mark.durability("D16")
+def test_what_an_earlier_connection_still_brings_is_not_heard() -> None:
+    nodes = offered()
+    late = [reply.word for reply in waiting(nodes, "a") if isinstance(reply, Tell)]
+    old = next(far for end, far in nodes.ends.items() if end[0] == "a")
+    nodes.cut_end(next(end for end in nodes.ends if end[0] == "a"))
+    nodes["a"].say(subscribe(1, "work"))
+    nodes.link("a", "b")  # b learns of the new link before it has read the old one's last bytes
+    nodes["b"].turn([Read(old[1], [Heard(old[1], word) for word in late])])
+    nodes.run()
+    assert nodes["a"].message(1).message.body == b"0"
+    assert nodes["b"].stored("work") == []
+
+
+@pytest.mark.durability("D16")
+def test_epoch_is_on_the_disk_before_it_is_said_and_never_repeats() -> None:
+    nodes = pair()
+    epochs = [nodes["a"].disk.platter.peers["b"].out_epoch]
+    for _ in range(3):
+        nodes.crash("a")
+        nodes.link("a", "b")
+        nodes.run()
+        epochs.append(nodes["a"].disk.platter.peers["b"].out_epoch)
+    assert epochs == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("last", [2, 2**62])
+def test_a_peer_that_has_more_than_it_was_offered_is_cut_off_and_nothing_is_deleted(last: int) -> None:
+    nodes = offered()
+    number = next(end[1] for end in nodes.ends if end[0] == "a")
+    nodes["a"].turn([Read(number, [Heard(number, Taken(last))])])
+    assert nodes["a"].refusal(number).code == "link-error"
+    assert nodes["a"].stored("work") == [b"0"] and state(nodes, "a") == (1, 0, 1)
+    assert [note.event for note in nodes["a"].notes if note.level == "error"] == ["link_error"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sequence": 2},
+        {"sequence": 0},
+        {"epoch": 9},
+        {"destination": "/queue/local"},
+        {"destination": "/fanout/none"},
+        {"destination": "/topic/t.x"},
+        {"destination": "nonsense"},
+    ],
+)
+def test_a_message_that_may_not_come_is_refused_and_nothing_is_stored(change: dict[str, object]) -> None:
+    nodes = offered()
+    a_end, b_end = next((end, far) for end, far in nodes.ends.items() if end[0] == "a")
+    (word,) = [r.word for r in nodes["a"].take(a_end[1]) if isinstance(r, Tell) and isinstance(r.word, Transfer)]
+    for name, value in change.items():
+        setattr(word, name, value)
+    nodes["b"].turn([Read(b_end[1], [Heard(b_end[1], word)])])
+    assert nodes["b"].refusal(b_end[1]).code == "link-error"
+    assert not nodes["b"].disk.platter.messages
+
+
+def test_second_welcome_and_taken_before_welcome_end_the_link() -> None:
+    for words in ([Welcome(1, 0)], [Welcome(7, 0)]):
+        nodes = pair()
+        number = next(end[1] for end in nodes.ends if end[0] == "a")
+        nodes["a"].turn([Read(number, [Heard(number, word) for word in words])])
+        assert nodes["a"].refusal(number).code == "link-error"
+
+
+def test_redeliveries_expiry_and_time_of_acceptance_come_along() -> None:
+    nodes = pair()
+    a, b = nodes["a"], nodes["b"]
+    a.say(send(1, "work", b"x", expiration_ms=60_000), subscribe(1, "work"))
+    accepted_ms = a.now_ms
+    a.say(nack(a.message(1)))
+    a.close(1)
+    b.say(subscribe(1, "work"))
+    nodes.wait(1)
+    message = b.message(1)
+    assert (message.redelivered, message.redeliveries) == (True, 2)
+    assert message.message.accepted_ms == accepted_ms and message.message.expires_ms == accepted_ms + 60_000
+    again = b.crashed()
+    again.open(1)
+    again.say(subscribe(1, "work"))
+    assert again.message(1).redeliveries == 2
+
+
+def test_dead_letters_and_bounds_of_the_receiver_hold_for_what_was_handed_over() -> None:
+    nodes = Nodes("ab", declarations=declared(work=QueueSettings(scope="cluster", dead_letter="x", max_redeliveries=0)))
+    nodes["a"].open(1)
+    nodes["b"].open(1)
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(send(1, "work", b"bad"))
+    nodes.run()
+    nodes["b"].say(nack(nodes["b"].message(1)))
+    assert nodes["b"].stored("x") == [b"bad"] and nodes["a"].stored("x") == []
+
+
+def test_release_frees_what_is_in_doubt_and_a_late_return_deletes_nothing() -> None:
+    nodes = offered()
+    nodes.step(only="a")
+    nodes.cut("a", "b")
+    a = nodes["a"]
+    assert a.admin(1, do="peer-release", peer="b")["code"] == "bad-request"
+    assert a.admin(1, do="peer-release", peer="nobody", force=True)["code"] == "unknown-node"
+    assert a.admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 1}
+    assert state(nodes, "a") == (1, 1, 0)
+    nodes.link("a", "b")
+    nodes.run()
+    assert a.stored("work") == [b"0"] or nodes["b"].stored("work") == [b"0", b"0"]
+    assert a.admin(1, do="peer-release", peer="b", force=True)["code"] == "linked"

@@ -1,0 +1,116 @@
+"""When a node is dialled, and what is remembered of links: without a network."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radiator.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
+from radiator.server.dialer import back_off_s
+from radiator.server.links import Links
+from radiator.server.log import Log
+from radiator.settings import Address, Node
+
+B = Address("peer", "127.0.0.1", 61614)
+
+
+class Logged:
+    """A log in a file, and Links that write to it."""
+
+    def __init__(self, file: Path, node: Node | None) -> None:
+        self.file = file
+        self.number = os.open(file, os.O_WRONLY | os.O_CREAT)
+        self.log = Log(self.number)
+        self.links = Links(node, "s1", Limits(), self.log)
+
+    def lines(self) -> list[str]:
+        """What was logged, without the times; the end of the log."""
+        self.log.close()
+        return [line.partition(" ")[2] for line in self.file.read_text().splitlines()]
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Iterator[Logged]:
+    logged = Logged(tmp_path / "log", Node(name="a", secret=b"s" * 16, peers={"b": B, "c": None}))
+    yield logged
+    logged.log.close()
+    os.close(logged.number)
+
+
+def test_back_off_doubles_up_to_its_most() -> None:
+    assert [back_off_s(tries, 1.0) for tries in range(9)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+    assert back_off_s(10**9, 1.0) == DIAL_AGAIN_MAX_S
+
+
+def test_back_off_has_jitter_and_is_never_short() -> None:
+    assert back_off_s(0, 0.0) == DIAL_AGAIN_MIN_S / 2
+    assert back_off_s(0, 0.0) < back_off_s(0, 0.5) < back_off_s(0, 1.0)
+    assert back_off_s(100, 0.0) == DIAL_AGAIN_MAX_S / 2
+
+
+def test_nodes_of_the_list_are_known(logged: Logged) -> None:
+    assert [name for name in ("a", "b", "c", "d") if logged.links.is_known(name)] == ["b", "c"]
+    assert logged.links.sockets_max == 4 * 3
+
+
+def test_a_node_alone_knows_nobody(tmp_path: Path) -> None:
+    links = Logged(tmp_path / "log", None).links
+    assert not links.is_known("b")
+    assert links.sockets_max == 0
+
+
+def test_a_node_that_was_learned_is_known_as_long_as_there_is_room(logged: Logged) -> None:
+    links = logged.links
+    links.know("b", None)
+    assert links.neighbours["b"].address == B, "the list says where it is"
+    for number in range(NODE_NEIGHBOURS_MAX):
+        links.know(f"n{number}", B)
+    assert len(links.neighbours) == NODE_NEIGHBOURS_MAX
+    assert links.is_known(f"n{NODE_NEIGHBOURS_MAX - 3}") and not links.is_known(f"n{NODE_NEIGHBOURS_MAX - 2}")
+
+
+def test_a_link_is_wanted_while_there_is_none_and_nobody_tries(logged: Logged) -> None:
+    b = logged.links.neighbours["b"]
+    assert b.is_wanting.is_set()
+    logged.links.dialled("b")
+    assert not b.is_wanting.is_set()
+    logged.links.opened("b", "127.0.0.1:1")  # it has dialled us meanwhile
+    logged.links.hung_up("b")
+    assert not b.is_wanting.is_set()
+    logged.links.opened("b", "127.0.0.1:2")
+    logged.links.closed("b")
+    assert not b.is_wanting.is_set(), "of two links one is left"
+    logged.links.closed("b")
+    assert b.is_wanting.is_set()
+    assert 0 <= b.lasted_s < 5
+
+
+def test_a_refusal_is_told_once_until_there_is_a_link(logged: Logged) -> None:
+    refused = logged.links.refused
+    for port in range(3):
+        refused("", f"10.0.0.2:{port}", "wrong")
+        refused("b", "10.0.0.3:1", "wrong")
+    refused("b", "10.0.0.3:1", "worse")
+    logged.links.opened("b", "10.0.0.9:1")
+    refused("b", "10.0.0.3:1", "wrong")
+    refused("", "10.0.0.2:9", "wrong")
+    assert logged.lines() == [
+        "warning link_refused peer=10.0.0.2:0 cause=wrong",
+        "warning link_refused node=b peer=10.0.0.3:1 cause=wrong",
+        "warning link_refused node=b peer=10.0.0.3:1 cause=worse",
+        "warning link_refused node=b peer=10.0.0.3:1 cause=wrong",
+    ]
+
+
+def test_a_host_that_has_been_linked_is_told_of_again(logged: Logged) -> None:
+    logged.links.refused("", "10.0.0.2:1", "wrong")
+    logged.links.opened("b", "10.0.0.2:2")
+    logged.links.refused("", "10.0.0.2:3", "wrong")
+    assert len(logged.lines()) == 2
+
+
+def test_what_has_been_told_is_bounded(logged: Logged) -> None:
+    for number in range(LINK_REFUSALS_KEPT + 1):
+        logged.links.refused("", f"10.0.0.2:{number}", f"claims to be {number}")
+    assert len(logged.links._told) == 1
