@@ -13,7 +13,8 @@
    that is not known is an assertion: the implementation calls it a link error. Not judged: that it becomes quiet; it
    must, for every word that is heard is followed by words only where something newer was learnt.
 
-   Bounds, by -D: NODES (3 or 4), CHANGES of what is wanted, by the first ORIGINS nodes, LOSSES of links, CRASHES.
+   Bounds, by -D: NODES (3 or 4), CHANGES of what the first ORIGINS nodes want (the topic is wanted at the first when it
+   begins), LOSSES of links, CRASHES.
 
    Broken on purpose, by -D; each must fail:
      STALE          news is taken though it is older than what is known
@@ -413,6 +414,8 @@ init {
                 }
             }
         }
+        own(0).wants = true;
+        for (i : 1 .. NODES - 1) { node[i].about[0].wants = true }
         reset()
     }
     atomic {

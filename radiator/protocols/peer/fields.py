@@ -5,6 +5,7 @@ What a reader returns has been checked: lengths, counts, UTF-8, names, and heade
 which a client could not have said itself.
 """
 
+import ipaddress
 import re
 import struct
 from collections.abc import Callable
@@ -126,7 +127,7 @@ def _list(item: Field, most: Callable[[Limits], int]) -> Field:
 
 _NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]*+")
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
-_ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[[0-9A-Fa-f:.]++\]):[0-9]{1,5}")
+_ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
 _MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id gives them
 _MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
@@ -205,7 +206,19 @@ def _matching(pattern: re.Pattern[bytes], most: int, what: str) -> Callable[[byt
     return checked
 
 
-_address = _matching(_ADDRESS, NODE_ADDRESS_MAX_BYTES, "address of a node: it is peer://HOST:PORT")
+def _address(raw: bytes) -> str:
+    """Where a node can be dialled, or ""."""
+    if not raw:
+        return ""
+    found = _ADDRESS.fullmatch(raw) if len(raw) <= NODE_ADDRESS_MAX_BYTES else None
+    try:
+        if found is None or not 1 <= int(found[2]) <= 65_535:
+            raise ValueError
+        if found[1]:
+            ipaddress.IPv6Address(found[1].decode())
+    except ValueError:
+        raise Violation(f"{shown(raw)} is no address of a node: it is peer://HOST:PORT.") from None
+    return raw.decode()
 
 
 def _sentence(raw: bytes) -> str:
@@ -323,7 +336,7 @@ NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
 PATTERN = _text(_pattern, NAME_MAX_BYTES)
 DESTINATION = _text(_working_destination, _DESTINATION_MAX_BYTES)
 STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "id of a store"), STORE_ID_MAX_BYTES)
-ADDRESS = _text(lambda raw: _address(raw) if raw else "", NODE_ADDRESS_MAX_BYTES)
+ADDRESS = _text(_address, NODE_ADDRESS_MAX_BYTES)
 CODE = _text(_matching(_CODE, 64, "code of a refusal"), 64)
 SENTENCE = Field(lambda reader: _sentence(reader.short_text()), _write_sentence, lambda limits: 2 + LINK_REFUSAL_BYTES)
 NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"nonce: it has {NONCE_BYTES} bytes")

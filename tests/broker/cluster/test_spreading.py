@@ -561,14 +561,23 @@ class History:
             mesh.add(name, random.randrange(1, 4), random.choice(SOME[: random.randrange(1, len(SOME) + 1)]))
         self.pairs = [(one, other) for one in self.names for other in self.names if one < other]
         random.shuffle(self.pairs)
-        self.pairs = self.pairs[: random.randrange(1, 3 * len(self.names))]
+        self.pairs = self.pairs[: random.randrange(1, 3 * len(self.names) + 1)]
         self.closing: list[End] = []
+        self.haste: dict[int, int] = {}  # of ends: some are slow
+        self.busy = random.choice((3, 10))
         self.last: dict[tuple[str, bytes], int] = {}
+        self.moves = random.choice((MOVES, RACES))
+        if self.moves is RACES:  # all that could be linked is, and nearly everybody has subscribed
+            mesh.link(*(f"{one} {other}" for one, other in self.pairs))
+            for name in self.names:
+                if random.random() < 0.8:
+                    mesh[name].subscribe("t.a")
+            mesh.quiet()
 
     def run(self) -> None:
         for _ in range(self.random.randrange(1, 4)):
             for _ in range(self.random.randrange(10, 120)):
-                self.random.choice(MOVES)(self)
+                self.random.choice(self.moves)(self)
             self.settle()
             for name in self.names:
                 for topic in TOPICS:
@@ -587,11 +596,12 @@ class History:
         self.check_order()
 
     def hear(self) -> None:
-        for _ in range(self.random.randrange(1, 10)):
+        for _ in range(self.random.randrange(1, self.busy)):
             waiting = self.mesh.waiting()
             if not waiting:
                 return
-            self.random.choice(waiting).hear()
+            weights = [self.haste.setdefault(end.number, self.random.choice((1, 10, 100))) for end in waiting]
+            self.random.choices(waiting, weights)[0].hear()
 
     def wire(self) -> None:
         one, other = self.random.choice(self.pairs)
@@ -620,7 +630,7 @@ class History:
 
     def subscribe(self) -> None:
         self.mesh[self.random.choice(self.names)].subscribe(
-            *self.random.choices(PATTERNS, k=self.random.randrange(1, 3))
+            *self.random.choices(PATTERNS, k=self.random.randrange(1, 4))
         )
 
     def unsubscribe(self) -> None:
@@ -629,7 +639,9 @@ class History:
             node.unsubscribe(self.random.choice(node.patterns))
 
     def publish(self) -> None:
-        self.mesh[self.random.choice(self.names)].publish(self.random.choice(TOPICS))
+        name = self.random.choice(self.names)
+        for _ in range(self.random.randrange(1, 4)):
+            self.mesh[name].publish(self.random.choice(("t.a", *TOPICS)))
 
     def restart(self) -> None:
         """Sometimes from a backup: with an earlier boot, or the same again."""
@@ -652,8 +664,12 @@ class History:
 
 
 MOVES = (
-    *[History.hear] * 8, *[History.wire] * 4, *[History.open] * 8, History.cut, History.notice, History.notice,
-    *[History.subscribe] * 2, *[History.unsubscribe] * 2, *[History.publish] * 3, History.restart,
+    *[History.hear] * 8, *[History.wire] * 4, *[History.open] * 8, *[History.cut] * 2, *[History.notice] * 3,
+    *[History.subscribe] * 3, *[History.unsubscribe] * 2, *[History.publish] * 3, History.restart,
+)  # fmt: skip
+RACES = (
+    *[History.hear] * 10, *[History.wire] * 2, *[History.open] * 6, History.cut, History.notice,
+    *[History.publish] * 3,
 )  # fmt: skip
 
 

@@ -1,0 +1,283 @@
+"""Links, copies of fanouts, topics and the operator's view, on whole brokers."""
+
+import json
+
+import pytest
+
+from radiator.commands import Open
+from radiator.links import Identity, Publish, Transfer
+from radiator.replies import Deliver, Refuse
+from tests.broker.cluster.nodes import Nodes
+from tests.broker.node import Node
+from tests.broker.words import ack, header, send, subscribe
+from tests.sim.disk import Platter
+
+
+def with_clients(names: str, links: str | None = None) -> Nodes:
+    nodes = Nodes(names, links)
+    for name in names:
+        nodes[name].open(1, 2)
+    return nodes
+
+
+# ---- links ----------------------------------------------------------------------------------------------------------
+
+
+def states(nodes: Nodes, name: str) -> dict[str, str]:
+    return {peer: known.state for peer, known in nodes.cluster(name).peers.items()}
+
+
+def test_link_goes_up_and_down() -> None:
+    nodes = with_clients("ab")
+    assert states(nodes, "a") == {"b": "up"} and states(nodes, "b") == {"a": "up"}
+    nodes.cut("a", "b")
+    assert states(nodes, "a") == {"b": "down"}
+
+
+def test_both_may_dial_at_once_and_the_link_of_the_lesser_name_stays() -> None:
+    for first, second in (("ab", "ba"), ("ba", "ab")):
+        nodes = Nodes("ab", "")
+        nodes.pairs = [("a", "b")]
+        for name in "ab":
+            nodes.start(name, Platter(store_id=name * 16))
+        nodes.link(first[0], first[1])
+        nodes.link(second[0], second[1])
+        nodes.run()
+        assert states(nodes, "a") == {"b": "up"} and states(nodes, "b") == {"a": "up"}
+        link = nodes.cluster("a").peers["b"].link
+        assert link is not None and link.identity.is_dialled
+        assert len(nodes.ends) == 2
+
+
+def test_newer_link_of_a_peer_that_started_again_replaces_the_old_one() -> None:
+    nodes = with_clients("ab")
+    old = nodes.cluster("b").peers["a"].link
+    nodes.ends.clear()  # nobody finds out that it is gone
+    nodes.start("a", nodes["a"].disk.platter)
+    nodes.link("a", "b")
+    nodes.run()
+    assert states(nodes, "b") == {"a": "up"} and nodes.cluster("b").peers["a"].link is not old
+    assert [note.fields["code"] for note in nodes["b"].notes if note.event == "refused"] == ["superseded"]
+
+
+@pytest.mark.parametrize("name", ["stranger", "a"])
+def test_unknown_node_and_oneself_are_refused(name: str) -> None:
+    nodes = with_clients("ab")
+    node = nodes["a"]
+    node.inbox[7], node.delivers[7] = [], 0
+    node.turn([Open(7, Identity(name, "c" * 16, False))])
+    assert node.refusal(7).code == "unknown-node"
+
+
+def test_broker_without_node_links_nobody() -> None:
+    node = Node()
+    node.inbox[7], node.delivers[7] = [], 0
+    node.turn([Open(7, Identity("b", "c" * 16, False))])
+    assert node.refusal(7).code == "unknown-node"
+    node.open(1)
+    for request in ({"do": "peers"}, {"do": "drain"}, {"do": "peer-release", "peer": "b", "force": True}):
+        assert node.admin(1, **request)["code"] == "no-node"
+
+
+def test_another_store_is_linked_only_when_nothing_of_a_queue_is_in_doubt() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(send(1, "work"))
+    while not nodes["a"].disk.platter.doubts:
+        nodes.step()
+    nodes.cut("a", "b")
+    nodes.start("b", Platter(store_id="e" * 16))
+    nodes.link("a", "b")
+    nodes.run()
+    assert states(nodes, "a") == {"b": "refused"}
+    assert [note.fields["code"] for note in nodes["a"].notes if note.event == "refused"] == ["other-store"]
+    assert "peer_store_changed" in [note.event for note in nodes["a"].notes]
+    assert nodes["a"].admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 1}
+    nodes.link("a", "b")
+    nodes.run()
+    assert states(nodes, "a") == states(nodes, "b") | {"b": "up"} or states(nodes, "a") == {"b": "up"}
+    nodes["b"].open(1)
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.wait(1)
+    assert nodes["b"].bodies(1) == [b"x"]
+
+
+def test_copies_in_doubt_are_sent_again_to_another_store() -> None:
+    nodes = with_clients("ab")
+    nodes["a"].say(send(1, "/fanout/events", b"one"))
+    while not nodes["a"].disk.platter.doubts:
+        nodes.step()
+    nodes.cut("a", "b")
+    nodes.start("b", Platter(store_id="e" * 16))
+    nodes.link("a", "b")
+    nodes.run()
+    assert nodes["b"].stored("x") == nodes["b"].stored("y") == [b"one"]
+    assert "peer_store_changed" in [note.event for note in nodes["a"].notes]
+
+
+# ---- fanouts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.durability("D19")
+def test_local_children_and_an_entry_for_each_node_are_one_batch() -> None:
+    nodes = with_clients("abc")
+    a = nodes["a"]
+    a.auto = False
+    a.say(send(1, "/fanout/events", b"one", receipt=b"r"))
+    assert a.receipts(1) == [] and a.stored("x") == a.stored("$outbox/b") == []
+    a.seal()
+    a.commit()
+    assert a.receipts(1) == [b"r"]
+    assert a.stored("x") == a.stored("y") == a.stored("$outbox/b") == a.stored("$outbox/c") == [b"one"]
+
+
+def test_each_nodes_children_get_one_copy_and_it_is_passed_on_by_nobody() -> None:
+    nodes = with_clients("abc")
+    for number in range(200):
+        nodes["a"].say(send(1, "/fanout/events", b"%d" % number))
+    nodes.run()
+    for name in "abc":
+        for child in "xy":
+            assert nodes[name].stored(child) == [b"%d" % number for number in range(200)]
+        assert nodes[name].stored("$outbox/a") == nodes[name].stored("$outbox/b") == []
+    assert len(nodes.said(Transfer)) == 400
+    common = {header(m, b"fanout-message-id") for n in "abc" for m in nodes[n].disk.platter.messages.values()}
+    assert len(common) == 200
+
+
+def test_copies_wait_for_a_node_that_is_away() -> None:
+    nodes = with_clients("ab")
+    nodes.cut("a", "b")
+    nodes["a"].say(send(1, "/fanout/events", b"one"))
+    nodes.crash("a")
+    nodes["a"].open(1)
+    (peer,) = nodes["a"].admin(1, do="peers")["peers"]
+    assert (peer["state"], peer["outbox"], peer["in_doubt"]) == ("down", 1, 0)
+    nodes.link("b", "a")
+    nodes.run()
+    assert nodes["b"].stored("x") == [b"one"] and nodes["a"].stored("$outbox/b") == []
+
+
+def test_copies_wait_while_a_child_there_is_full() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].broker.destinations.queues["x"].settings.max_messages = 1
+    for number in range(200):
+        nodes["a"].say(send(1, "/fanout/events", b"%d" % number))
+    nodes.wait(2)
+    assert len(nodes["b"].stored("x")) < 200
+    nodes["b"].broker.destinations.queues["x"].settings.max_messages = None
+    nodes.wait(2)
+    assert nodes["b"].stored("x") == [b"%d" % number for number in range(200)]
+
+
+def test_dedup_id_of_a_fanout_counts_for_the_copies_too() -> None:
+    nodes = with_clients("ab")
+    outbox = nodes["a"].broker.destinations.outboxes["b"]
+    outbox.settings.dedup_window_s = 60
+    for child in "xy":
+        nodes["a"].broker.destinations.queues[child].settings.dedup_window_s = 60
+    for _ in range(2):
+        nodes["a"].say(send(1, "/fanout/events", b"one", dedup_id=b"i"))
+    nodes.run()
+    assert nodes["b"].stored("x") == [b"one"]
+
+
+@pytest.mark.parametrize("command", [send(1, "$outbox/b"), subscribe(1, "$outbox/b"), send(1, "$outbox/new")])
+def test_clients_cannot_reach_outboxes(command: object) -> None:
+    nodes = with_clients("ab")
+    nodes["a"].say(command)  # type: ignore[arg-type]
+    assert nodes["a"].refusal(1).code == "reserved"
+
+
+def test_without_node_such_names_are_names_like_others() -> None:
+    node = Node()
+    node.open(1)
+    node.say(send(1, "$outbox/b", receipt=b"r"))
+    assert node.receipts(1) == [b"r"]
+
+
+# ---- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_topic_reaches_every_subscriber_once_and_keeps_its_id() -> None:
+    nodes = with_clients("abc", "ab bc")
+    for name in "abc":
+        nodes[name].say(subscribe(1, "/topic/t.#", "client"), subscribe(2, "/topic/t.one"))
+    nodes.run()
+    nodes["a"].say(send(2, "/topic/t.one", b"news", receipt=b"r"))
+    assert nodes["a"].receipts(2) == [b"r"]
+    nodes.run()
+    got = [message for name in "abc" for number in (1, 2) for message in nodes[name].messages(number)]
+    assert [one.message.body for one in got] == [b"news"] * 6
+    assert len({one.message_id for one in got}) == 1 and len({one.message.accepted_ms for one in got}) == 1
+    assert len(nodes.said(Publish)) == 2
+    nodes["c"].say(ack(got[-2]))  # means nothing, as everywhere
+    assert not nodes["c"].is_refused(1)
+
+
+def test_topic_of_scope_node_stays() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "/topic/local"))
+    nodes.run()
+    nodes["a"].say(send(1, "/topic/local"))
+    nodes.run()
+    assert nodes.said(Publish) == [] and nodes["b"].bodies(1) == []
+
+
+def test_mandatory_is_content_with_a_subscriber_on_another_node() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "/topic/t.x"))
+    nodes.run()
+    nodes["a"].say(send(1, "/topic/t.x", receipt=b"r", mandatory=True))
+    assert nodes["a"].receipts(1) == [b"r"]
+    nodes["a"].say(send(1, "/topic/t.y", mandatory=True))
+    assert nodes["a"].refusal(1).code == "no-subscriber"
+
+
+def test_lost_subscriber_is_wanted_no_more() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "/topic/t.x"))
+    nodes.run()
+    nodes["b"].close(1)
+    nodes.run()
+    nodes["a"].say(send(1, "/topic/t.x"))
+    nodes.run()
+    assert nodes.said(Publish) == []
+
+
+# ---- the operator's view --------------------------------------------------------------------------------------------
+
+
+def test_peers_tells_links_and_nodes_beyond() -> None:
+    nodes = with_clients("abc", "ab bc")
+    answer = nodes["a"].admin(1, do="peers")
+    assert (answer["node"], answer["draining"]) == ("a", False)
+    assert [(peer["name"], peer["state"], peer["hops"]) for peer in answer["peers"]] == [("b", "up", 1)]
+    assert answer["nodes"] == [{"name": "b", "hops": 1, "via": "b"}, {"name": "c", "hops": 2, "via": "b"}]
+
+
+def test_system_peers_tells_what_happens_and_can_only_be_watched() -> None:
+    nodes = with_clients("ab")
+    nodes["a"].say(subscribe(1, "/topic/system.peers"))
+    nodes.cut("a", "b")
+    nodes.run()
+    nodes["a"].say(send(2, "/fanout/events"))
+    nodes.wait(2)
+    nodes.link("a", "b")
+    nodes.run()
+    told = [json.loads(body) for body in nodes["a"].bodies(1)]
+    assert [one["event"] for one in told][:2] == ["unlinked", "left"]
+    assert {"linked", "joined", "lag"} <= {one["event"] for one in told}
+    assert all(one["node"] == "b" for one in told if "node" in one)
+    nodes["a"].say(send(2, "/topic/system.peers"))
+    assert [r for r in nodes["a"].take(2) if isinstance(r, Refuse)][0].code == "reserved"
+
+
+def test_words_of_a_link_from_a_client_are_refused() -> None:
+    from radiator.commands import Heard
+    from radiator.links import Taken
+
+    nodes = with_clients("ab")
+    nodes["a"].say(Heard(1, Taken(1)))
+    assert not [reply for reply in nodes["a"].take(1) if isinstance(reply, Deliver)]

@@ -1,0 +1,194 @@
+"""Which messages go where: local consumers first, the fullest answers, and nobody waits while there is work."""
+
+from collections import Counter
+
+import pytest
+
+from radiator.links import Ask, Grant, Offer, Transfer
+from radiator.settings import QueueSettings
+from tests.broker.cluster.nodes import Nodes, declared
+from tests.broker.words import ack, header, send, subscribe
+
+
+def with_clients(names: str, links: str | None = None, **queues: QueueSettings) -> Nodes:
+    nodes = Nodes(names, links, declared(**queues))
+    for name in names:
+        nodes[name].open(1, 2)
+    return nodes
+
+
+def post(nodes: Nodes, name: str, count: int) -> None:
+    nodes[name].say(*[send(1, "work", b"%s%d" % (name.encode(), number)) for number in range(count)])
+
+
+def test_local_consumer_with_room_comes_first() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(subscribe(2, "work"))
+    post(nodes, "a", 1)
+    nodes.run()
+    assert nodes["a"].bodies(2) == [b"a0"] and nodes["b"].bodies(1) == []
+
+
+def test_what_local_consumers_have_no_room_for_goes_elsewhere() -> None:
+    nodes = with_clients("ab")
+    nodes["a"].say(subscribe(2, "work"))
+    post(nodes, "a", 2)
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    assert nodes["a"].bodies(2) == [b"a0"] and nodes["b"].bodies(1) == [b"a1"]
+
+
+def test_the_fullest_answers() -> None:
+    nodes = with_clients("abc")
+    post(nodes, "a", 3)
+    post(nodes, "b", 5)
+    nodes["c"].say(subscribe(1, "work"))
+    nodes.run()
+    assert nodes["c"].bodies(1) == [b"b0"]
+    assert {(peer, name) for name, peer, word in nodes.said(Grant) if word.queue and word.credit} == {("b", "c")}
+
+
+@pytest.mark.parametrize("names, links", [("abc", "ab bc"), ("abcd", "ab bc cd"), ("abcde", "ab bc cd de")])
+def test_work_comes_along_a_chain(names: str, links: str) -> None:
+    nodes = with_clients(names, links)
+    post(nodes, names[0], 3)
+    nodes[names[-1]].say(subscribe(1, "work", prefetch_count=3))
+    nodes.wait(1)
+    got = nodes[names[-1]].messages(1)
+    assert [one.message.body for one in got] == [b"a0", b"a1", b"a2"]
+    assert header(got[0].message, b"node-path") == ",".join(names[:-1]).encode()
+
+
+def test_path_is_bounded_so_that_nothing_goes_round_for_ever() -> None:
+    nodes = with_clients("abcdef", "ab bc cd de ef")
+    post(nodes, "a", 1)
+    nodes["f"].say(subscribe(1, "work"))
+    nodes.wait(1)
+    assert nodes["f"].bodies(1) == []
+    nodes["e"].say(subscribe(1, "work"))
+    nodes.wait(1)
+    assert nodes["e"].bodies(1) == [b"a0"]
+
+
+def test_in_a_full_mesh_asks_are_not_passed_on() -> None:
+    nodes = with_clients("abcd")
+    nodes["a"].say(subscribe(1, "work"))
+    nodes.run()
+    assert Counter(name for name, _, _ in nodes.said(Ask)) == {"a": 3}
+
+
+def test_idle_nodes_say_nothing_as_time_passes() -> None:
+    nodes = with_clients("abc")
+    for name in "abc":
+        nodes[name].say(subscribe(1, "work"))
+    nodes.wait(1)
+    nodes.heard.clear()
+    for _ in range(20):
+        nodes.wait(0.25)
+    assert nodes.heard == []
+
+
+def test_later_work_finds_those_who_asked_before() -> None:
+    nodes = with_clients("abc")
+    nodes["c"].say(subscribe(1, "work"))
+    nodes.run()
+    for name in "abab":
+        post(nodes, name, 1)
+        nodes.run()
+        nodes["c"].say(ack(nodes["c"].message(1)))
+        nodes.run()
+    assert nodes["c"].numbers("work")["acked"] == 4
+
+
+def test_a_link_that_comes_up_later_is_asked_too() -> None:
+    nodes = with_clients("ab")
+    nodes.cut("a", "b")
+    post(nodes, "a", 1)
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes.link("a", "b")
+    nodes.run()
+    assert nodes["b"].bodies(1) == [b"a0"]
+
+
+def test_a_long_backlog_beyond_memory_is_handed_over_in_order() -> None:
+    nodes = with_clients("ab")
+    post(nodes, "a", 3000)
+    nodes["b"].say(subscribe(1, "work"))
+    bodies = []
+    for _ in range(3000):
+        nodes.run()
+        message = nodes["b"].message(1)
+        bodies.append(message.message.body)
+        nodes["b"].say(ack(message))
+    assert bodies == [b"a%d" % number for number in range(3000)]
+    assert nodes["a"].stored("work") == nodes["b"].stored("work") == []
+
+
+def test_equal_consumers_get_equal_shares_of_a_backlog() -> None:
+    nodes = with_clients("abc")
+    for name in "abc":
+        nodes[name].say(subscribe(2, "work"))
+    nodes.run()
+    post(nodes, "a", 900)
+    work: Counter[str] = Counter()
+    while sum(work.values()) < 900:
+        # everybody takes as long for one message, and words take a part of that
+        for name in "abc":
+            for message in nodes[name].messages(2):
+                work[name] += 1
+                nodes[name].say(ack(message))
+        for _ in range(4):
+            nodes.step()
+    assert min(work.values()) > 0.8 * 300, work
+
+
+def test_full_queue_takes_no_more_than_it_may_hold() -> None:
+    nodes = with_clients("ab", work=QueueSettings(scope="cluster", max_messages=5))
+    post(nodes, "a", 5)
+    nodes["b"].say(subscribe(1, "work", prefetch_count=100))
+    nodes.run()
+    assert nodes["b"].numbers("work")["messages"] <= 6
+
+
+def test_drain_empties_a_node_into_the_others_whether_they_need_it_or_not() -> None:
+    nodes = with_clients("abc")
+    post(nodes, "a", 200)
+    nodes["a"].say(send(1, "/queue/x", b"stays"))
+    assert nodes["a"].admin(1, do="drain") == {"ok": True, "draining": True, "left": 200, "stays": 1}
+    nodes.wait(1)
+    assert nodes["a"].admin(1, do="drain") == {"ok": True, "draining": True, "left": 0, "stays": 1}
+    stored = [len(nodes[name].stored("work")) for name in "bc"]
+    assert sum(stored) == 200 and min(stored) > 0
+    post(nodes, "a", 1)
+    nodes.wait(1)
+    assert nodes["a"].stored("work") == []
+    assert nodes["a"].admin(1, do="drain", stop=True)["draining"] is False
+    nodes["a"].say(subscribe(1, "work"))
+    nodes.wait(1)
+    assert len(nodes["a"].messages(1)) == 1
+
+
+def test_draining_everybody_moves_nothing() -> None:
+    nodes = with_clients("ab")
+    post(nodes, "a", 3)
+    for name in "ba":
+        nodes[name].admin(1, do="drain")
+    nodes.wait(1)
+    assert nodes.said(Transfer) == [] and [w.credit for _, _, w in nodes.said(Grant) if w.queue] == []
+    assert nodes["a"].admin(1, do="drain")["left"] == 3
+
+
+def test_offers_and_grants_for_queues_that_are_not_shared_here_change_nothing() -> None:
+    from radiator.commands import Heard, Read
+
+    nodes = with_clients("ab")
+    number = next(end[1] for end in nodes.ends if end[0] == "a")
+    words = [Ask("x", ["b"]), Offer("x", 9, 1, False), Grant("x", 9), Ask("no/such", ["b"]), Grant("no/such", 1)]
+    nodes["a"].turn([Read(number, [Heard(number, word) for word in words])])
+    nodes["a"].say(send(1, "/queue/x"))
+    nodes.run()
+    assert nodes.said(Transfer) == [] and nodes["a"].stored("x") == [b"x"]
+    assert not nodes["a"].has("no/such")
