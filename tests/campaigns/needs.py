@@ -95,6 +95,18 @@ def netns() -> None:
         raise CannotRun("no network namespaces with a bridge and tbf can be made here")
 
 
+def spin() -> None:
+    """A model can be made into a program, compiled and run."""
+    program("spin", "spin")
+    program("gcc", "gcc")
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory, "probe.pml").write_text("init { assert(true) }\n")
+        for command in (["spin", "-a", "probe.pml"], ["gcc", "-w", "-o", "pan", "pan.c"], ["./pan"]):
+            done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise CannotRun(f"{command[0]} does not work here: {(done.stdout + done.stderr).strip()[-200:]}")
+
+
 def nomemory() -> None:
     """One allocation of this Python's can be made to fail."""
     if importlib.util.find_spec("_testcapi") is None:
@@ -108,5 +120,6 @@ NEEDS: dict[str, Callable[[], None]] = {
     "strace_attach": strace_attach,
     "loop_mount": loop_mount,
     "netns": netns,
+    "spin": spin,
     "nomemory": nomemory,
 }

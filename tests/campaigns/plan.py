@@ -18,6 +18,7 @@ MODULES: tuple[str, ...] = (
     "simulation",
     "interleavings",
     "latency",
+    "models",
     "switches",
     "signals",
     "damage",

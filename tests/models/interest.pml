@@ -42,7 +42,7 @@
 #endif
 #define ON_WAY 7        /* words in one direction of a link: more is an error of the model */
 #define NUMBERS 32      /* of one life */
-#define FIRST_LIFE 32   /* the version of its first news, less 1 */
+#define FIRST 36          /* version with which all begin: in the first life, after some news */
 #define NOBODY 255
 
 #if NODES == 3
@@ -225,7 +225,7 @@ inline crash(me) {
         fi
     }
 #ifdef SAME_LIFE
-    own(me).version = FIRST_LIFE + 1;
+    own(me).version = own(me).version / NUMBERS * NUMBERS + 1;
 #else
     own(me).version = (own(me).version / NUMBERS + 1) * NUMBERS + 1;
 #endif
@@ -407,7 +407,7 @@ init {
     d_step {
         for (i : 0 .. NODES - 1) {
             for (j : 0 .. NODES - 1) {
-                node[i].about[j].version = FIRST_LIFE + 1;
+                node[i].about[j].version = FIRST;
                 is_up[i].with[j] = (i != j && are_wired(i, j));
                 for (k : 0 .. NODES - 1) {
                     node[i].about[j].neighbours = node[i].about[j].neighbours | (j != k && are_wired(j, k) -> bit_of(k) : 0)

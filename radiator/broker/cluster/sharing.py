@@ -94,12 +94,13 @@ class Share:
     credits: what others let us hand them. told: what we said last that we could give. hungry: who has asked, and by
     which path. offered: what they were offered, and have not answered. offers: what others could give us. source: the
     one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready: doubled where
-    consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry.
+    consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry;
+    awaited: they have not answered yet.
     """
 
     __slots__ = (
-        "ahead", "around", "asked_s", "credits", "desk", "granted", "handover", "hungry", "is_asked", "is_dry",
-        "is_pumping", "offered", "offers", "passed_s", "queue", "source", "told",
+        "ahead", "around", "asked_s", "awaited", "credits", "desk", "granted", "handover", "hungry", "is_asked",
+        "is_dry", "is_pumping", "offered", "offers", "passed_s", "queue", "source", "told",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -117,7 +118,8 @@ class Share:
         self.ahead = 0
         self.is_dry = False
         self.is_asked = False
-        self.asked_s = -ASK_EVERY_S
+        self.asked_s = 0.0
+        self.awaited: set[str] = set()
         self.passed_s: dict[str, float] = {}
         self.is_pumping = False
         queue.on_pumped = self.pumped
@@ -206,8 +208,8 @@ class Share:
             self.pumped()
             return
         best = self.best_offer(word.path)
-        if best is not None:
-            self.pass_offer(peer.name, best)
+        if best is None or not self.pass_offer(peer.name, best):
+            self.tell(peer.name, Offer(self.queue.name, 0, 1, False))
         self.pass_ask(word.path)
 
     def pass_ask(self, path: list[str]) -> None:
@@ -229,6 +231,7 @@ class Share:
             self.offers.pop(peer.name, None)  # it has none itself any more
         else:
             self.credits.pop(peer.name, None)
+            self.hungry[peer.name] = [peer.name]  # as far as is known
         self.pumped()
 
     # ---- wanting ----------------------------------------------------------------------------------------------------
@@ -238,7 +241,6 @@ class Share:
         queue = self.queue
         stock = queue.ready_count + queue.storing_count
         idle = 0 if stock else self.idle_slots()
-        relayed = 0 if stock else sum(self.credits.values())
         if self.granted and stock > self.ahead and self.queue.has_surplus():
             self.tell(self.source, Grant(queue.name, 0))  # there is more here than our consumers can take
             self.granted = 0
@@ -246,11 +248,14 @@ class Share:
         if idle and best is not None and not self.is_dry:
             self.is_dry = True
             self.ahead = min(LINK_CREDIT_MAX, max(idle, 2 * self.ahead))
-        target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
         if best is None:
-            if idle or relayed:
+            if idle:
                 self.ask()
             return
+        if self.awaited and self.desk.now_s - self.asked_s < ASK_EVERY_S:
+            return  # a fuller one may still answer
+        relayed = sum(credit for name, credit in self.credits.items() if not self.around.are_neighbours(name, best))
+        target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
         coming = self.granted if best == self.source else 0
         if stock + coming <= target // 2 and target and self.around.has_room(queue):
             self.grant(best, target - stock)
@@ -279,13 +284,14 @@ class Share:
 
     def ask(self) -> None:
         """Everybody who is linked, once: they remember it."""
-        now_s = self.desk.now_s
-        if self.is_asked or now_s - self.asked_s < ASK_EVERY_S:
+        if self.is_asked:
             return
         self.is_asked = True
-        self.asked_s = now_s
-        for name in self.around.peers:
-            self.tell(name, Ask(self.queue.name, [self.around.name]))
+        self.asked_s = self.desk.now_s
+        for name, peer in self.around.peers.items():
+            if peer.link is not None:
+                self.awaited.add(name)
+                self.tell(name, Ask(self.queue.name, [self.around.name]))
 
     def grant(self, name: str, credit: int) -> None:
         """To one node at a time: who had credit before and is not the fullest any more loses it."""
@@ -297,6 +303,7 @@ class Share:
 
     def offered_by(self, peer: Peer, word: Offer) -> None:
         """ON RECEIVE Offer."""
+        self.awaited.discard(peer.name)
         self.offers[peer.name] = Known(word.ready, word.hops, word.is_draining)
         if word.ready and word.hops == 1:
             self.credits.pop(peer.name, None)  # it has some itself now
@@ -310,12 +317,14 @@ class Share:
                 if peer.name not in path and self.offered.get(name, 0) == 0:
                     self.pass_offer(name, peer.name)
 
-    def pass_offer(self, to: str, source: str) -> None:
-        """What another could give through us."""
+    def pass_offer(self, to: str, source: str) -> bool:
+        """What another could give through us. Whether it was said."""
         word, asker = self.offers[source], self.hungry[to][0]
-        if word.hops < QUEUE_HOPS_MAX and to != source and not self.around.are_neighbours(asker, source):
-            self.offered[to] = self.told[to] = word.ready
-            self.tell(to, Offer(self.queue.name, word.ready, word.hops + 1, False))
+        if word.hops >= QUEUE_HOPS_MAX or to == source or self.around.are_neighbours(asker, source):
+            return False
+        self.offered[to] = self.told[to] = word.ready
+        self.tell(to, Offer(self.queue.name, word.ready, word.hops + 1, False))
+        return True
 
     def relieve(self, name: str) -> None:
         """Take from a node that is being drained, whether we need it or not."""
@@ -366,6 +375,7 @@ class Share:
         self.offered.pop(peer.name, None)
         self.offers.pop(peer.name, None)
         self.told.pop(peer.name, None)
+        self.awaited.discard(peer.name)
         if self.source == peer.name:
             self.source, self.granted = "", 0
         self.is_asked = False

@@ -1,5 +1,6 @@
 """Whole brokers linked with each other: words are carried when a test says so, and lost where it cuts a link."""
 
+from copy import deepcopy
 from itertools import combinations, count
 
 from radiator import settings
@@ -57,7 +58,7 @@ class Nodes:
             other: None for pair in self.pairs if name in pair for other in pair if other != name
         }
         node = settings.Node(name=name, secret=b"secret", peers=peers)
-        self.at[name] = Node(self.declarations, Limits(), platter, node=node)
+        self.at[name] = Node(deepcopy(self.declarations), Limits(), platter, node=node)
 
     def crash(self, name: str) -> None:
         """The power goes at that node, and it starts again; nobody links it."""
