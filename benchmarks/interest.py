@@ -2,8 +2,8 @@
 
     python -m benchmarks.interest [--nodes 8,64,512]
 
-Real Spreading objects, wired within this process (tests/broker/cluster/mesh.py); bytes are those of the frames. Each node
-wants PATTERNS patterns. The graphs are the same in every run; only the times depend on the machine.
+Real Spreading objects, wired within this process (tests/broker/cluster/mesh.py), each word heard in a turn of its own;
+bytes are those of the frames. The graphs are the same in every run; only the times depend on the machine.
 """
 
 import argparse
@@ -187,12 +187,18 @@ def main() -> int:
                     f"{graph:10} {count:6} {len(pairs):6} {what:13} {cost.words:10,} {cost.words / len(pairs):12.2f} "
                     f"{cost.bytes:12,} {cost.bytes / count:12,.0f} {cost.rounds:7}"
                 )
-    print(f"Each node wants {PATTERNS} patterns. Rounds: links that the news crossed one behind the other.\n")
-    print("graph       nodes  links what              words words a link        bytes bytes a node  rounds")
-    print("\n".join(traffic))
-    print("\nOne node: what the news take in memory; times in µs.\n")
-    print("graph       nodes  reached   memory KiB   new route   new topic   a publish")
-    print("\n".join(alone))
+    lines = [
+        f"Each node wants {PATTERNS} patterns. Rounds: links that the news crossed one behind the other.",
+        "",
+        "graph       nodes  links what               words words a link        bytes bytes a node  rounds",
+        *traffic,
+        "",
+        "One node: what the news take in memory; times in µs, those of a publish on one link.",
+        "",
+        "graph       nodes  reached   memory KiB   new graph   new topic   a publish",
+        *alone,
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
 

@@ -4,6 +4,7 @@ Words of one direction arrive in order, or not at all. Those of different cables
 old cable the words of the new one between the same nodes: one side may hold on to what the other has long given up.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from radiator.commands import Heard, Open
@@ -15,7 +16,8 @@ from tests.sim.simulation import Scheduler, SimNode
 class End:
     """One side of a cable. To its node it is a connection like any other.
 
-    held_until_s: what comes to this end before then waits at the door. is_mute: what is said here gets lost.
+    door: what is on its way to this end, or has come. held_until_s: before then nothing goes in. is_mute: what is said
+    here gets lost.
     """
 
     def __init__(self, cable: "Cable", node: SimNode, is_dialled: bool) -> None:
@@ -26,6 +28,7 @@ class End:
         self.boot = node.boots
         self.other: End
         self.latest_s = 0.0
+        self.door: deque[Callable[[], None]] = deque()
         self.held_until_s = 0.0
         self.is_open = False
         self.is_over = False
@@ -47,15 +50,18 @@ class End:
         """To the other end, behind all that was said before."""
         if self.is_mute or self.is_over:
             return
-        scheduler, other = self.cable.scheduler, self.other
+        scheduler = self.cable.scheduler
         delay_s = scheduler.random.expovariate(1 / self.cable.delay_s)
         self.latest_s = max(self.latest_s, scheduler.now_s + delay_s)
-        scheduler.at(self.latest_s, lambda: other.arrive(what))
+        self.other.door.append(what)
+        scheduler.at(self.latest_s, self.other.arrive)
 
-    def arrive(self, what: Callable[[], None]) -> None:
+    def arrive(self) -> None:
         if self.held_until_s > self.cable.scheduler.now_s:
-            self.cable.scheduler.at(self.held_until_s, lambda: self.arrive(what))
-        elif not self.is_over:
+            self.cable.scheduler.at(self.held_until_s, self.arrive)
+            return
+        what = self.door.popleft()
+        if not self.is_over:
             what()
 
     def reply(self, reply: Reply) -> None:

@@ -91,10 +91,10 @@ class Known:
 class Share:
     """One queue of scope "cluster", as this node shares it.
 
-    credits: what others let us hand them. told: what we said last that we could give. hungry: who has asked, and by
-    which path. offered: what they were offered, and have not answered. offers: what others could give us. source: the
-    one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready: doubled where
-    consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry;
+    credits: what others let us hand them. told: what we said last that we could give. hungry: who has ever asked,
+    and by which path. offered: what they were offered, and have not answered. offers: what others could give us.
+    source: the one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready:
+    doubled where consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry;
     awaited: they have not answered yet.
     """
 
@@ -132,7 +132,7 @@ class Share:
         if (self.credits or self.hungry or self.around.is_draining) and self.queue.has_surplus():
             self.give()
             self.offer()
-        if self.credits and self.could_give() == 0:
+        if self.credits and not self.queue.ready_count:
             self.tell_empty()
         if not self.around.is_draining and not self.queue.is_gone:
             self.want()
@@ -158,7 +158,8 @@ class Share:
             self.credits[peer.name] -= 1
             if not self.credits[peer.name]:
                 del self.credits[peer.name]
-            self.told[peer.name] = left = self.could_give()
+                self.offered[peer.name] = queue.ready_count  # as the last message will tell
+            self.told[peer.name] = left = self.could_give(peer.name)
             self.handover.offer(peer, queue, entry, f"/queue/{queue.name}", left)
         for entry in stays:
             queue.put_back(entry)
@@ -172,15 +173,15 @@ class Share:
                 return peer
         return None
 
-    def could_give(self) -> int:
-        """What is here, and what the fullest other could give through us."""
-        best = self.best_offer()
+    def could_give(self, to: str) -> int:
+        """What is here, and what the fullest of those that it cannot ask itself could give through us."""
+        best = self.best_offer([to])
         return self.queue.ready_count + (self.offers[best].ready if best is not None else 0)
 
     def tell_empty(self) -> None:
         """Who has granted us credit must not wait for us, where others may have some."""
         for name in self.credits:
-            if self.told.get(name) != 0:
+            if self.told.get(name) != 0 and not self.could_give(name):
                 self.told[name] = 0
                 self.tell(name, Offer(self.queue.name, 0, 1, self.around.is_draining))
 
@@ -219,19 +220,22 @@ class Share:
             return
         self.passed_s[asker] = now_s
         for name, other in self.around.peers.items():
-            if other.is_welcome and name not in path and not self.around.are_neighbours(asker, name):
+            if other.is_welcome and not self.is_near(path, name):
                 self.tell(name, Ask(self.queue.name, [*path, self.around.name]))
+
+    def is_near(self, path: list[str], name: str) -> bool:
+        """Whether that node is in the path of an Ask, or can be asked without us by a node that is."""
+        return any(name == other or self.around.are_neighbours(name, other) for other in path)
 
     def granted_by(self, peer: Peer, credit: int) -> None:
         """ON RECEIVE Grant: from now on it takes so many more."""
-        self.hungry.pop(peer.name, None)
+        self.hungry.setdefault(peer.name, [peer.name])
         self.offered.pop(peer.name, None)
         if credit:
             self.credits[peer.name] = credit
             self.offers.pop(peer.name, None)  # it has none itself any more
         else:
             self.credits.pop(peer.name, None)
-            self.hungry[peer.name] = [peer.name]  # as far as is known
         self.pumped()
 
     # ---- wanting ----------------------------------------------------------------------------------------------------
@@ -256,7 +260,8 @@ class Share:
             return  # a fuller one may still answer
         relayed = sum(credit for name, credit in self.credits.items() if not self.around.are_neighbours(name, best))
         target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
-        coming = self.granted if best == self.source else 0
+        source = self.offers.get(self.source)
+        coming = self.granted if source is not None and source.ready else 0
         if stock + coming <= target // 2 and target and self.around.has_room(queue):
             self.grant(best, target - stock)
 
@@ -274,11 +279,11 @@ class Share:
         return slots
 
     def best_offer(self, path: list[str] | None = None) -> str | None:
-        """The fullest; of those alike, the nearest. Not who wants some itself, nor who is in the path of an Ask."""
+        """The fullest; of those alike, the nearest. Not who wants some itself, nor who is near the path of an Ask."""
         usable = [
             (-offer.ready, offer.hops, name)
             for name, offer in self.offers.items()
-            if offer.ready > 0 and name not in self.credits and name not in (path or ())
+            if offer.ready > 0 and name not in self.credits and not (path and self.is_near(path, name))
         ]
         return min(usable)[2] if usable else None
 
@@ -319,8 +324,8 @@ class Share:
 
     def pass_offer(self, to: str, source: str) -> bool:
         """What another could give through us. Whether it was said."""
-        word, asker = self.offers[source], self.hungry[to][0]
-        if word.hops >= QUEUE_HOPS_MAX or to == source or self.around.are_neighbours(asker, source):
+        word = self.offers[source]
+        if word.hops >= QUEUE_HOPS_MAX or self.is_near(self.hungry[to], source):
             return False
         self.offered[to] = self.told[to] = word.ready
         self.tell(to, Offer(self.queue.name, word.ready, word.hops + 1, False))
@@ -364,7 +369,7 @@ class Share:
         """It can be asked, or handed what it has granted credit for."""
         self.is_asked = False
         for path in self.hungry.values():
-            if peer.name not in path and len(path) < QUEUE_HOPS_MAX:
+            if len(path) < QUEUE_HOPS_MAX and not self.is_near(path, peer.name):
                 self.tell(peer.name, Ask(self.queue.name, [*path, self.around.name]))
         self.pumped()
 

@@ -11,7 +11,15 @@ from collections.abc import Callable
 from radiator.broker.cluster import routes
 from radiator.broker.cluster.interest import Interest, OwnInterest
 from radiator.broker.cluster.link import Link
-from radiator.broker.cluster.news import NEVER, Known, check_version, incarnation_above, incarnation_of, size_bytes
+from radiator.broker.cluster.news import (
+    NEVER,
+    Change,
+    Known,
+    check_version,
+    incarnation_above,
+    incarnation_of,
+    size_bytes,
+)
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError
 from radiator.limits import NODES_MAX, ROUTES_KEPT, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
@@ -231,11 +239,10 @@ class Spreading:
             theirs[version.origin] = version.incarnation, version.number
         self.rise_above(theirs.get(self.name, NEVER))
         if link.name not in self.told:
-            self.claims[self.name].add(link.name)
-            if routes.is_link(self.claims, self.name, link.name):
-                self.forget_routes()
-            self.say_changes()
             self.told[link.name] = link
+            self.claims[self.name].add(link.name)
+            self.forget_routes()
+            self.is_changed = True
         for name, known in self.known.items():
             if known.version > theirs.get(name, NEVER):
                 news = known.news(name)
@@ -305,14 +312,11 @@ class Spreading:
         count = len(linked) + len(unlinked) + len(wanted) + len(unwanted)
         if not count and not is_new:
             return
-        own.number += 1
-        own.neighbours = set(neighbours)
-        own.patterns = (own.patterns | wanted) - unwanted
-        news = own.news(self.name)
-        if not is_new and count < len(own.neighbours) + len(own.patterns):
-            lists = sorted(linked), sorted(unlinked), sorted(wanted), sorted(unwanted)
-            news = News(news.version, False, *lists, own.address)
-        self.pass_on(news)
+        version = Version(self.name, own.incarnation, own.number + 1)
+        news = News(version, False, sorted(linked), sorted(unlinked), sorted(wanted), sorted(unwanted), own.address)
+        own.apply(news, Change(linked, unlinked, wanted, unwanted))
+        is_shorter = count < len(own.neighbours) + len(own.patterns)
+        self.pass_on(news if is_shorter and not is_new else own.news(self.name))
 
     def rise_above(self, version: tuple[int, int]) -> None:
         """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""

@@ -43,7 +43,7 @@ def test_what_local_consumers_have_no_room_for_goes_elsewhere() -> None:
 def test_the_fullest_answers() -> None:
     nodes = with_clients("abc")
     post(nodes, "a", 3)
-    post(nodes, "b", 5)
+    post(nodes, "b", 50)
     nodes["c"].say(subscribe(1, "work"))
     nodes.run()
     assert nodes["c"].bodies(1) == [b"b0"]

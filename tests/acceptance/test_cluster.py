@@ -1,0 +1,477 @@
+"""Several nodes from outside (docs/CLUSTER.md): real processes, and clients that share no code with them."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radiator.cli import main
+from tests.acceptance.conftest import queues_that_do_not_add_up
+from tests.acceptance.wire import Frame, Wire
+from tests.broker_process import BrokerProcess
+from tests.nodes.cluster import Node, Nodes, chain, mesh, soon
+from tests.nodes.reroute import silence_s
+
+HEART_BEAT_MS = 500
+TABLES = """\
+[create]
+topics = true
+[queue."work.#"]
+scope = "cluster"
+[queue."own.#"]
+[topic."news.#"]
+scope = "cluster"
+[topic."news.own.#"]
+[fanout."events"]
+children = ["audit", "mail"]
+scope = "cluster"
+[queue."audit"]
+[queue."mail"]
+"""
+QUIET_S = 0.6  # what has not crossed by then does not cross
+
+Linked = Callable[..., Nodes]
+
+
+@pytest.fixture(scope="module")
+def abc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A chain: a and c are linked with b only. At the end all is well with each of them."""
+    with Nodes(tmp_path_factory.mktemp("chain"), chain("abc"), TABLES, heart_beat_ms=HEART_BEAT_MS) as nodes:
+        yield nodes
+        for node in nodes.all:
+            assert "Traceback" not in node.log and "link_error" not in node.log, node.log
+            assert queues_that_do_not_add_up(node) == []
+            assert node.stop() == 0, node.log
+
+
+@pytest.fixture
+def wire() -> Iterator[Callable[[Node], Wire]]:
+    """`wire(node)` is a greeted connection to it."""
+    opened: list[Wire] = []
+
+    def connect(node: Node) -> Wire:
+        opened.append(node.wire())
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[Linked]:
+    """`linked("ab")` is a full mesh of nodes of its own, which may be killed."""
+    made: list[Nodes] = []
+
+    def begin(names: str, tables: str = TABLES) -> Nodes:
+        nodes = Nodes(tmp_path, mesh(names), tables, heart_beat_ms=HEART_BEAT_MS)
+        made.append(nodes)
+        return nodes.__enter__()
+
+    yield begin
+    for nodes in made:
+        nodes.close()
+
+
+def is_silent(wire: Wire, timeout_s: float = QUIET_S) -> bool:
+    """Whether nothing comes."""
+    try:
+        wire.early.append(wire.read("MESSAGE", timeout_s))
+    except TimeoutError:
+        return True
+    return False
+
+
+def wait_until_heard(publisher: Wire, subscriber: Wire, topic: str) -> None:
+    """Returns once what is published there is heard here, and nothing more of it is on the way."""
+    deadline_s = time.monotonic() + 10
+    while is_silent(subscriber, 0.05):
+        assert time.monotonic() < deadline_s, f"nobody hears of {topic}"
+        publisher.send(topic, "can you hear me?")
+    publisher.send(topic, "yes")
+    while subscriber.message().body != b"yes":
+        pass
+
+
+def run(node: Node, capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str]:
+    """`radiator LINE` at that node: exit status and what it says."""
+    status = main([*line.split(), "--broker", node.address])
+    said = capsys.readouterr()
+    return status, said.out + said.err
+
+
+# ---- the distributed topic
+
+
+def test_topic_is_heard_at_every_node_once_and_in_order(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    topic = f"/topic/news.{name}"
+    readers = [wire(node) for node in (*abc.all, abc["c"])]
+    for reader, pattern in zip(readers, (topic, "/topic/news.*", "/topic/news.#", topic), strict=True):
+        reader.subscribe(pattern, ack="auto")
+    for node in abc.all:
+        publisher = wire(node)
+        for reader in readers:
+            wait_until_heard(publisher, reader, topic)
+        for reader in readers:
+            while not is_silent(reader, 0.2):
+                reader.message()
+        for number in range(50):
+            publisher.send_frame("SEND", {"destination": topic, "number": f"{number}"}, f"{number}".encode())
+        for reader in readers:
+            frames = reader.messages(50)
+            assert [frame.body.decode() for frame in frames] == [frame["number"] for frame in frames]
+            assert [int(frame.body) for frame in frames] == list(range(50))
+            assert frames[0]["destination"] == topic
+        assert all(is_silent(reader, 0.1) for reader in readers)
+
+
+def test_nobody_hears_who_has_unsubscribed(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    topic = f"/topic/news.{name}"
+    reader, publisher = wire(abc["c"]), wire(abc["a"])
+    reader.subscribe(topic, ack="auto")
+    wait_until_heard(publisher, reader, topic)
+    reader.ask("UNSUBSCRIBE", {"id": "0"})
+    publisher.send(topic, "too late")
+    assert is_silent(reader, 0.3)
+
+
+@pytest.mark.parametrize("topic", ["chat", "news.own.a"])
+def test_topic_of_scope_node_stays_at_its_node(abc: Nodes, wire: Callable[[Node], Wire], topic: str) -> None:
+    here, there, publisher = wire(abc["a"]), wire(abc["b"]), wire(abc["a"])
+    for reader in (here, there):
+        reader.subscribe(f"/topic/{topic}", ack="auto")
+    publisher.send(f"/topic/{topic}", "local")
+    assert here.message().body == b"local"
+    assert is_silent(there)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["kill", "silence"])
+def test_dead_way_is_routed_around_within_two_heart_beats(tmp_path: Path, fault: str) -> None:
+    assert silence_s(tmp_path, fault, 1000) < 2.0
+
+
+# ---- the distributed queue
+
+
+def test_work_posted_here_is_done_there(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    queue = f"/queue/work.{name}"
+    boss, worker = wire(abc["a"]), wire(abc["c"])
+    worker.subscribe(queue)
+    jobs = [f"job {number}" for number in range(20)]
+    before_ms = time.time_ns() // 1_000_000
+    for job in jobs:
+        boss.send(queue, job, {"colour": "red", "node-path": "x,y"})
+    done: list[Frame] = []
+    for _ in jobs:
+        done.append(worker.message())
+        worker.ack(done[-1])
+    assert sorted(frame.body.decode() for frame in done) == sorted(jobs)
+    assert {(frame["node-path"], frame["colour"], frame["redelivered"]) for frame in done} == {("a,b", "red", "false")}
+    assert all(before_ms <= int(frame["timestamp"]) <= time.time_ns() // 1_000_000 for frame in done)
+    assert is_silent(worker, 0.2)
+    for node in abc.all:
+        soon(lambda node=node: node.queue(f"work.{name}")["stored"] == 0, f"{node.name} still has a job")
+        assert all(peer["in_doubt"] == 0 for peer in node.peers().values())
+
+
+def test_local_consumer_comes_first(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    queue = f"/queue/work.{name}"
+    boss, near, far = wire(abc["a"]), wire(abc["a"]), wire(abc["b"])
+    for worker in (near, far):
+        worker.subscribe(queue)
+    time.sleep(QUIET_S)  # a knows that b is hungry
+    for number in range(10):
+        boss.send(queue, f"{number}")
+        job = near.message()
+        assert "node-path" not in job
+        near.ack(job)
+    assert is_silent(far)
+
+
+def test_surplus_goes_to_idle_consumers_elsewhere(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    queue = f"/queue/work.{name}"
+    boss, near, far = wire(abc["a"]), wire(abc["a"]), wire(abc["b"])
+    for worker in (near, far):
+        worker.subscribe(queue)
+    boss.send(queue, "one")
+    boss.send(queue, "two")  # near has one, and room for one only
+    assert {near.message().body, far.message().body} == {b"one", b"two"}
+
+
+def test_redelivery_is_counted_at_whichever_node_it_is(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    queue = f"/queue/work.{name}"
+    boss, worker = wire(abc["a"]), wire(abc["a"])
+    boss.send(queue, "hard")
+    worker.subscribe(queue)
+    for _ in range(2):
+        worker.nack(worker.message())
+    assert worker.message()["redelivery-count"] == "2"
+    far = wire(abc["c"])
+    far.subscribe(queue)
+    worker.close()
+    job = far.message()
+    assert (job["redelivered"], job["redelivery-count"]) == ("true", "3")
+    far.ack(job)
+
+
+def test_queue_of_scope_node_stays_at_its_node(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
+    boss, far = wire(abc["a"]), wire(abc["b"])
+    far.subscribe(f"/queue/own.{name}")
+    boss.send(f"/queue/own.{name}", "mine")
+    assert is_silent(far)
+    assert abc["a"].queue(f"own.{name}")["ready"] == 1
+
+
+def test_dead_node_s_jobs_wait_for_it(linked: Linked, wire: Callable[[Node], Wire]) -> None:
+    nodes = linked("ab")
+    boss, worker = wire(nodes["b"]), wire(nodes["a"])
+    for number in range(5):
+        boss.send("/queue/work.late", f"{number}")
+    nodes["b"].kill()
+    worker.subscribe("/queue/work.late")
+    assert is_silent(worker)
+    nodes["b"].start()
+    found = set()
+    for _ in range(5):
+        job = worker.message()
+        found.add(job.body)
+        worker.ack(job)
+    assert found == {b"0", b"1", b"2", b"3", b"4"}
+
+
+# ---- fanouts over nodes
+
+
+def test_fanout_is_one_copy_for_each_child_of_each_direct_peer(abc: Nodes, wire: Callable[[Node], Wire]) -> None:
+    wire(abc["b"]).send("/fanout/events", "from the middle")
+    wire(abc["a"]).send("/fanout/events", "from the end")
+    due = {"a": {"from the middle", "from the end"}, "b": {"from the middle", "from the end"}, "c": {"from the middle"}}
+    for name, bodies in due.items():
+        for child in ("audit", "mail"):
+            reader = wire(abc[name])
+            reader.subscribe(f"/queue/{child}", headers={"prefetch-count": "10"})
+            frames = reader.messages(len(bodies))
+            assert {frame.body.decode() for frame in frames} == bodies
+            for frame in frames:
+                reader.ack(frame)
+            assert is_silent(reader, 0.3)
+    for node in abc.all:
+        assert all(peer["outbox"] == 0 for peer in node.peers().values())
+
+
+def test_copies_wait_for_a_dead_node(linked: Linked, wire: Callable[[Node], Wire]) -> None:
+    nodes = linked("ab")
+    nodes["b"].kill()
+    sender = wire(nodes["a"])
+    for number in range(100):
+        sender.send("/fanout/events", f"{number}")
+    peer = nodes["a"].peers()["b"]
+    assert (peer["outbox"], peer["state"]) == (100, "down")
+    nodes["a"].kill()
+    nodes.start(["a", "b"])
+    reader = wire(nodes["b"])
+    reader.subscribe("/queue/audit", headers={"prefetch-count": "200"})
+    assert reader.bodies(100) == [f"{number}" for number in range(100)]
+    assert is_silent(reader, 0.3)
+
+
+def test_names_of_outboxes_are_refused_to_clients(abc: Nodes, wire: Callable[[Node], Wire]) -> None:
+    for command, headers in (("SEND", {}), ("SUBSCRIBE", {"id": "0"})):
+        one = wire(abc["a"])
+        one.send_frame(command, {"destination": "/queue/$outbox/b", **headers})
+        assert one.refusal().get("code") == "reserved"
+
+
+# ---- operations
+
+
+def test_peers_shows_links_and_routes(abc: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said = run(abc["a"], capsys, "peers")
+    assert status == 0
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[0] == ["This", "is", "node", "a."]
+    assert any(line[:2] == ["b", "up"] for line in lines)
+    assert ["c", "2", "b"] in lines
+
+
+def test_release_of_a_linked_node_is_refused(abc: Nodes, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(abc["a"], capsys, "peer release b --force")[0] == 1
+    status, said = run(abc["a"], capsys, "peer release nobody --force")
+    assert status == 1 and "'nobody'" in said
+
+
+def test_release_frees_what_is_in_doubt_with_a_dead_node(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = linked("ab")
+    boss, worker = wire(nodes["a"]), wire(nodes["b"])
+    worker.subscribe("/queue/work.doubtful", headers={"prefetch-count": "5"})
+    boss.send("/queue/work.doubtful", "first")
+    worker.ack(worker.message())
+    nodes.network.silence("b", "a")  # b takes what it hears, and nobody hears it say so
+    for number in range(5):
+        boss.send("/queue/work.doubtful", f"{number}")
+    soon(lambda: nodes["a"].peers()["b"]["in_doubt"] > 0, "nothing is in doubt")
+    nodes["b"].kill()
+    soon(lambda: nodes["a"].peers()["b"]["state"] == "down", "b is not taken for dead")
+    doubts = nodes["a"].peers()["b"]["in_doubt"]
+    near = wire(nodes["a"])
+    near.subscribe("/queue/work.doubtful", headers={"prefetch-count": "9"})
+    near.messages(5 - doubts)
+    assert is_silent(near)  # it is given to nobody
+    nodes["a"].kill()
+    nodes.start(["a"])
+    assert nodes["a"].peers()["b"]["in_doubt"] == doubts
+    status, said = run(nodes["a"], capsys, "peer release b")
+    assert status == 2 and "may be processed twice" in said
+    status, said = run(nodes["a"], capsys, "peer release b --force")
+    assert status == 0 and said.startswith(f"{doubts} message") and "may be processed twice" in said
+    near = wire(nodes["a"])
+    near.subscribe("/queue/work.doubtful", headers={"prefetch-count": "9"})
+    assert len({frame.body for frame in near.messages(5)}) == 5
+
+
+def test_drain_hands_everything_over(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = linked("abc")
+    boss = wire(nodes["a"])
+    for number in range(300):
+        boss.send_frame("SEND", {"destination": "/queue/work.much"}, f"{number}".encode())
+    boss.send("/queue/own.rest", "stays")
+    status, said = run(nodes["a"], capsys, "drain")
+    assert status == 0
+    assert "Nothing is left to hand over" in said and "1 message of queues of scope node stays" in said
+    assert nodes["a"].queue("work.much")["stored"] == 0
+    assert nodes["b"].queue("work.much")["stored"] + nodes["c"].queue("work.much")["stored"] == 300
+    assert run(nodes["a"], capsys, "peers")[1].startswith("This is node a, which is being drained.")
+    assert run(nodes["a"], capsys, "drain --stop")[0] == 0
+    worker = wire(nodes["a"])
+    worker.subscribe("/queue/work.much", headers={"prefetch-count": "300"})
+    assert sorted(map(int, worker.bodies(300))) == list(range(300))
+
+
+def test_a_broker_that_is_alone_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        for command in ("peers", "drain", "drain --stop", "peer release b --force"):
+            assert main([*command.split(), "--broker", broker.address]) == 1
+            said = capsys.readouterr()
+            assert said.out == ""
+            assert said.err == "radiator: This broker has no [node] in its configuration: it is alone.\n"
+
+
+# ---- system.peers
+
+
+def test_system_peers_tells_who_comes_and_goes(linked: Linked, wire: Callable[[Node], Wire]) -> None:
+    nodes = linked("ab")
+    watcher = wire(nodes["a"])
+    watcher.subscribe("/topic/system.peers", ack="auto")
+
+    def wait_for(event: str) -> dict[str, Any]:
+        while (told := json.loads(watcher.message().body))["event"] != event:
+            pass
+        return dict(told)
+
+    nodes["b"].kill()
+    assert wait_for("unlinked")["node"] == "b"
+    assert wait_for("left")["node"] == "b"
+    nodes["b"].start()
+    assert wait_for("linked")["node"] == "b"
+    assert wait_for("joined")["node"] == "b"
+    assert nodes["a"].admin(do="drain")["draining"]
+    assert wait_for("draining") == {"event": "draining", "node": "a", "draining": True}
+
+
+def test_system_peers_is_refused_to_senders(abc: Nodes, wire: Callable[[Node], Wire]) -> None:
+    one = wire(abc["a"])
+    one.send_frame("SEND", {"destination": "/topic/system.peers"}, b"lies")
+    assert one.refusal().get("code") == "reserved"
+
+
+# ---- who may not
+
+
+def test_wrong_secret_is_no_link(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, mesh("ab"), TABLES, heart_beat_ms=HEART_BEAT_MS)
+    text = nodes["b"].config_file.read_text().replace("../secret", "../other")
+    nodes["b"].config_file.write_text(text)
+    other = tmp_path / "other"
+    other.touch(mode=0o600)
+    other.write_text("a secret of somebody else altogether")
+    try:
+        nodes.start()
+        for node in nodes.all:
+            node.wait_for_log("wrong-secret")
+            assert [peer["state"] for peer in node.peers().values()] == ["down"]
+            assert (
+                "secret" not in node.log.replace("wrong-secret", "").replace("PROOF", "") or "somebody" not in node.log
+            )
+    finally:
+        nodes.close()
+
+
+def test_replaced_store_waits_for_the_operator_where_messages_are_in_doubt(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = linked("ab")
+    boss, worker = wire(nodes["a"]), wire(nodes["b"])
+    worker.subscribe("/queue/work.doubtful")
+    boss.send("/queue/work.doubtful", "first")
+    worker.ack(worker.message())
+    nodes.network.silence("b", "a")
+    boss.send("/queue/work.doubtful", "second")
+    soon(lambda: nodes["a"].peers()["b"]["in_doubt"] == 1, "nothing is in doubt")
+    nodes["b"].kill()
+    shutil.rmtree(nodes["b"].data_dir)
+    nodes.network.heal()
+    nodes["b"].start()
+    nodes["a"].wait_for_log("peer_store_changed")
+    assert nodes["a"].peers()["b"]["state"] == "refused"
+    assert run(nodes["a"], capsys, "peer release b --force")[0] == 0
+    nodes.wait_until_linked()
+    worker = wire(nodes["b"])
+    worker.subscribe("/queue/work.doubtful")
+    assert worker.message().body == b"second"
+
+
+def test_replaced_store_gets_copies_again(linked: Linked, wire: Callable[[Node], Wire]) -> None:
+    nodes = linked("ab")
+    sender = wire(nodes["a"])
+    nodes.network.silence("b", "a")
+    sender.send("/fanout/events", "once")
+    soon(lambda: nodes["a"].peers()["b"]["outbox"] == 1, "no copy waits")
+    nodes["b"].kill()
+    shutil.rmtree(nodes["b"].data_dir)
+    nodes.network.heal()
+    nodes["b"].start()
+    nodes.wait_until_linked()
+    reader = wire(nodes["b"])
+    reader.subscribe("/queue/audit")
+    assert reader.message().body == b"once"
+    assert "peer_store_changed" in nodes["a"].log
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (('[queue."work.#"]', '[queue."work.#"]\nexclusive = true'), "exclusive"),
+        (('[queue."work.#"]', '[queue."work.#"]\npersistent = false'), "persistent"),
+        (('scope = "cluster"', 'scope = "galaxy"'), "scope"),
+        (('[node]\nname = "a"', '[node]\nname = "b"'), "b"),
+    ],
+)
+def test_a_scope_that_cannot_be_is_a_sentence(tmp_path: Path, change: tuple[str, str], words: str) -> None:
+    nodes = Nodes(tmp_path, mesh("ab"), TABLES)
+    try:
+        file = nodes["a"].config_file
+        file.write_text(file.read_text().replace(*change))
+        assert nodes["a"].start_and_fail() == 2
+        assert words in nodes["a"].log and "Traceback" not in nodes["a"].log
+    finally:
+        nodes.close()
