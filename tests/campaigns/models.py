@@ -31,19 +31,24 @@ class Size:
 
 SIZES = {
     "quick": (
-        Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS=1"),
+        Size("handover", "ITEMS=1 SEQUENCES=1 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=1 CRASHES=1 BREAKS=0"),
-        Size("interest", "NODES=3 CHANGES=2 LOSSES=1 CRASHES=0"),
+        Size("interest", "NODES=3 CHANGES=1 LOSSES=1 CRASHES=0"),
         Size("interest", "NODES=3 CHANGES=0 LOSSES=0 CRASHES=1"),
     ),
     "nightly": (
+        Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=1 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=0 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=1 BREAKS=0"),
-        Size("interest", "NODES=4 CHANGES=2 LOSSES=1 CRASHES=0"),
+        Size("interest", "NODES=3 CHANGES=2 LOSSES=1 CRASHES=0"),
         Size("interest", "NODES=3 CHANGES=1 LOSSES=0 CRASHES=1"),
+        Size("interest", "NODES=4 CHANGES=2 LOSSES=1 CRASHES=0"),
     ),
-    "release": (),
+    "release": (
+        Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=2 BREAKS=1"),
+        Size("interest", "NODES=3 CHANGES=1 LOSSES=2 CRASHES=0"),
+    ),
 }
 CONTROLS = {
     **{
@@ -104,9 +109,9 @@ def models(run: Run) -> None:
         run.case()
         if wrong:
             run.violation(
-                f"{wrong}, in the model {size.model} with {size.bounds}. To see the steps: "
+                f"{wrong}, in the model {size.model} with {size.bounds}. The steps: "
                 f"spin {' '.join(size.defines)} -search tests/models/{size.model}.pml, then "
-                f"spin {' '.join(size.defines)} -t -p tests/models/{size.model}.pml"
+                f"spin {' '.join(size.defines)} -k {size.model}.pml.trail -p -g tests/models/{size.model}.pml"
             )
     for name, size in CONTROLS.items():
         if "assertion violated" in explore(size, run.directory / name, "-O0")[1]:

@@ -218,7 +218,11 @@ class Cluster:
 
     def end_turn(self) -> None:
         """What has changed in this turn is told as one."""
+        is_rerouted = self.spreading.is_rerouted
         self.spreading.end_turn()
+        if is_rerouted:
+            for share in [*self.shares.values()]:
+                share.rerouted()
 
     def on_hello(self, peer: Peer, word: Hello) -> None:
         self.handover.hello(peer, word)

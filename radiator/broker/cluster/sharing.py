@@ -15,7 +15,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO
-from radiator.limits import AHEAD_DECAY, ASK_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, QUEUE_HOPS_MAX
+from radiator.limits import AHEAD_DECAY, ASK_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, PATIENCE_S, QUEUE_HOPS_MAX
 from radiator.links import Ask, Grant, Offer
 
 
@@ -100,7 +100,7 @@ class Share:
 
     __slots__ = (
         "ahead", "around", "asked_s", "awaited", "credits", "desk", "granted", "handover", "hungry", "is_asked",
-        "is_dry", "is_pumping", "offered", "offers", "passed_s", "queue", "source", "told",
+        "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s", "queue", "source", "told",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -119,6 +119,7 @@ class Share:
         self.is_dry = False
         self.is_asked = False
         self.asked_s = 0.0
+        self.moved_s = 0.0  # when the last message came, or credit was granted
         self.awaited: set[str] = set()
         self.passed_s: dict[str, float] = {}
         self.is_pumping = False
@@ -304,6 +305,7 @@ class Share:
             self.tell(self.source, Grant(self.queue.name, 0))
             self.is_asked = False
         self.source, self.granted = name, credit
+        self.moved_s = self.desk.now_s
         self.tell(name, Grant(self.queue.name, credit))
 
     def offered_by(self, peer: Peer, word: Offer) -> None:
@@ -312,6 +314,8 @@ class Share:
         self.offers[peer.name] = Known(word.ready, word.hops, word.is_draining)
         if word.ready and word.hops == 1:
             self.credits.pop(peer.name, None)  # it has some itself now
+        if word.ready and peer.name == self.source:
+            self.granted = 0  # offers are for those who have granted nothing
         if self.around.is_draining:
             return
         if word.is_draining:
@@ -340,6 +344,7 @@ class Share:
     def came(self, peer: Peer, left: int) -> None:
         """A message of it has come from there, where so many more are left."""
         self.is_asked = self.is_dry = False
+        self.moved_s = self.desk.now_s
         if peer.name == self.source and self.granted:
             self.granted -= 1
         known = self.offers.get(peer.name)
@@ -351,9 +356,25 @@ class Share:
     # ---- time and links ---------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
-        """Want less ahead where consumers have not run dry since the last message came."""
+        """Want less ahead where consumers have not run dry since the last message came.
+
+        What is known of others are hints: where they have promised nothing but waiting, they are forgotten.
+        """
         if self.ahead and not self.is_dry:
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
+        if self.granted and self.desk.now_s - self.moved_s >= PATIENCE_S and self.best_offer() is not None:
+            self.tell(self.source, Grant(self.queue.name, 0))
+            self.granted = 0
+            self.offers.clear()
+            self.is_asked = False
+        self.pumped()
+
+    def rerouted(self) -> None:
+        """Other nodes are linked than before: who is asked, and for whom we ask, is judged anew."""
+        self.is_asked = False
+        self.passed_s.clear()
+        for path in self.hungry.values():
+            self.pass_ask(path)
         self.pumped()
 
     def drained(self, is_draining: bool) -> None:
@@ -368,10 +389,7 @@ class Share:
     def linked(self, peer: Peer) -> None:
         """It can be asked, or handed what it has granted credit for."""
         self.is_asked = False
-        for path in self.hungry.values():
-            if len(path) < QUEUE_HOPS_MAX and not self.is_near(path, peer.name):
-                self.tell(peer.name, Ask(self.queue.name, [*path, self.around.name]))
-        self.pumped()
+        self.rerouted()
 
     def unlinked(self, peer: Peer) -> None:
         """Nothing that it has said of this queue counts any more."""
