@@ -87,10 +87,13 @@ class Offer:
 
 @dataclass(slots=True)
 class Grant:
-    """You may hand me so many more of this queue ("": copies of fanouts) from now on, whatever was granted before."""
+    """You may hand me so many of this queue ("": copies of fanouts) on this link in all, whatever was granted before.
+
+    Counted from the beginning of the link, so that what is on its way is not granted twice.
+    """
 
     queue: str
-    credit: int
+    through: int
 
 
 # ---- topics ---------------------------------------------------------------------------------------------------------

@@ -403,7 +403,7 @@ class Connection:
         if self._state != _OPEN:
             if now_s < self._deadline_s:
                 return self._deadline_s
-            self.close("sent no whole CONNECT in time" if self._state == _OPENING else "did not read in time")
+            self.close(self._why_too_late())
             return 0.0
         if self._is_silent(now_s):
             self._readable()  # what came while we were busy counts
@@ -416,6 +416,11 @@ class Connection:
         if self._state != _OPEN:
             return self._deadline_s if self._state != _CLOSED else 0.0
         return self._look_open(now_s)
+
+    def _why_too_late(self) -> str:
+        if self._state != _OPENING:
+            return "did not read in time"
+        return "did not prove in time who it is" if self._session.is_link else "sent no whole CONNECT in time"
 
     def _look_open(self, now_s: float) -> float:
         """When the next thing may be due."""

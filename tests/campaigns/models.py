@@ -41,7 +41,7 @@ SIZES = {
         Size("handover", "ITEMS=2 SEQUENCES=1 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=0 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=1 BREAKS=0"),
-        Size("interest", "NODES=3 CHANGES=2 LOSSES=1 CRASHES=0"),
+        Size("interest", "NODES=3 ORIGINS=2 CHANGES=2 LOSSES=1 CRASHES=0"),
         Size("interest", "NODES=3 CHANGES=1 LOSSES=0 CRASHES=1"),
         Size("interest", "NODES=4 CHANGES=2 LOSSES=1 CRASHES=0"),
     ),
@@ -52,14 +52,14 @@ SIZES = {
 }
 CONTROLS = {
     **{
-        f"{variant} of handover": Size("handover", f"ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS={breaks} {variant}")
+        f"handover:{variant}": Size("handover", f"ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS={breaks} {variant}")
         for variant, breaks in {
             "GIVE_BACK": 1, "NO_FENCE": 1, "TWO_COMMITS": 0, "EARLY_DELETE": 0, "EARLY_TRANSFER": 0, "EARLY_TAKEN": 0,
             "EARLY_WELCOME": 1, "REACHED": 1,
         }.items()
     },
     **{
-        f"{variant} of interest": Size("interest", f"NODES=3 {bounds} {variant}")
+        f"interest:{variant}": Size("interest", f"NODES=3 {bounds} {variant}")
         for variant, bounds in {
             "STALE": "CHANGES=2 LOSSES=1", "NO_ANSWER": "CHANGES=2 LOSSES=1",
             "EARLY_NEWS": "CHANGES=0 LOSSES=0 CRASHES=1", "NO_WITHDRAWAL": "CHANGES=1 LOSSES=0",
@@ -125,7 +125,7 @@ CAMPAIGNS = (
         title="models of the hand-over and of the news of nodes: all orders of steps and faults",
         unit="models",
         run=models,
-        cases=tuple(len(sizes(level)) for level in LEVELS),
+        cases=(len(sizes("quick")), len(sizes("nightly")), len(sizes("release"))),
         controls=tuple(CONTROLS),
         needs=("spin",),
     ),

@@ -42,6 +42,7 @@ MODULES: tuple[str, ...] = (
     "file_modes",
     "imports",
     "links",
+    "nodes",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""
 

@@ -13,8 +13,20 @@
    disk. Where a word arrives, what the implementation would call a link error is an assertion. Not judged: that
    something happens at all (REACHED shows that it can).
 
+   Not in it: that one batch is on its way to the disk while the next fills (here a commit takes no time), and bounds of
+   hops, credit and the window, which are for the simulation.
+
    Bounds, by -D: ITEMS (the first begins at node 0, others at either), CRASHES and BREAKS of both nodes together,
-   SEQUENCES of one direction.
+   SEQUENCES of one direction. Explored, without an error:
+
+     ITEMS  SEQUENCES  CRASHES  BREAKS      states
+         1          1        1       1     453,810
+         1          2        1       1   1,328,576
+         1          2        2       1  26,032,365
+         2          1        1       0     123,516
+         2          1        1       1   4,842,443
+         2          2        1       0   1,494,630
+         2          2        0       1   1,632,208
 
    Broken on purpose, by -D; each must fail:
      GIVE_BACK       what is in doubt is ready again as soon as the link is lost

@@ -14,7 +14,14 @@
    must, for every word that is heard is followed by words only where something newer was learnt.
 
    Bounds, by -D: NODES (3 or 4), CHANGES of what the first ORIGINS nodes want (the topic is wanted at the first when it
-   begins), LOSSES of links, CRASHES.
+   begins), LOSSES of links, CRASHES. Explored, without an error:
+
+     NODES  ORIGINS  CHANGES  LOSSES  CRASHES     states
+         3        1        1       1        0     50,165
+         3        2        2       1        0  1,556,411
+         3        1        0       0        1    364,939
+         3        1        1       0        1  4,725,462
+         4        1        2       1        0  2,502,331
 
    Broken on purpose, by -D; each must fail:
      STALE          news is taken though it is older than what is known
@@ -42,7 +49,7 @@
 #endif
 #define ON_WAY 7        /* words in one direction of a link: more is an error of the model */
 #define NUMBERS 32      /* of one life */
-#define FIRST 36          /* version with which all begin: in the first life, after some news */
+#define FIRST 36        /* version with which all begin: in the first life, after some news */
 #define NOBODY 255
 
 #if NODES == 3

@@ -120,7 +120,7 @@ class Nodes:
         for name in self.names:
             (directory / name).mkdir()
             lines = CONFIG.format(
-                server=self.network.server,
+                server=self.network.server(name),
                 map_size=map_size,
                 name=name,
                 listen=self.network.listen(name),

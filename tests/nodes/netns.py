@@ -45,8 +45,6 @@ def network_for_this_process_only() -> None:
 class Namespaces:
     """One for each name. A Network: see network.py."""
 
-    server = f'listen = ["stomp://0.0.0.0:{PORT}"]\nallow_anonymous = true'
-
     def __init__(self, names: Iterable[str]) -> None:
         self._hosts = {name: f"{SUBNET}.{number}" for number, name in enumerate(names, 1)}
         self._holders = {name: holder() for name in self._hosts}
@@ -68,6 +66,9 @@ class Namespaces:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def server(self, name: str) -> str:
+        return f'listen = ["stomp://{self._hosts[name]}:{PORT}"]\nallow_anonymous = true'
 
     def listen(self, name: str) -> str:
         return f"peer://{self._hosts[name]}:{PEER_PORT}"

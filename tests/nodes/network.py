@@ -15,8 +15,8 @@ MBIT = 125_000.0  # bytes a second
 class Network(Protocol):
     """Faults last until `heal`."""
 
-    server: str
-    """The lines of [server] that say where clients connect."""
+    def server(self, name: str) -> str:
+        """The lines of [server] that say where clients connect."""
 
     def listen(self, name: str) -> str:
         """What the node listens on for others."""
@@ -46,11 +46,12 @@ class Network(Protocol):
 class Proxied:
     """A proxy of its own for each pair of names. port_of: where a node listens just now."""
 
-    server = 'listen = ["stomp://127.0.0.1:0"]'
-
     def __init__(self, edges: Iterable[tuple[str, str]], port_of: Callable[[str], int]) -> None:
         pairs = [pair for one, other in edges for pair in ((one, other), (other, one))]
         self._proxies = {(one, other): Proxy(lambda other=other: port_of(other)) for one, other in pairs}  # type: ignore[misc]
+
+    def server(self, name: str) -> str:
+        return 'listen = ["stomp://127.0.0.1:0"]'
 
     def listen(self, name: str) -> str:
         return "peer://127.0.0.1:0"

@@ -250,6 +250,7 @@ def test_strangers_take_so_many_sockets_and_no_more(place: Place) -> None:
         crowd[0].recv(1)
     crowd[0].settimeout(5)
     assert crowd[0].recv(1) == b"", "who says nothing is closed after connect_timeout_s"
+    b.wait_for_log('cause="did not prove in time who it is"')
     a = place.node("a", {"b": place.port("b")}, listens=False).start()
     a.wait_for_log(" linked ")
     for one in crowd:

@@ -20,7 +20,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError, Refusal, shown
-from radiator.limits import LAG_EVERY_S, LINK_WINDOW, REPLIES_PER_TURN
+from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, REPLIES_PER_TURN
 from radiator.links import (
     Ask,
     Digest,
@@ -241,12 +241,6 @@ class Cluster:
 
     def on_taken(self, peer: Peer, word: Taken) -> None:
         self.handover.taken(peer, word)
-        for share in self.shares.values():
-            if peer.name in share.credits:
-                share.pumped()
-        outbox = self.outboxes.get(peer.name)
-        if outbox is not None:
-            outbox.pumped()
 
     def on_ask(self, peer: Peer, word: Ask) -> None:
         share = self.share_of(word.queue)
@@ -262,11 +256,11 @@ class Cluster:
         if not word.queue:
             outbox = self.outboxes.get(peer.name)
             if outbox is not None:
-                outbox.granted(peer, word.credit)
+                outbox.granted(word.through)
             return
         share = self.share_of(word.queue)
         if share is not None:
-            share.granted_by(peer, word.credit)
+            share.granted_by(peer, word.through)
 
     def on_news(self, peer: Peer, word: Digest | News | Publish) -> None:
         assert peer.link is not None
@@ -304,7 +298,7 @@ class Cluster:
             raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
         old = word.message
         headers = with_path(old.headers, word.path)
-        message = Message(word.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
+        message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         share.queue.put_handed_over(message, word.redeliveries, word.redelivered)
         share.came(peer, word.left)
         share.pumped()
@@ -320,11 +314,11 @@ class Cluster:
                 expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
             if queue.settings.overflow not in (BLOCK, REJECT):
                 self.make_room(queue, old.size)
-            queue.put(Message(word.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms))
+            queue.put(Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms))
             queue.pump()
         self.destinations.fanouts[name].accepted += 1
-        peer.copies_due -= 1
-        if peer.copies_due <= LINK_WINDOW // 2:
+        peer.copies += 1
+        if peer.copies_granted - peer.copies <= LINK_WINDOW // 2:
             self.grant_copies(peer)
 
     def make_room(self, queue: Queue, size: int) -> None:
@@ -342,17 +336,19 @@ class Cluster:
         for name in sorted(self.declarations.cluster_fanouts):
             for child in self.destinations.fanout(name).children:
                 queue = self.destinations.queue(child)
-                if queue.settings.overflow in (BLOCK, REJECT) and not self.has_room(queue):
+                if queue.settings.overflow in (BLOCK, REJECT) and not self.room_for(queue):
                     return
-        if peer.copies_due < LINK_WINDOW:
-            peer.copies_due = LINK_WINDOW
-            peer.link.tell(Grant("", LINK_WINDOW))
+        through = peer.copies + LINK_WINDOW
+        if through > peer.copies_granted:
+            peer.copies_granted = through
+            peer.link.tell(Grant("", through))
 
-    def has_room(self, queue: Queue) -> bool:
-        """Whether disk, memory and the queue's bounds let more come in."""
-        intake = self.intake
-        is_tight = intake.disk_room.is_tight or intake.memory_room.is_tight
-        return not is_tight and queue.has_room(1, 0)
+    def room_for(self, queue: Queue) -> int:
+        """How many messages disk, memory and the queue's bounds let come in, LINK_CREDIT_MAX at most."""
+        if self.intake.disk_room.is_tight or self.intake.memory_room.is_tight or not queue.has_room(1, 0):
+            return 0
+        most = queue.settings.max_messages
+        return LINK_CREDIT_MAX if most is None else min(LINK_CREDIT_MAX, most - queue.ledger.stored - queue.reserved)
 
     def lacking(self, peer: Peer, fanout: str) -> None:
         """It does not take copies of that fanout: they wait."""
@@ -395,7 +391,7 @@ class Cluster:
         for share in [*self.shares.values()]:
             if share.queue.is_gone:
                 del self.shares[share.queue.name]
-            else:
+            elif share.is_busy or self.is_draining:
                 share.ticked()
         is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
         for peer in self.peers.values():

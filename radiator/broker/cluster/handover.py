@@ -44,8 +44,11 @@ class Handover:
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def has_room(self, peer: Peer, pumped: Callable[[], None]) -> bool:
-        """Whether one more message may be offered now; `pumped` is called when a full batch has made way."""
-        if not peer.is_welcome or len(peer.doubts) >= LINK_WINDOW or peer.doubt_bytes >= LINK_WINDOW_BYTES:
+        """Whether one more message may be offered now; where not, `pumped` is called when that has changed."""
+        if len(peer.doubts) >= LINK_WINDOW or peer.doubt_bytes >= LINK_WINDOW_BYTES:
+            peer.waiting[pumped] = None
+            return False
+        if not peer.is_welcome:
             return False
         if self.desk.open.size < BATCH_BYTES:
             return True
@@ -105,6 +108,9 @@ class Handover:
             raise LinkError("Taken before Welcome.")
         self._check_last(peer, word.last)
         self._settle(peer, word.last)
+        waiting, peer.waiting = peer.waiting, {}
+        for pumped in waiting:
+            pumped()
 
     def release(self, peer: Peer) -> int:
         """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were."""

@@ -4,6 +4,7 @@ A Peer is a part of the batch that changes its row, as a queue is of one that ch
 when the row is on the disk (Hello, Welcome, Taken) is said in `committed`, and nowhere else.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from radiator.broker.cluster.link import Link
@@ -35,9 +36,9 @@ class Peer:
     """
 
     __slots__ = (
-        "copies_due", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last", "is_answered",
-        "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered",
-        "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
+        "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last",
+        "is_answered", "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts",
+        "out_epoch", "out_offered", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
@@ -54,8 +55,10 @@ class Peer:
         self.fanouts: frozenset[str] = frozenset()
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
+        self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
         self.said_last = 0
-        self.copies_due = 0  # of fanouts, that we have granted it credit for
+        # of fanouts, on this link: that have come, and that may come
+        self.copies = self.copies_granted = 0
         self.since_s = desk.now_s
         self.handed_over = self.taken_in = 0
 
@@ -84,7 +87,7 @@ class Peer:
         # D17: nothing here, or anywhere else, gives back what is in doubt because a link is lost
         self.link = None
         self.is_welcome = False
-        self.copies_due = 0
+        self.copies = self.copies_granted = 0
         self.since_s = self.desk.now_s
 
     # ---- a part of the batch ----------------------------------------------------------------------------------------

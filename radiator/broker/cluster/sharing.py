@@ -15,7 +15,15 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO
-from radiator.limits import AHEAD_DECAY, ASK_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, PATIENCE_S, QUEUE_HOPS_MAX
+from radiator.limits import (
+    AHEAD_DECAY,
+    ASK_EVERY_S,
+    LINK_CREDIT_MAX,
+    LINK_WINDOW,
+    NODES_MAX,
+    PATIENCE_S,
+    QUEUE_HOPS_MAX,
+)
 from radiator.links import Ask, Grant, Offer
 
 
@@ -29,14 +37,16 @@ class Neighbourhood(Protocol):
     def are_neighbours(self, one: str, other: str) -> bool:
         """Whether the two are linked, as far as is known."""
 
-    def has_room(self, queue: DurableQueue) -> bool:
-        """Whether disk, memory and the queue's bounds let more come in."""
+    def room_for(self, queue: DurableQueue) -> int:
+        """How many messages disk, memory and the queue's bounds let come in."""
 
 
 class Outbox:
-    """The copies of fanouts that wait for one node. `credit`: how many it may be handed now."""
+    """The copies of fanouts that wait for one node. given, credit: how many were handed over on this link, and how many
+    more may be.
+    """
 
-    __slots__ = ("credit", "handover", "is_lacking", "peer", "queue", "tell_lacking")
+    __slots__ = ("credit", "given", "handover", "is_lacking", "peer", "queue", "tell_lacking")
 
     def __init__(
         self, queue: DurableQueue, peer: Peer, handover: Handover, tell_lacking: Callable[[Peer, str], None]
@@ -44,19 +54,19 @@ class Outbox:
         self.queue = queue
         self.peer = peer
         self.handover = handover
-        self.credit = 0
+        self.credit = self.given = 0
         self.is_lacking = False
         self.tell_lacking = tell_lacking
         queue.on_pumped = self.pumped
 
-    def granted(self, peer: Peer, credit: int) -> None:
-        """The other node takes so many more."""
-        self.credit = credit
+    def granted(self, through: int) -> None:
+        """The other node takes so many on this link, in all."""
+        self.credit = through - self.given
         self.pumped()
 
     def unlinked(self, peer: Peer) -> None:
         """Credit lasts as long as its link."""
-        self.credit = 0
+        self.credit = self.given = 0
         self.is_lacking = False
 
     def pumped(self) -> None:
@@ -76,6 +86,7 @@ class Outbox:
             if entry is not None:
                 queue.doubt(entry)
                 self.credit -= 1
+                self.given += 1
                 self.handover.offer(peer, queue, entry, entry.message.destination, queue.ready_count)
 
 
@@ -95,12 +106,13 @@ class Share:
     and by which path. offered: what they were offered, and have not answered. offers: what others could give us.
     source: the one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready:
     doubled where consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry;
-    awaited: they have not answered yet.
+    awaited: they have not answered yet. given, arrived: messages of this queue on each link, so far.
     """
 
     __slots__ = (
-        "ahead", "around", "asked_s", "awaited", "credits", "desk", "granted", "handover", "hungry", "is_asked",
-        "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s", "queue", "source", "told",
+        "ahead", "around", "arrived", "asked_s", "awaited", "credits", "desk", "given", "granted", "handover",
+        "hungry", "is_asked", "is_cramped", "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s",
+        "queue", "source", "told",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -111,12 +123,15 @@ class Share:
         self.credits: dict[str, int] = {}
         self.hungry: dict[str, list[str]] = {}
         self.offered: dict[str, int] = {}
+        self.given: dict[str, int] = {}
+        self.arrived: dict[str, int] = {}
         self.told: dict[str, int] = {}
         self.offers: dict[str, Known] = {}
         self.source = ""
         self.granted = 0
         self.ahead = 0
         self.is_dry = False
+        self.is_cramped = False  # nothing was granted for want of room
         self.is_asked = False
         self.asked_s = 0.0
         self.moved_s = 0.0  # when the last message came, or credit was granted
@@ -157,6 +172,7 @@ class Share:
                 continue
             queue.doubt(entry)
             self.credits[peer.name] -= 1
+            self.given[peer.name] = self.given.get(peer.name, 0) + 1
             if not self.credits[peer.name]:
                 del self.credits[peer.name]
                 self.offered[peer.name] = queue.ready_count  # as the last message will tell
@@ -219,6 +235,8 @@ class Share:
         asker, now_s = path[0], self.desk.now_s
         if len(path) >= QUEUE_HOPS_MAX or now_s - self.passed_s.get(asker, -ASK_EVERY_S) < ASK_EVERY_S:
             return
+        if len(self.passed_s) >= NODES_MAX:
+            self.passed_s.clear()
         self.passed_s[asker] = now_s
         for name, other in self.around.peers.items():
             if other.is_welcome and not self.is_near(path, name):
@@ -228,11 +246,12 @@ class Share:
         """Whether that node is in the path of an Ask, or can be asked without us by a node that is."""
         return any(name == other or self.around.are_neighbours(name, other) for other in path)
 
-    def granted_by(self, peer: Peer, credit: int) -> None:
-        """ON RECEIVE Grant: from now on it takes so many more."""
+    def granted_by(self, peer: Peer, through: int) -> None:
+        """ON RECEIVE Grant: it takes so many on this link, in all."""
+        credit = through - self.given.get(peer.name, 0)
         self.hungry.setdefault(peer.name, [peer.name])
         self.offered.pop(peer.name, None)
-        if credit:
+        if credit > 0:
             self.credits[peer.name] = credit
             self.offers.pop(peer.name, None)  # it has none itself any more
         else:
@@ -247,8 +266,7 @@ class Share:
         stock = queue.ready_count + queue.storing_count
         idle = 0 if stock else self.idle_slots()
         if self.granted and stock > self.ahead and self.queue.has_surplus():
-            self.tell(self.source, Grant(queue.name, 0))  # there is more here than our consumers can take
-            self.granted = 0
+            self.withdraw()  # there is more here than our consumers can take
         best = self.best_offer()
         if idle and best is not None and not self.is_dry:
             self.is_dry = True
@@ -263,8 +281,12 @@ class Share:
         target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
         source = self.offers.get(self.source)
         coming = self.granted if source is not None and source.ready else 0
-        if stock + coming <= target // 2 and target and self.around.has_room(queue):
-            self.grant(best, target - stock)
+        if stock + coming > target // 2 or not target:
+            return
+        room = self.around.room_for(queue)
+        self.is_cramped = not room
+        if room:
+            self.grant(best, min(target - stock, room))
 
     def idle_slots(self) -> int:
         """How many messages our consumers could take at once; an ack:auto one counts as one."""
@@ -301,12 +323,21 @@ class Share:
 
     def grant(self, name: str, credit: int) -> None:
         """To one node at a time: who had credit before and is not the fullest any more loses it."""
-        if self.source and self.source != name and self.granted:
-            self.tell(self.source, Grant(self.queue.name, 0))
+        if self.source != name and self.granted:
+            self.withdraw()
             self.is_asked = False
         self.source, self.granted = name, credit
         self.moved_s = self.desk.now_s
-        self.tell(name, Grant(self.queue.name, credit))
+        self.tell_granted()
+
+    def withdraw(self) -> None:
+        """The source may hand us no more than has come: what is on its way comes all the same."""
+        self.granted = 0
+        self.tell_granted()
+
+    def tell_granted(self) -> None:
+        through = self.arrived.get(self.source, 0) + self.granted
+        self.tell(self.source, Grant(self.queue.name, through))
 
     def offered_by(self, peer: Peer, word: Offer) -> None:
         """ON RECEIVE Offer."""
@@ -338,13 +369,15 @@ class Share:
     def relieve(self, name: str) -> None:
         """Take from a node that is being drained, whether we need it or not."""
         word = self.offers[name]
-        if not self.granted and word.ready > 0 and self.around.has_room(self.queue):
-            self.grant(name, min(word.ready, LINK_WINDOW))
+        room = self.around.room_for(self.queue)
+        if not self.granted and word.ready > 0 and room:
+            self.grant(name, min(word.ready, LINK_WINDOW, room))
 
     def came(self, peer: Peer, left: int) -> None:
         """A message of it has come from there, where so many more are left."""
         self.is_asked = self.is_dry = False
         self.moved_s = self.desk.now_s
+        self.arrived[peer.name] = self.arrived.get(peer.name, 0) + 1
         if peer.name == self.source and self.granted:
             self.granted -= 1
         known = self.offers.get(peer.name)
@@ -355,6 +388,11 @@ class Share:
 
     # ---- time and links ---------------------------------------------------------------------------------------------
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether time alone may change what is to be done."""
+        return bool(self.ahead or self.granted or self.credits or self.awaited or self.is_cramped)
+
     def ticked(self) -> None:
         """Want less ahead where consumers have not run dry since the last message came.
 
@@ -363,8 +401,7 @@ class Share:
         if self.ahead and not self.is_dry:
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.granted and self.desk.now_s - self.moved_s >= PATIENCE_S and self.best_offer() is not None:
-            self.tell(self.source, Grant(self.queue.name, 0))
-            self.granted = 0
+            self.withdraw()
             self.offers.clear()
             self.is_asked = False
         self.pumped()
@@ -379,9 +416,8 @@ class Share:
 
     def drained(self, is_draining: bool) -> None:
         """The operator has begun, or ended, to empty this node."""
-        if is_draining and self.granted:
-            self.tell(self.source, Grant(self.queue.name, 0))
-        self.source, self.granted = "", 0
+        if self.granted:
+            self.withdraw()
         self.offered.clear()
         self.is_asked = False
         self.pumped()
@@ -398,6 +434,8 @@ class Share:
         self.offered.pop(peer.name, None)
         self.offers.pop(peer.name, None)
         self.told.pop(peer.name, None)
+        self.given.pop(peer.name, None)
+        self.arrived.pop(peer.name, None)
         self.awaited.discard(peer.name)
         if self.source == peer.name:
             self.source, self.granted = "", 0

@@ -80,6 +80,7 @@ def test_incarnations_ascend_with_boots_and_differ_by_time() -> None:
 def test_there_is_an_incarnation_above_all_but_the_last_boots() -> None:
     heard = incarnation_of(BOOT_MAX - 1, 2**MS_BITS - 1)
     assert heard < incarnation_above("o", heard, 0) <= INCARNATION_MAX
+    assert incarnation_above("o", heard, 0) != incarnation_above("o", heard, 1), "two lives that have heard of the same"
     with pytest.raises(LinkError, match="Node o is said to be in its incarnation"):
         incarnation_above("o", incarnation_of(BOOT_MAX, 0), 0)
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from radiator.broker.destinations import Fanout
 from radiator.links import Ask, Grant, Offer, Transfer
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
@@ -47,7 +48,7 @@ def test_the_fullest_answers() -> None:
     nodes["c"].say(subscribe(1, "work"))
     nodes.run()
     assert nodes["c"].bodies(1) == [b"b0"]
-    assert {(peer, name) for name, peer, word in nodes.said(Grant) if word.queue and word.credit} == {("b", "c")}
+    assert {(peer, name) for name, peer, word in nodes.said(Grant) if word.queue and word.through} == {("b", "c")}
 
 
 @pytest.mark.parametrize("names, links", [("abc", "ab bc"), ("abcd", "ab bc cd"), ("abcde", "ab bc cd de")])
@@ -146,11 +147,28 @@ def test_equal_consumers_get_equal_shares_of_a_backlog() -> None:
 
 
 def test_full_queue_takes_no_more_than_it_may_hold() -> None:
-    nodes = with_clients("ab", work=QueueSettings(scope="cluster", max_messages=5))
-    post(nodes, "a", 5)
+    nodes = with_clients("ab")
+    post(nodes, "a", 50)
+    nodes["b"].broker.destinations.queues["work"].settings.max_messages = 5
     nodes["b"].say(subscribe(1, "work", prefetch_count=100))
+    nodes.wait(1)
+    assert nodes["b"].numbers("work")["messages"] == 5
+    for message in nodes["b"].messages(1):
+        nodes["b"].say(ack(message))
+    nodes.wait(1)
+    assert nodes["b"].numbers("work")["messages"] == 5 and nodes["b"].bodies(1) == [b"a%d" % n for n in range(5, 10)]
+
+
+def test_message_of_a_fanout_keeps_its_destination() -> None:
+    nodes = with_clients("ab")
+    nodes.pairs = []
+    for name in "ab":
+        nodes[name].broker.destinations.fanouts["local"] = Fanout("local", ("work",))
+    nodes["b"].say(subscribe(1, "work"))
     nodes.run()
-    assert nodes["b"].numbers("work")["messages"] <= 6
+    nodes["a"].say(send(1, "/fanout/local", b"x"))
+    nodes.run()
+    assert nodes["b"].message(1).message.destination == "/fanout/local"
 
 
 def test_drain_empties_a_node_into_the_others_whether_they_need_it_or_not() -> None:
@@ -177,7 +195,7 @@ def test_draining_everybody_moves_nothing() -> None:
     for name in "ba":
         nodes[name].admin(1, do="drain")
     nodes.wait(1)
-    assert nodes.said(Transfer) == [] and [w.credit for _, _, w in nodes.said(Grant) if w.queue] == []
+    assert nodes.said(Transfer) == [] and [w.through for _, _, w in nodes.said(Grant) if w.queue] == []
     assert nodes["a"].admin(1, do="drain")["left"] == 3
 
 

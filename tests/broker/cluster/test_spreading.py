@@ -408,10 +408,20 @@ def test_messages_of_oneself_and_of_nobody_known_are_dropped() -> None:
     mesh.quiet()
     peer = Stranger(mesh)
     peer.say(Digest([]), full("x", 1, 1, "a"))
-    peer.say(publish("a", 99), publish("y", 1))
+    peer.say(publish("a", 99, mesh["a"].spreading.own.incarnation), publish("y", 1))
     assert mesh["a"].delivered == mesh["b"].delivered == []
     assert mesh["a"].desk.counters == {"topic_messages_strange": 2}
     mesh.check_all()
+
+
+def test_a_message_is_not_passed_back_to_whom_it_came_from() -> None:
+    mesh = mesh_of("a b")
+    peer = Stranger(mesh)
+    peer.say(Digest([]), full("x", 1, 1, "a", "t.a"))
+    assert peer.say(publish("b", 1, mesh["b"].spreading.own.incarnation)) == []
+    with peer.listening():
+        mesh["a"].spreading.publish("t.a", message(), b"a-1")
+    assert [type(word) for word in peer.heard] == [Publish]
 
 
 def test_a_message_of_one_that_cannot_be_reached_stays_here() -> None:
