@@ -391,7 +391,8 @@ class Share:
     @property
     def is_busy(self) -> bool:
         """Whether time alone may change what is to be done."""
-        return bool(self.ahead or self.granted or self.credits or self.awaited or self.is_cramped)
+        is_waiting = bool(self.queue.ring) and not self.is_asked
+        return bool(self.ahead or self.granted or self.credits or self.awaited or self.is_cramped or is_waiting)
 
     def ticked(self) -> None:
         """Want less ahead where consumers have not run dry since the last message came.
