@@ -2,8 +2,9 @@
 
     python -m benchmarks.interest [--nodes 8,64,512]
 
-Real Spreading objects, wired within this process (tests/broker/cluster/mesh.py), each word heard in a turn of its own;
-bytes are those of the frames. The graphs are the same in every run; only the times depend on the machine.
+Real Spreading objects, wired within this process (tests/broker/cluster/mesh.py): in each round every node hears what
+has reached it, in one turn. At the start all links come up at once, those of a node that joins one behind the other.
+Bytes are those of the frames. The graphs are the same in every run; only the times depend on the machine.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from radiator.broker.cluster.link import Link
@@ -86,11 +88,17 @@ class Counted:
     def costing(self, act: Callable[[], object]) -> Cost:
         self.cost = Cost()
         act()
-        while waiting := [(end, len(end.words)) for end in self.mesh.waiting()]:
+        while waiting := self.mesh.waiting():
             self.cost.rounds += 1
-            for end, count in waiting:
-                for _ in range(count):
-                    end.hear()
+            heard: dict[str, list[tuple[Link, Word]]] = {}
+            for end in waiting:
+                heard.setdefault(end.node.name, []).extend((end.link, word) for word in end.words)
+                end.words.clear()
+            for name, words in heard.items():
+                node = self.mesh[name]
+                with node.turn():
+                    for link, word in words:
+                        node.spreading.hear(link, word)  # type: ignore[arg-type]
         return self.cost
 
     def lose(self, pair: tuple[str, str]) -> None:
@@ -106,7 +114,10 @@ def costs(counted: Counted, graph: str, pairs: Pairs) -> list[tuple[str, Cost]]:
     lost = counted.costing(lambda: counted.lose(min(pairs)))
     links = {"ring": 2, "random": DEGREE, "full mesh": len(names)}[graph]
     counted.mesh.add("new-node").subscribe(*(f"t.new.{i}" for i in range(PATTERNS)))
-    joined = counted.costing(lambda: [counted.open(("new-node", name)) for name in names[:links]])
+    joined = Cost()
+    for name in names[:links]:
+        one = counted.costing(partial(counted.open, ("new-node", name)))
+        joined = Cost(joined.words + one.words, joined.bytes + one.bytes, joined.rounds + one.rounds)
     return [
         ("start of all", counted.start),
         ("a subscribe", subscribed),

@@ -153,9 +153,8 @@ GREETING_MAX_BYTES = 80  # close: the line that a link begins with
 STORE_ID_MAX_BYTES = 64  # refuse: ours have 16
 NODE_ADDRESS_MAX_BYTES = 300  # refuse: `peer://HOST:PORT`; a host's name has at most 253
 LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
-LINK_PATH_MAX = 32  # refuse: nodes that a message says it has been on; a drain may go past QUEUE_HOPS_MAX
-LINK_HEADERS_ROOM = 16  # refuse: header lines beyond max_headers: brokers add some to a stored block
-LINK_HEADERS_ROOM_BYTES = 4 * KIB  # refuse: the same in bytes, beyond max_header_bytes
+LINK_HEADERS_GROWTH = 2  # refuse: a block so many times max_header_bytes: colons that a client left raw take two bytes
+LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of the queue that it died in takes 539
 LINK_TEXTS_KEPT = 4096  # forgotten, and checked anew: names and destinations that peers have said
 REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its record has 32 bits
 

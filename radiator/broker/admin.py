@@ -251,7 +251,7 @@ def _release(broker: "Broker", asked: Answer, reply: Reply) -> None:
             "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice.",
         )
     count = cluster.release(name)
-    broker.desk.note("warning", "released", peer=name, messages=count)
+    broker.desk.note("warning", "released", node=name, messages=count)
     broker.desk.open.then.append(lambda: reply({"ok": True, "released": count}))
 
 

@@ -30,7 +30,7 @@ def node(chance: Random, own: str, dials: str | None = None, secret: bytes = SEC
 
 
 def words_in(data: bytes) -> list[Said]:
-    """Of a handshake."""
+    """Of a handshake. Those of an acceptor come behind its line, the rest without one."""
     return list(Frames(Limits(), BEFORE_PROOF).words(data.removeprefix(GREETING)))
 
 
@@ -74,13 +74,17 @@ def unknown(run: Run) -> None:
 
 def wrong_secret(run: Run) -> None:
     wrong = run.chance.choice((b"another secret of its own", SECRET + b"0", SECRET[:-1], SECRET[::-1], b"\0" * 16))
-    dialler, stranger = node(run.chance, "a", "b"), node(run.chance, "b", secret=wrong)
+    dialler, stranger = node(run.chance, "a", "b"), node(run.chance, "b")
     stranger.receive(dialler.take_outgoing())
-    must_not_open(run, "an acceptor without the secret", dialler, stranger.take_outgoing(), "wrong-secret")
+    dialler.receive(stranger.take_outgoing())
+    challenge_of_b, challenge_of_a = said_by(stranger), said_by(dialler)
+    guess = proof(wrong, False, challenge_of_a, challenge_of_b)
+    must_not_open(run, "an acceptor without the secret", dialler, encode(Proof(guess)), "wrong-secret")
     ours, stranger = node(run.chance, "b"), node(run.chance, "a", "b", secret=wrong)
     ours.receive(stranger.take_outgoing())
-    guess = run.chance.choice((run.chance.randbytes(32), b"\0" * 32))
-    must_not_open(run, "a dialler that guesses", ours, encode(Proof(guess)), "wrong-secret")
+    stranger.receive(nothing_proved(run, ours.take_outgoing()))
+    guess = run.chance.choice((stranger.take_outgoing(), encode(Proof(run.chance.randbytes(32))), encode(Proof(b"\0" * 32))))
+    must_not_open(run, "a dialler without the secret", ours, guess, "wrong-secret")
 
 
 def replayed(run: Run) -> None:

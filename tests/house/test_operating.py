@@ -10,7 +10,7 @@ import pytest
 
 from radiator import errors
 from radiator.config import load, size_text
-from radiator.config.values import CREATE, LIMITS, QUEUE, SERVER
+from radiator.config.values import CREATE, LIMITS, QUEUE, SERVER, THIS_NODE
 from radiator.limits import Limits
 from radiator.settings import QueueSettings
 
@@ -46,6 +46,10 @@ def test_every_setting_of_the_server_stands_there_with_its_default() -> None:
 
 def test_every_setting_of_create_stands_there_with_its_default() -> None:
     assert rows("### [create]") == dict.fromkeys(CREATE, "`false`")
+
+
+def test_every_setting_of_the_node_stands_there() -> None:
+    assert set(rows('### [node] and [peer."NAME"]')) == set(THIS_NODE)
 
 
 def test_every_limit_stands_there_with_its_default() -> None:

@@ -12,6 +12,7 @@ from tests.sim.simulation import Scheduler, SimNode
 
 ACKED, NACKED = "acked", "nacked"
 PEERS_TOPIC = "/topic/system.peers"
+PUBLISHED_EVERY_S = 0.03
 CLUSTER_TOPICS = "t.#"  # what is of scope "cluster"; other topics are the node's own
 
 
@@ -90,6 +91,30 @@ class Worker(Client):
             self.custody.was_acked(f"{self.name!r} at {self.node.name}", place, body)
 
 
+class Wanderer(Worker):
+    """Takes what it can get, answers nothing, and goes to another node with empty hands: work follows it around."""
+
+    def __init__(
+        self, scheduler: Scheduler, nodes: list[SimNode], books: Books, custody: Custody, name: bytes, moves: int
+    ) -> None:
+        self.nodes = nodes
+        self.moves = moves
+        super().__init__(scheduler, scheduler.random.choice(nodes), books, custody, name, ("work",))
+        self.think_s = 1.0
+        self.is_careful = True
+        scheduler.soon(0.15, self.move)
+
+    def move(self) -> None:
+        self.moves -= 1
+        self.node = self.random.choice(self.nodes)
+        if self.moves < 0:
+            self.queues = ()
+        else:
+            self.scheduler.soon(0.15, self.move)
+        if self.link is not None:
+            self.link.cut()
+
+
 class Publisher(Client):
     """Says each of its words once, to topics; nobody promises it more than that they come in order and not twice."""
 
@@ -100,12 +125,12 @@ class Publisher(Client):
         super().__init__(scheduler, node, books, name)
 
     def connected(self) -> None:
-        self.scheduler.soon(0.1, self.go_on)
+        self.go_on()
 
     def go_on(self) -> None:
         if self.link is not None and self.todo:
             self.publish(self.todo.pop(0))
-            self.scheduler.soon(0.1, self.go_on)
+            self.scheduler.soon(PUBLISHED_EVERY_S, self.go_on)
 
     def publish(self, topic: str) -> bytes:
         self.number += 1

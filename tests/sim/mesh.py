@@ -27,7 +27,7 @@ from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.settings import CLUSTER, Address, Declarations, QueueSettings
 from tests.sim.books import Books, Client
 from tests.sim.cable import Cable, Dialler, End
-from tests.sim.crowd import CLUSTER_TOPICS, Poster, Publisher, Subscriber, Worker
+from tests.sim.crowd import CLUSTER_TOPICS, Poster, Publisher, Subscriber, Wanderer, Worker
 from tests.sim.custody import CHILDREN, LOCAL, WORK, Custody
 from tests.sim.disk import Platter
 from tests.sim.history import drawn_bounds
@@ -197,8 +197,10 @@ class Mesh:
         ]
         self.publishers = [
             Publisher(scheduler, random.choice(nodes), books, b"t%d" % n, topics)
-            for n, topics in enumerate(drawn_lists(random, TOPICS, 2, 7))
+            for n, topics in enumerate(drawn_lists(random, TOPICS, 2, 16))
         ]
+        if random.random() < 0.3:
+            self.workers.append(Wanderer(scheduler, nodes, books, custody, b"wanderer", random.randrange(1, 8)))
         self.homes = {publisher.name: publisher.node.name for publisher in self.publishers}
         self.subscribers = [self.drawn_subscriber(random, b"s%d" % n) for n in range(random.randrange(1, 4))]
         self.clients: list[Client] = [*self.posters, *self.workers, *self.publishers, *self.subscribers]
@@ -290,6 +292,9 @@ class Mesh:
             self.settle()
             for _ in range(2):
                 self.publish_in_quiet()
+            if self.graph and not self.mistakes:
+                self.lose_a_link()
+                self.publish_in_quiet()
 
     def careful_worker(self, node: SimNode, name: bytes, queues: tuple[str, ...]) -> None:
         worker = Worker(self.scheduler, node, self.books, self.custody, name, queues)
@@ -341,6 +346,19 @@ class Mesh:
             if tuple(sorted(pair)) not in self.linked:
                 self.mistakes.append(f"not linked: {pair}")
 
+    def lose_a_link(self) -> None:
+        """For good, and only one end knows: it is enough for everybody to go around."""
+        random, scheduler = self.scheduler.random, self.scheduler
+        cable = random.choice([cable for cable in self.cables if not any(end.is_over for end in cable.ends)])
+        one, other = (end.node.name for end in cable.ends)
+        for dialler in self.diallers:
+            if {dialler.node.name, dialler.to.name} == {one, other}:
+                dialler.blocked_until_s = END_S * 2
+        cable.half_open(random.randrange(2), END_S)
+        self.neighbours[one].discard(other)
+        self.neighbours[other].discard(one)
+        scheduler.run(scheduler.now_s + SETTLED_S)
+
     # ---- topics in quiet --------------------------------------------------------------------------------------------
 
     def publish_in_quiet(self) -> None:
@@ -354,7 +372,8 @@ class Mesh:
         body = publisher.publish(topic)
         self.scheduler.run(self.scheduler.now_s + 0.8)
         origin = publisher.node.name
-        wanting = [subscriber for subscriber in self.subscribers if subscriber.wants(topic, origin)]
+        there = self.distances(origin)
+        wanting = [s for s in self.subscribers if s.wants(topic, origin) and s.node.name in there]
         for subscriber in wanting:
             if body not in subscriber.heard.bodies:
                 where = f"{subscriber.name!r} at {subscriber.node.name} ({subscriber.pattern})"
@@ -362,12 +381,12 @@ class Mesh:
         self.judge_ways(origin, body, {subscriber.node.name for subscriber in wanting})
 
     def judge_ways(self, origin: str, body: bytes, wanting: set[str]) -> None:
-        ways = [(one, other) for one, other, which in self.publishes if which == body]
+        distances = self.distances(origin)  # of those whom it can reach: what is said to others is lost
+        ways = [(one, other) for one, other, which in self.publishes if which == body and other in distances]
         came_from = {other: one for one, other in ways}
         if len(came_from) < len(ways) or origin in came_from:
             self.mistakes.append(f"topic twice: {body!r} of {origin} went {ways}")
             return
-        distances = self.distances(origin)
         for one, other in ways:
             if distances[other] != distances[one] + 1:
                 self.mistakes.append(f"detour: {body!r} of {origin} went {ways}")

@@ -128,7 +128,7 @@ class Cluster:
             )
             peer.is_refused = True
             self.refuse(connection, "other-store", sentence, None)
-            self.alarm("peer_store_changed", peer, identity)
+            self.alarm(peer, identity)
             return
         if peer.link is not None:
             old = peer.link
@@ -156,14 +156,13 @@ class Cluster:
             return False
         self.handover.release(peer)
         peer.out_taken = peer.out_offered = peer.in_epoch = peer.in_last = 0
-        self.alarm("peer_store_changed", peer, identity)
+        self.alarm(peer, identity)
         return True
 
-    def alarm(self, event: str, peer: Peer, identity: Identity) -> None:
-        self.desk.note(
-            "error", event, peer=peer.name, was=peer.store_id, now=identity.store_id, doubts=len(peer.doubts)
-        )
-        self.say("store-changed", node=peer.name, was=peer.store_id, now=identity.store_id)
+    def alarm(self, peer: Peer, identity: Identity) -> None:
+        was, now = peer.store_id, identity.store_id
+        self.desk.note("error", "peer_store_changed", node=peer.name, was=was, now=now, in_doubt=len(peer.doubts))
+        self.say("store-changed", node=peer.name, was=was, now=now)
 
     def closed(self, connection: Connection) -> None:
         """ON LINK DOWN."""
@@ -197,7 +196,7 @@ class Cluster:
         try:
             _HEARD[type(word)](self, peer, word)
         except LinkError as broken:
-            self.desk.note("error", "link_error", peer=peer.name, sentence=str(broken))
+            self.desk.note("error", "link_error", node=peer.name, sentence=str(broken))
             self.refuse(connection, "link-error", str(broken), None)
             self.unlink(peer)
         except Refusal as refusal:
@@ -352,7 +351,7 @@ class Cluster:
 
     def lacking(self, peer: Peer, fanout: str) -> None:
         """It does not take copies of that fanout: they wait."""
-        self.desk.note("error", "peer_lacks_fanout", peer=peer.name, fanout=fanout)
+        self.desk.note("error", "peer_lacks_fanout", node=peer.name, fanout=fanout)
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,8 @@ from typing import Any
 
 from radiator.errors import Violation, shown
 from radiator.limits import (
-    LINK_HEADERS_ROOM,
-    LINK_HEADERS_ROOM_BYTES,
-    LINK_PATH_MAX,
+    LINK_ADDED_LINE_BYTES,
+    LINK_HEADERS_GROWTH,
     LINK_REFUSAL_BYTES,
     LINK_TEXTS_KEPT,
     NAME_MAX_BYTES,
@@ -28,6 +27,7 @@ from radiator.limits import (
     NODES_MAX,
     NONCE_BYTES,
     PATTERN_WILDCARDS_MAX,
+    QUEUE_HOPS_MAX,
     REDELIVERIES_MAX,
     STORE_ID_MAX_BYTES,
     TIME_MAX_MS,
@@ -110,11 +110,13 @@ def _write_text(text: str) -> bytes:
     return _SHORT.pack(len(raw)) + raw
 
 
-def _list(item: Field, most: Callable[[Limits], int]) -> Field:
+def _list(item: Field, most: Callable[[Limits], int], least: int = 0) -> Field:
     def read(reader: Reader) -> list[Any]:
         count: int = _LONG.unpack_from(reader.data, reader.skip(4))[0]
         if count > most(reader.limits):
             raise Violation(f"A list has {count} items: at most {most(reader.limits)} are taken here.")
+        if count < least:
+            raise Violation(f"A list has {count} items: it must have at least {least}.")
         return [item.read(reader) for _ in range(count)]
 
     def write(items: list[Any]) -> bytes:
@@ -125,7 +127,7 @@ def _list(item: Field, most: Callable[[Limits], int]) -> Field:
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
 
-_NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]*+")
+_NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]{0,%d}" % (NODE_NAME_MAX_BYTES - 1))
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
 _ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
@@ -135,7 +137,7 @@ _MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
 
 @lru_cache(LINK_TEXTS_KEPT)
 def _node(raw: bytes) -> str:
-    if len(raw) > NODE_NAME_MAX_BYTES or _NODE_NAME.fullmatch(raw) is None:
+    if _NODE_NAME.fullmatch(raw) is None:
         raise Violation(
             f"{shown(raw)} is no name of a node: it has 1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not "
             "begin with a dot."
@@ -258,6 +260,24 @@ _LINES = {
 _BLOCKS = {escaping: re.compile(rb"(?:" + _HOP + line + rb")*") for escaping, line in _LINES.items()}
 
 
+# What brokers add to a stored block, and no client can say: each once, and short, so that no block can grow on its way
+# past what the next node takes.
+_ADDED_NAMES = (
+    b"dead-letter-reason",
+    b"fanout-message-id",
+    b"node-path",
+    b"original-destination",
+    b"original-message-id",
+    b"redelivery-count",
+)
+_ADDED = re.compile(rb"^(" + b"|".join(_ADDED_NAMES) + rb"):.*\n", re.MULTILINE)
+_PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (_NODE_NAME.pattern, _NODE_NAME.pattern, QUEUE_HOPS_MAX - 1))
+
+
+def _block_bytes(limits: Limits) -> int:
+    return LINK_HEADERS_GROWTH * limits.max_header_bytes + len(_ADDED_NAMES) * LINK_ADDED_LINE_BYTES
+
+
 def _check_headers(block: bytes, escaping: int, limits: Limits) -> None:
     pattern = _BLOCKS.get(escaping)
     if pattern is None:
@@ -269,9 +289,19 @@ def _check_headers(block: bytes, escaping: int, limits: Limits) -> None:
             block.decode()
         except UnicodeDecodeError:
             raise Violation(f"The header block {shown(block)} of a message is not UTF-8.") from None
-    count, most = block.count(b"\n"), limits.max_headers + LINK_HEADERS_ROOM
-    if count > most:
-        raise Violation(f"A message has {count} headers: at most {most} are taken here.")
+    added: dict[bytes, int] = {}
+    for found in _ADDED.finditer(block):
+        line, name = found.group(0, 1)
+        if name in added or len(line) > LINK_ADDED_LINE_BYTES or (name == b"node-path" and not _PATH_LINE.match(line)):
+            raise Violation(f"The header {shown(line)} of a message is none that a node adds, or stands there twice.")
+        added[name] = len(line)
+    count, size = block.count(b"\n") - len(added), len(block) - sum(added.values())
+    most, most_bytes = limits.max_headers, LINK_HEADERS_GROWTH * limits.max_header_bytes
+    if count > most or size > most_bytes:
+        raise Violation(
+            f"A message has {count} headers of {size} bytes, beside those that nodes add: at most {most} (max_headers) "
+            f"and {most_bytes} ({LINK_HEADERS_GROWTH} x max_header_bytes) are taken here."
+        )
 
 
 def _read_message(reader: Reader) -> Message:
@@ -279,11 +309,11 @@ def _read_message(reader: Reader) -> Message:
     escaping, accepted_ms, expires_ms, destination_bytes, headers_bytes, body_bytes = _MESSAGE_HEAD.unpack_from(
         data, reader.skip(_MESSAGE_HEAD.size)
     )
-    if headers_bytes > limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES or body_bytes > limits.max_frame_bytes:
+    if headers_bytes > _block_bytes(limits) or body_bytes > limits.max_frame_bytes:
         raise Violation(
-            f"A message has {headers_bytes} bytes of headers and {body_bytes} of body: at most "
-            f"{limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES} (max_header_bytes, and some for brokers) and "
-            f"{limits.max_frame_bytes} (max_frame_bytes) are taken here; the same should be set on every node."
+            f"A message has {headers_bytes} bytes of headers and {body_bytes} of body: at most {_block_bytes(limits)} "
+            f"({LINK_HEADERS_GROWTH} x max_header_bytes, and some for nodes) and {limits.max_frame_bytes} "
+            "(max_frame_bytes) are taken here."
         )
     if accepted_ms > TIME_MAX_MS or expires_ms > 2 * TIME_MAX_MS:
         raise Violation(f"A message of the time {accepted_ms}, to expire at {expires_ms}: both are too far away.")
@@ -319,8 +349,7 @@ def _read_published(reader: Reader) -> Message:
 
 
 def _message_bytes(limits: Limits) -> int:
-    room = limits.max_header_bytes + LINK_HEADERS_ROOM_BYTES
-    return _MESSAGE_HEAD.size + _DESTINATION_MAX_BYTES + room + limits.max_frame_bytes
+    return _MESSAGE_HEAD.size + _DESTINATION_MAX_BYTES + _block_bytes(limits) + limits.max_frame_bytes
 
 
 _DESTINATION_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
@@ -345,7 +374,7 @@ MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
 MESSAGE = Field(_read_message, _write_message, _message_bytes)
 PUBLISHED = Field(_read_published, _write_message, _message_bytes)
 NAMES = _list(NAME, lambda limits: limits.max_destinations)
-PATH = _list(NODE, lambda limits: LINK_PATH_MAX)
+PATH = _list(NODE, lambda limits: QUEUE_HOPS_MAX, least=1)
 NEIGHBOURS = _list(NODE, lambda limits: NODE_NEIGHBOURS_MAX)
 PATTERNS = _list(PATTERN, lambda limits: NODE_PATTERNS_MAX)
 VERSION = Field(

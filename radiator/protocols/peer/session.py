@@ -1,12 +1,13 @@
 """One side of a link: a line of text, a challenge and a proof each way, then words. Pure: no clock, socket or chance.
 
-It promises the Session contract (protocols/__init__.py). What is not proven yet is held to CONNECT_MAX_BYTES, told why
-it is refused and nothing else; what is proven is held to the fields of spec.py, and fails at the first that is wrong.
+What is not proven yet is held to CONNECT_MAX_BYTES, and told why it is refused; what is proven is held to the fields of
+spec.py, and fails at the first that is wrong. Who dials proves first: a PROOF, over which the secret can be guessed, is
+given to whoever answers at an address that we dial, or listens on the way, and to nobody who calls us.
 
-    dialler                             acceptor
     line, CHALLENGE  ---------------->  GREETING, CHALLENGING
-    CHALLENGING      <----------------  line, CHALLENGE, PROOF
-    PROOF, OPEN      ---------------->  PROVING, then OPEN
+    CHALLENGING      <----------------  line, CHALLENGE
+    PROOF            ---------------->  PROVING
+    PROVING, OPEN    <----------------  PROOF, OPEN
 """
 
 from collections.abc import Callable
@@ -26,6 +27,7 @@ PROTOCOL_CODE = "protocol"
 GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
 
 _LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
+_ALIKE = ("max_frame_bytes", "max_header_bytes", "max_headers")  # else what one takes might never reach the other
 _GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
 
 
@@ -80,7 +82,15 @@ class PeerSession:
         self._secret = node.secret
         self._expected = expected
         self._is_known = is_known
-        self._ours = Challenge(node.name, nonce, store_id, str(node.advertise or ""))
+        self._ours = Challenge(
+            node.name,
+            nonce,
+            store_id,
+            str(node.advertise or ""),
+            limits.max_frame_bytes,
+            limits.max_header_bytes,
+            limits.max_headers,
+        )
         self._theirs: Challenge | None = None
         self._frames = Frames(limits, BEFORE_PROOF)
         self._line = b""  # of the other side, while it is not whole
@@ -161,8 +171,7 @@ class PeerSession:
             self._check(word)
             self._theirs = word
             self._state = _PROVING
-            if self._expected is None:
-                self._say(encode(self._ours) + encode(Proof(self._proof(of_us=True))))
+            self._say(encode(self._ours if self._expected is None else Proof(self._proof(of_us=True))))
         elif type(word) is Proof and self._state == _PROVING:
             self._open(word, said)
         else:
@@ -182,6 +191,11 @@ class PeerSession:
             raise Refusal("unknown-node", f"The node {name} is not among the peers that are configured here.")
         if theirs.store_id == ours.store_id:
             raise Refusal("same-store", f"The node {name} has a copy of this node's data directory, with the same ids.")
+        if unlike := [key for key in _ALIKE if getattr(theirs, key) != getattr(ours, key)]:
+            each = [
+                f"{key} is {getattr(theirs, key)} on {name} and {getattr(ours, key)} on {ours.name}" for key in unlike
+            ]
+            raise Refusal("other-limits", f"{'; '.join(each)}: set it alike in [limits] of all nodes.")
 
     def _proof(self, of_us: bool) -> bytes:
         assert self._theirs is not None
@@ -194,7 +208,7 @@ class PeerSession:
         name = self._theirs.name
         if not is_right(theirs.mac, self._proof(of_us=False)):
             raise Refusal("wrong-secret", f"The proof of {name} is wrong: it has not the secret that is set here.")
-        if self._expected is not None:
+        if self._expected is None:
             self._say(encode(Proof(self._proof(of_us=True))))
         self._frames.take(AFTER_PROOF)
         self._state = _OPEN

@@ -42,12 +42,15 @@ LINK_VERSION = b"radiator-link/1"
 
 @dataclass(slots=True)
 class Challenge:
-    """Who I am; `nonce` has never been said before. address: where I can be dialled, or ""."""
+    """Who I am; `nonce` has never been said before. address: where I can be dialled, or "". max_...: my Limits."""
 
     name: str
     nonce: bytes
     store_id: str
     address: str
+    max_frame_bytes: int
+    max_header_bytes: int
+    max_headers: int
 
 
 @dataclass(slots=True)
@@ -87,7 +90,7 @@ BEAT = 0
 """The kind of a heart-beat, which has no fields."""
 
 _TABLE = (
-    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS)),
+    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER)),
     WordSpec(2, Proof, (MAC,)),
     WordSpec(3, Refused, (CODE, SENTENCE)),
     WordSpec(16, Hello, (NUMBER, NAMES)),

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from random import Random
 
 from radiator.commands import Command, Open
-from radiator.limits import Limits
+from radiator.limits import QUEUE_HOPS_MAX, Limits
 from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
 from radiator.message import Message, escape, header_line
 from radiator.protocols.peer.session import PeerSession
+from radiator.protocols.peer.spec import Challenge
 from radiator.settings import Node
 
 SECRET = b"0123456789abcdef"
@@ -56,6 +57,10 @@ def some(chance: Random, maker: Callable[[Random], str]) -> list[str]:
     return [maker(chance) for _ in range(chance.choice((0, 1, 4)))]
 
 
+def path(chance: Random) -> list[str]:
+    return [node_name(chance) for _ in range(chance.choice((1, 2, QUEUE_HOPS_MAX)))]
+
+
 def working(chance: Random) -> str:
     return chance.choice(("/queue/", "/fanout/")) + name(chance)
 
@@ -68,11 +73,11 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
     Hello: lambda c: Hello(number(c), some(c, name)),
     Welcome: lambda c: Welcome(number(c), number(c)),
     Transfer: lambda c: Transfer(
-        number(c), number(c), working(c), message(c, working(c)), some(c, node_name), c.randrange(2**31),
+        number(c), number(c), working(c), message(c, working(c)), path(c), c.randrange(2**31),
         c.random() < 0.5, number(c),
     ),
     Taken: lambda c: Taken(number(c)),
-    Ask: lambda c: Ask(name(c), some(c, node_name)),
+    Ask: lambda c: Ask(name(c), path(c)),
     Offer: lambda c: Offer(name(c), number(c), number(c), c.random() < 0.5),
     Grant: lambda c: Grant(c.choice(("", name(c))), number(c)),
     Digest: lambda c: Digest([version(c) for _ in range(c.randrange(4))]),
@@ -91,6 +96,12 @@ def cut(data: bytes, chance: Random, most: int = 6) -> list[bytes]:
     """Into pieces, at places of chance."""
     ends = sorted(chance.randrange(len(data) + 1) for _ in range(chance.randrange(most)))
     return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
+
+
+def challenge(name: str, nonce: bytes, store_id: str, address: str = "", limits: Limits | None = None) -> Challenge:
+    """What a node of those limits says."""
+    of = limits or Limits()
+    return Challenge(name, nonce, store_id, address, of.max_frame_bytes, of.max_header_bytes, of.max_headers)
 
 
 def side(
