@@ -1,5 +1,6 @@
 """Each example runs to its end as a person would run it, and the programs in README.md work when pasted."""
 
+import ast
 import re
 import shutil
 import socket
@@ -113,3 +114,23 @@ def test_reading_guide_names_files_that_are_there() -> None:
     named = re.findall(r"`(?:radiator/)?((?:broker|server|store|protocols|config)/[\w/]+\.py)`", text)
     assert named
     assert [name for name in named if not (CHECKOUT / "radiator" / name).exists()] == []
+
+
+def test_procedures_of_cluster_name_functions_that_are_there() -> None:
+    """`Class.method`, and `file.py: name`, as docs/CLUSTER.md has them."""
+    text = (CHECKOUT / "docs" / "CLUSTER.md").read_text()
+    sources = [
+        *(CHECKOUT / "radiator/broker/cluster").glob("*.py"), CHECKOUT / "radiator/server/dialer.py"
+    ]  # fmt: skip
+    there = set()
+    for source in sources:
+        for node in ast.parse(source.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                there.add(node.name)
+            elif isinstance(node, ast.ClassDef):
+                there |= {f"{node.name}.{one.name}" for one in node.body if isinstance(one, ast.FunctionDef)}
+    named = set(re.findall(r"\b([A-Z][a-z]+\.[a-z_]+)\b", text)) | set(re.findall(r"\.py: ([a-z_]+)`", text))
+    assert len(named) > 30
+    assert sorted(named - there) == []
+    files = re.findall(r"`((?:radiator/)?(?:broker|server)/[\w/]+\.py)", text)
+    assert [name for name in files if not (CHECKOUT / "radiator" / name.removeprefix("radiator/")).exists()] == []

@@ -160,7 +160,7 @@ class Share:
         """Surplus to those who have granted credit, round robin."""
         queue = self.queue
         stays: list[Entry] = []
-        while len(stays) < LINK_WINDOW and queue.has_surplus():
+        while len(stays) < PASSED_OVER_MAX and queue.has_surplus():
             peer = self.next_taker()
             if peer is None:
                 break
@@ -265,7 +265,9 @@ class Share:
         queue = self.queue
         stock = queue.ready_count + queue.storing_count
         idle = 0 if stock else self.idle_slots()
-        if self.granted and stock > self.ahead and self.queue.has_surplus():
+        source = self.offers.get(self.source)
+        is_relief = source is not None and source.is_draining
+        if self.granted and stock > self.ahead and not is_relief and self.queue.has_surplus():
             self.withdraw()  # there is more here than our consumers can take
         best = self.best_offer()
         if idle and best is not None and not self.is_dry:
@@ -279,7 +281,6 @@ class Share:
             return  # a fuller one may still answer
         relayed = sum(credit for name, credit in self.credits.items() if not self.around.are_neighbours(name, best))
         target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
-        source = self.offers.get(self.source)
         coming = self.granted if source is not None and source.ready else 0
         if stock + coming > target // 2 or not target:
             return

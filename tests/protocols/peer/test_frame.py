@@ -117,8 +117,10 @@ NODE_MOST = "n" * bounds.NODE_NAME_MAX_BYTES
 NAME_MOST = "é" * 127 + "x"
 WORDS_MOST = ".".join(["w"] * bounds.TOPIC_WORDS_MAX)
 STARS_MOST = ".".join(["*"] * bounds.PATTERN_WILDCARDS_MAX)
-LINES_MOST = SMALL.max_headers + bounds.LINK_HEADERS_ROOM
-BLOCK_MOST = SMALL.max_header_bytes + bounds.LINK_HEADERS_ROOM_BYTES
+LINES_MOST = SMALL.max_headers
+BLOCK_MOST = 2 * SMALL.max_header_bytes
+ADDED_MOST = b"original-destination:" + b"x" * (bounds.LINK_ADDED_LINE_BYTES - 22) + b"\n"
+PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.QUEUE_HOPS_MAX) + b"\n"
 TIME_MOST = bounds.TIME_MAX_MS
 HOST_MOST = "h" * (bounds.NODE_ADDRESS_MAX_BYTES - len("peer://:12345"))
 
@@ -132,9 +134,12 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (Hello(1, ["q"] * 3), Hello(1, ["q"] * 4), "A list has 4 items: at most 3"),
     (Hello(1, [NAME_MOST]), Hello(1, [NAME_MOST + "x"]), "has 256 bytes of UTF-8; a name has at most 255"),
     (Hello(1, ["q"]), Hello(1, [""]), "is empty"),
-    (Grant("", 1), Ask("", []), "is empty"),
+    (Grant("", 1), Ask("", ["a"]), "is empty"),
     (Ask("q", [NODE_MOST]), Ask("q", [NODE_MOST + "n"]), "is no name of a node"),
-    (Ask("q", ["a"] * 32), Ask("q", ["a"] * 33), "A list has 33 items: at most 32"),
+    (Ask("q", ["a"] * 4), Ask("q", ["a"] * 5), "A list has 5 items: at most 4"),
+    (Ask("q", ["a"]), Ask("q", []), "A list has 0 items: it must have at least 1"),
+    (replace(TRANSFER, path=["a"] * 4), replace(TRANSFER, path=["a"] * 5), "A list has 5 items: at most 4"),
+    (TRANSFER, replace(TRANSFER, path=[]), "A list has 0 items: it must have at least 1"),
     (Ask("q", ["-.a"]), Ask("q", [".a"]), "is no name of a node"),
     (Digest([Version("a", 1, 2)] * 1024), Digest([Version("a", 1, 2)] * 1025), "A list has 1025 items: at most 1024"),
     (replace(NEWS, neighbours=["a"] * 1024), replace(NEWS, neighbours=["a"] * 1025), "at most 1024"),
@@ -158,7 +163,18 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (
         sent(headers=b"a:" + b"x" * (BLOCK_MOST - 3) + b"\n"),
         sent(headers=b"a:" + b"x" * (BLOCK_MOST - 2) + b"\n"),
-        f"has {BLOCK_MOST + 1} bytes of headers",
+        f"has 1 headers of {BLOCK_MOST + 1} bytes",
+    ),
+    (sent(headers=ADDED_MOST), sent(headers=ADDED_MOST.replace(b":", b":x")), "is none that a node adds"),
+    (sent(headers=ADDED_MOST), sent(headers=ADDED_MOST * 2), "or stands there twice"),
+    (sent(headers=PATH_MOST), sent(headers=PATH_MOST.replace(b":", b":n")), "is none that a node adds"),
+    (sent(headers=PATH_MOST), sent(headers=PATH_MOST[:-1] + b",n\n"), "is none that a node adds"),
+    (sent(headers=b"node-path:-.a\n"), sent(headers=b"node-path:.a\n"), "is none that a node adds"),
+    (sent(headers=b"node-path:a\n"), sent(headers=b"node-path:\n"), "is none that a node adds"),
+    (
+        sent(headers=b"a:b\n" * LINES_MOST + ADDED_MOST + PATH_MOST),
+        sent(headers=b"a:b\n" * (LINES_MOST + 1) + ADDED_MOST + PATH_MOST),
+        f"has {LINES_MOST + 1} headers",
     ),
     (sent(escaping=0), sent(escaping=3), "rules number 3"),
     (sent(accepted_ms=TIME_MOST), sent(accepted_ms=TIME_MOST + 1), "too far away"),
@@ -198,7 +214,7 @@ def test_a_flag_is_0_or_1() -> None:
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
 def test_names_and_headers_are_utf_8(raw: bytes) -> None:
-    data = encode(Ask("??", [])).replace(b"??", (raw * 2)[:2])
+    data = encode(Ask("??", ["a"])).replace(b"??", (raw * 2)[:2])
     with pytest.raises(Violation, match="is not UTF-8"):
         words(data)
     assert "is not UTF-8" in refusal(sent(headers=b"a:" + raw + b"\n"))

@@ -1,5 +1,6 @@
 """Two sides of a link: the proof, each refusal with its sentence, and what no bytes of a stranger may do."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -13,13 +14,13 @@ from radiator.protocols import Session
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, PeerSession
-from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, Challenge, Proof, Refused
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, Proof, Refused
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume, Tell
 from radiator.settings import Address, Node
-from tests.protocols.peer.words import MAKERS, SECRET, cut, linked, side, talk
+from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side, talk
 
-A = Challenge("a", b"a" * 32, "61", "")
-B = Challenge("b", b"b" * 32, "62", "")
+A = challenge("a", b"a" * 32, "61")
+B = challenge("b", b"b" * 32, "62")
 
 
 def refused(session: PeerSession) -> Refused:
@@ -58,11 +59,13 @@ def test_each_says_open_when_the_other_has_proved() -> None:
     greeting = dialler.take_outgoing()
     assert greeting.startswith(GREETING)
     assert acceptor.receive(greeting) == []
-    assert dialler.receive(acceptor.take_outgoing()) == [Open(1, Identity("b", "62", True, ""))]
-    assert dialler.is_open and not acceptor.is_open
-    first = dialler.take_outgoing() + dialler.heart_beat() + dialler.encode(Tell(1, Taken(3)))
-    assert acceptor.receive(first) == [Open(7, Identity("a", "aa", False, "peer://[::1]:5")), Heard(7, Taken(3))]
-    assert acceptor.take_outgoing() == b"" and acceptor.buffered_bytes == 0
+    assert acceptor.take_outgoing() == GREETING + encode(B)  # and no proof: nobody has shown the secret yet
+    assert dialler.receive(GREETING + encode(B)) == []
+    assert acceptor.receive(dialler.take_outgoing()) == [Open(7, Identity("a", "aa", False, "peer://[::1]:5"))]
+    assert acceptor.is_open and not dialler.is_open
+    last = acceptor.take_outgoing() + acceptor.heart_beat() + acceptor.encode(Tell(7, Taken(3)))
+    assert dialler.receive(last) == [Open(1, Identity("b", "62", True, "")), Heard(1, Taken(3))]
+    assert dialler.take_outgoing() == b"" and dialler.buffered_bytes == 0
 
 
 @given(st.integers(0, 2**32))
@@ -101,6 +104,30 @@ def test_the_acceptor_refuses_a_challenge(dialler: PeerSession, code: str, sente
     assert dialler.take_outgoing() == b""
 
 
+LIMITS = {"max_frame_bytes": 2_000_000, "max_header_bytes": 70_000, "max_headers": 300}
+
+
+@pytest.mark.parametrize("unlike", [*([key] for key in LIMITS), list(LIMITS)], ids=" ".join)
+def test_limits_of_messages_must_be_alike(unlike: list[str]) -> None:
+    ours = Limits(**{key: LIMITS[key] for key in unlike})
+    dialler, acceptor = side("a", "b", limits=ours), side("b")
+    assert talk(dialler, acceptor)[:2] == ([], [])
+    each = [f"{key} is {LIMITS[key]} on a and {getattr(Limits(), key)} on b" for key in unlike]
+    sentence = f"other-limits: {'; '.join(each)}: set it alike in [limits] of all nodes."
+    assert acceptor.closing_cause == f"refused: {sentence}"
+    assert dialler.closing_cause == f"b refused: {sentence}"
+    dialler = side("a", "b", limits=ours)  # and the dialler checks it too
+    dialler.take_outgoing()
+    assert dialler.receive(GREETING + encode(B)) == []
+    assert refused(dialler).code == "other-limits"
+
+
+def test_other_limits_may_differ() -> None:
+    dialler, acceptor = side("a", "b", limits=Limits(max_connections=3, outbox_max_bytes=5)), side("b")
+    talk(dialler, acceptor)
+    assert dialler.is_open and acceptor.is_open
+
+
 def test_the_dialler_refuses_another_node_than_the_one_it_dialled() -> None:
     dialler, acceptor = side("a", "b", knows=("b", "c")), side("c")
     assert talk(dialler, acceptor)[0] == []
@@ -112,10 +139,21 @@ def test_the_dialler_refuses_another_node_than_the_one_it_dialled() -> None:
 def test_a_wrong_secret_is_told_to_both_and_opens_neither() -> None:
     dialler, acceptor = side("a", "b"), side("b", secret=b"another secret..")
     assert talk(dialler, acceptor)[:2] == ([], [])
-    assert "wrong-secret: The proof of b is wrong" in dialler.closing_cause
-    assert acceptor.closing_cause == f"a {dialler.closing_cause}"
+    assert "wrong-secret: The proof of a is wrong" in acceptor.closing_cause
+    assert dialler.closing_cause == f"b {acceptor.closing_cause}"
     assert not dialler.is_open and not acceptor.is_open
-    assert SECRET.decode() not in dialler.closing_cause
+    assert SECRET.decode() not in acceptor.closing_cause
+
+
+def test_the_dialler_refuses_a_wrong_proof() -> None:
+    """Whoever answers at the address that was dialled."""
+    for mac in (b"x" * 32, proof(b"another secret..", False, A, B), proof(SECRET, True, A, B)):
+        dialler = side("a", "b")
+        dialler.take_outgoing()
+        assert dialler.receive(GREETING + encode(B)) == []
+        assert dialler.take_outgoing() == encode(Proof(proof(SECRET, True, A, B)))
+        assert dialler.receive(encode(Proof(mac)) + encode(Taken(1))) == []
+        assert refused(dialler).sentence == "The proof of b is wrong: it has not the secret that is set here."
 
 
 def test_the_acceptor_refuses_a_wrong_proof() -> None:
@@ -129,7 +167,7 @@ def test_the_acceptor_refuses_a_wrong_proof() -> None:
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_a_nonce_has_32_bytes(size: int) -> None:
     acceptor = side("b")
-    acceptor.receive(GREETING + encode(Challenge("a", b"n" * size, "61", "")))
+    acceptor.receive(GREETING + encode(challenge("a", b"n" * size, "61")))
     assert "is no nonce: it has 32 bytes" in refused(acceptor).sentence
 
 
@@ -143,13 +181,14 @@ def test_a_replayed_handshake_is_refused() -> None:
 
 
 def test_a_reflected_proof_is_refused() -> None:
-    """A stranger answers with what it hears: the acceptor's own proof, as that of the dialler."""
-    acceptor = side("b")
-    acceptor.receive(GREETING + encode(Challenge("a", b"m" * 32, "61", "")))
-    _, mac = Frames(Limits(), BEFORE_PROOF).words(acceptor.take_outgoing().removeprefix(GREETING))
+    """A stranger answers with what it hears: the dialler's own proof, as that of the acceptor."""
+    dialler = side("a", "b")
+    dialler.take_outgoing()
+    dialler.receive(GREETING + encode(challenge("b", b"m" * 32, "62")))
+    (mac,) = Frames(Limits(), BEFORE_PROOF).words(dialler.take_outgoing())
     assert isinstance(mac, Proof)
-    assert acceptor.receive(encode(mac)) == []
-    assert refused(acceptor).code == "wrong-secret"
+    assert dialler.receive(encode(mac)) == []
+    assert refused(dialler).code == "wrong-secret"
 
 
 def test_an_echo_of_a_dialler_is_refused() -> None:
@@ -159,20 +198,15 @@ def test_an_echo_of_a_dialler_is_refused() -> None:
 
 
 def test_everything_that_was_said_is_in_the_proof() -> None:
-    a = Challenge("a", b"a" * 32, "61", "peer://a:1")
-    macs = {
-        proof(*parts)
-        for parts in (
-            (SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B), (SECRET, True, B, a),
-            (SECRET, True, Challenge("c", a.nonce, "61", a.address), B),
-            (SECRET, True, Challenge("a", b"c" * 32, "61", a.address), B),
-            (SECRET, True, Challenge("a", a.nonce, "62", a.address), B),
-            (SECRET, True, Challenge("a", a.nonce, "61", "peer://a:2"), B),
-            (SECRET, True, a, Challenge("b", b"c" * 32, "62", "")),
-            (SECRET, True, Challenge("a6", a.nonce, "1", a.address), B),
-        )
-    }  # fmt: skip
-    assert len(macs) == 10
+    a = challenge("a", b"a" * 32, "61", "peer://a:1")
+    others = [
+        replace(a, name="c"), replace(a, nonce=b"c" * 32), replace(a, store_id="62"), replace(a, address="peer://a:2"),
+        replace(a, name="a6", store_id="1"), replace(a, max_frame_bytes=1), replace(a, max_header_bytes=1),
+        replace(a, max_headers=1),
+    ]  # fmt: skip
+    parts = [(SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B), (SECRET, True, B, a)]
+    parts += [(SECRET, True, other, B) for other in others] + [(SECRET, True, B, other) for other in others]
+    assert len({proof(*part) for part in parts}) == len(parts)
 
 
 @pytest.mark.parametrize(
