@@ -137,6 +137,7 @@ ROUTES_KEPT = 16_384  # forgotten, and found anew: the links for an origin and a
 TREES_KEPT = 64  # forgotten, and computed anew: trees of origins, each with a row for every node
 SCOPES_KEPT = 4096  # forgotten, and looked up anew: whether a topic is of scope "cluster"
 INCARNATION_MAX = 2**62 - 1  # refuse: of a node; some 2 million boots
+PASSED_OVER_MAX = 64  # wait: messages that may travel no more, behind which one that may is looked for
 QUEUE_HOPS_MAX = 4  # stay: links that a queue's message crosses; links that an Ask crosses
 ASK_EVERY_S = 0.25  # wait: how often an Ask of one node is passed on, and how long answers are awaited
 PATIENCE_S = 1.0  # ask again: how long a node waits for messages that another has said it has

@@ -21,6 +21,7 @@ from radiator.limits import (
     LINK_CREDIT_MAX,
     LINK_WINDOW,
     NODES_MAX,
+    PASSED_OVER_MAX,
     PATIENCE_S,
     QUEUE_HOPS_MAX,
 )
