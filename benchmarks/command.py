@@ -18,12 +18,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.before import Before
 from benchmarks.comparison import compare
 from benchmarks.flushes import count_flushes
 from benchmarks.growth import grow, series_of
 from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
 from benchmarks.longchecks import long_checks
+from benchmarks.nodecases import SERIES
+from benchmarks.nodes import measure_nodes, nodes_report
 from benchmarks.peers import CHECKOUT, PEERS, Peer
 from benchmarks.report import comparison_table, data_of, growth_data, growth_table, markdown, preface, remarks
 from benchmarks.shapes import BODIES, CASES, Case, rows
@@ -63,7 +66,9 @@ def _run(wanted: argparse.Namespace) -> int:
         wanted.dir.joinpath("run").mkdir(parents=True, exist_ok=True)
         _print(count_flushes(_peers(wanted)[0], wanted.bodies, wanted.dir / "run", wanted.seconds))
         return 0
-    if wanted.growth:
+    if wanted.nodes is not None:
+        _show(_nodes(wanted), wanted)
+    elif wanted.growth:
         _show(_growth(wanted), wanted)
     elif not wanted.only_long:
         _show(_comparison(wanted), wanted)
@@ -95,6 +100,14 @@ def _growth(wanted: argparse.Namespace) -> dict[str, Any]:
     return growth_data(found, peers, missing, machine, settings)
 
 
+def _nodes(wanted: argparse.Namespace) -> dict[str, Any]:
+    before = Before(wanted.before) if wanted.before else None
+    if before is not None and (reason := before.missing()):
+        raise LoadFailed(reason)
+    command = " ".join(["scripts/bench", *sys.argv[1:]])
+    return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, before, wanted.nodes, command)
+
+
 def _peers(wanted: argparse.Namespace) -> tuple[list[Peer], dict[str, str]]:
     """Those that take part, and why others do not."""
     asked = [peer for peer in PEERS if peer.name in wanted.peers]
@@ -106,16 +119,19 @@ def _peers(wanted: argparse.Namespace) -> tuple[list[Peer], dict[str, str]]:
 
 def _show(data: dict[str, Any], wanted: argparse.Namespace) -> None:
     is_growth = "series" in data
-    if wanted.markdown and not is_growth:
+    if "nodes" in data:
+        _print(nodes_report(data))
+    elif wanted.markdown and not is_growth:
         return _print(markdown(data))
-    _print(preface(data) + "\n")
-    _print(growth_table(data) if is_growth else comparison_table(data))
+    else:
+        _print(preface(data) + "\n")
+        _print(growth_table(data) if is_growth else comparison_table(data))
     if said := remarks(data):
         _print(f"\n{said}")
     if wanted.json:
         wanted.json.parent.mkdir(parents=True, exist_ok=True)
         wanted.json.write_text(json.dumps(data, indent=1) + "\n")
-    if wanted.pictures is not None:
+    if wanted.pictures is not None and "nodes" not in data:
         from benchmarks.pictures import draw_comparison, draw_growth
 
         for path in (draw_growth if is_growth else draw_comparison)(data, wanted.pictures):
@@ -168,6 +184,10 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
                         help="of --growth: which, as connections,backlog")  # fmt: skip
     parser.add_argument("--backlog-max", type=int, default=1_000_000, metavar="N",
                         help="of --growth: default 1000000; 10000000 takes minutes and gigabytes")  # fmt: skip
+    parser.add_argument("--nodes", type=_list_of(SERIES), nargs="?", const=SERIES, metavar="SERIES",
+                        help=f"several nodes, instead of the comparison; default all: {','.join(SERIES)}")  # fmt: skip
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT",
+                        help="with --nodes: compare one node alone with an earlier version, checked out there")  # fmt: skip
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")

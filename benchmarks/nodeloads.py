@@ -9,6 +9,8 @@ import select
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from benchmarks.linked import Address
 from benchmarks.wires import StompTopicWire
@@ -16,6 +18,7 @@ from radiator.cli.load import QUIET_MAX_S, WARM_UP_MAX_S, Connection, LoadFailed
 
 PRIME_S = 0.05
 PRIME_MAX_S = 15.0
+LAST_ACKS_S = 0.1
 
 CpuS = Callable[[], dict[str, float]]
 
@@ -29,7 +32,7 @@ class TakingWire(StompWire):
 
     def hello(self, consumer: bool) -> tuple[bytes, bytes]:
         if not consumer:
-            return self._connect, b"\0"
+            return super().hello(consumer)
         subscribe = self.subscribe("client-individual", b"prefetch-count:%d\n" % self.prefetch)
         return self._connect + subscribe, b"subscribed\n\n\0"
 
@@ -47,6 +50,21 @@ class HearingWire(StompTopicWire):
 
     def ack(self, key: bytes, receipt: bool) -> bytes:
         return b""
+
+
+class ElsewhereWire(StompTopicWire):
+    """A consumer has so many subscriptions, to topics beside that one."""
+
+    def __init__(self, destination: str, count: int) -> None:
+        super().__init__(destination)
+        self._subscribe = b"".join(
+            b"SUBSCRIBE\nid:%d\ndestination:%b.beside.%d\nreceipt:%d-done\n\n\0" % (n, destination.encode(), n, n)
+            for n in range(count)
+        )
+        self._last_answer = b"%d-done\n\n\0" % (count - 1) if count else b"\0"
+
+    def hello(self, consumer: bool) -> tuple[bytes, bytes]:
+        return self._connect + self._subscribe, self._last_answer
 
 
 @dataclass(slots=True, frozen=True)
@@ -117,7 +135,7 @@ class _Taker(Connection):
 class NodeLoad:
     """Post at one node, take at `places`. out_max: bound of what is out. work_s: time of each message until its ack.
 
-    taken: everything that has come, in that order. Call `prime` before what is measured, and `close` in the end.
+    taken: everything that has come, in that order. Call `prime` before what is measured.
     """
 
     def __init__(self, address: Address, wire: Wire, out_max: int, work_s: float = 0.0) -> None:
@@ -199,6 +217,20 @@ class NodeLoad:
         while self.out > 0 or self._working:
             self._turn(QUIET_MAX_S)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaves nothing to the next load, unless something has failed: not a message, nor one whose ack is on its way."""
+        try:
+            if error is None:
+                self.settle()
+                self._turn_until(time.perf_counter() + LAST_ACKS_S)
+        finally:
+            self.close()
+
     def close(self) -> None:
         self._poll.close()
         for one in self._by_fileno.values():
@@ -262,10 +294,9 @@ def displacements(taken: Sequence[Taken]) -> list[int]:
     return sorted(abs(place - posted[number]) for place, number in enumerate(order))
 
 
-def shares(taken: Sequence[Taken]) -> dict[str, float]:
-    """What the consumers of each node have taken until the last message was, as parts of the mean of the nodes."""
-    counts: dict[str, int] = {}
+def shares(taken: Sequence[Taken], nodes: Sequence[str]) -> dict[str, float]:
+    """What the consumers of each of these nodes have taken, as parts of the mean of the nodes."""
+    counts = dict.fromkeys(nodes, 0)
     for one in taken:
-        counts[one.place.node] = counts.get(one.place.node, 0) + 1
-    mean = len(taken) / len(counts)
-    return {name: count / mean for name, count in sorted(counts.items())}
+        counts[one.place.node] += 1
+    return {name: count * len(nodes) / len(taken) for name, count in counts.items()}

@@ -141,6 +141,7 @@ PASSED_OVER_MAX = 64  # wait: messages that may travel no more, behind which one
 QUEUE_HOPS_MAX = 4  # stay: links that a queue's message crosses; links that an Ask crosses
 ASK_EVERY_S = 0.25  # wait: how often an Ask of one node is passed on, and how long answers are awaited
 PATIENCE_S = 1.0  # ask again: how long a node waits for messages that another has said it has
+PATIENCE_MAX_S = 60.0  # and at most, where nothing ever comes
 AHEAD_DECAY = 8  # a share of what is asked for ahead is given up at each Tick where it was not needed
 LINK_SOCKETS = 4  # close: sockets of links for each node and one more, those of strangers included
 LINK_REFUSALS_KEPT = 1024  # forgotten, and told again: causes for which there is no link, as the log has told them

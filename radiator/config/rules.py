@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from radiator.config.mistakes import Mistakes
-from radiator.config.values import meant, shown, size_text
+from radiator.config.values import meant, shown, size_text, told_address_mistake
 from radiator.limits import MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.patterns import is_pattern, matches, overlaps, rank
 from radiator.settings import CLUSTER, DEAD_LETTER, Address
@@ -87,7 +87,7 @@ def _judge_node(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_advertise(file: File, mistakes: Mistakes) -> None:
-    """Others dial what a node says of itself, and they cannot dial a wildcard."""
+    """Others dial what a node says of itself: no wildcard, and nothing that they would refuse to hear."""
     node = file.node or {}
     if "advertise" in node and not node.get("discover"):
         wrong = f"is {node['advertise']}, but nobody is told it without discover = true"
@@ -95,9 +95,13 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
     elif "advertise" in node and "listen" not in node:
         wrong = f"is {node['advertise']}, but this node has no listen"
         mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
-    elif node.get("discover") and "advertise" not in node and "listen" in node and not _can_be_dialled(node["listen"]):
-        wrong = f"is {node['listen']}, which nobody can dial, and with discover others are told where to"
-        mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
+    elif node.get("discover") and "advertise" not in node and "listen" in node:
+        listen = node["listen"]
+        if not _can_be_dialled(listen):
+            wrong = f"is {listen}, which nobody can dial, and with discover others are told where to"
+            mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
+        elif mistake := told_address_mistake(listen):
+            mistakes.add(("node", "listen"), f"{mistake}, or add advertise")
 
 
 def _can_be_dialled(address: Address) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_NAME_MAX_BYTES
+from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
 from radiator.patterns import is_pattern, name_mistake
 from radiator.settings import OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
 
@@ -165,6 +165,25 @@ def _dialled_address(value: object) -> Address:
     return address
 
 
+def told_address_mistake(address: Address) -> str:
+    """Why other nodes would not take it from this one, as protocols/peer judges it; "" where they do."""
+    host = address.host
+    if "%" in host and ":" in host:
+        return f"has the host {shown(host)} with a zone, which means something on this machine only; write it without"
+    if ":" not in host and re.fullmatch(r"[A-Za-z0-9._-]+", host) is None:
+        return f"has the host {shown(host)}; for other nodes it must be a name of A-Z a-z 0-9 . _ - or an IP address"
+    if len(str(address)) > NODE_ADDRESS_MAX_BYTES:
+        return f"has {len(str(address))} bytes; other nodes take at most {NODE_ADDRESS_MAX_BYTES}"
+    return ""
+
+
+def _told_address(value: object) -> Address:
+    address = _dialled_address(value)
+    if mistake := told_address_mistake(address):
+        raise ValueError(mistake)
+    return address
+
+
 def node_name_mistake(name: str) -> str:
     """Why it is no name of a node, to stand behind "which"; "" where it is one."""
     if len(name) <= NODE_NAME_MAX_BYTES and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
@@ -263,7 +282,7 @@ THIS_NODE: dict[str, Check] = {
     "listen": _node_address,
     "secret_file": _path("file"),
     "discover": _flag,
-    "advertise": _dialled_address,
+    "advertise": _told_address,
     "heart_beat_ms": _whole(HEART_BEAT_MIN_MS, 60_000),
 }
 PEER_NODE: dict[str, Check] = {"address": _dialled_address}

@@ -45,6 +45,9 @@ RIGHT = {
     "a node that is found elsewhere": PEER
     + "node.discover = true\nnode.listen = 'peer://0.0.0.0:61614'\nnode.advertise = 'peer://a.example:61614'",
     "a node that finds and is not found": PEER + "node.discover = true",
+    "a zone that nobody is told": PEER + "node.listen = 'peer://[fe80::1%eth0]:61614'",
+    "a zone where it is found elsewhere": PEER
+    + "node.discover = true\nnode.listen = 'peer://[fe80::1%eth0]:1'\nnode.advertise = 'peer://[fd00::1]:1'",
     "two nodes of one machine": PEER + "peer.c.address = 'peer://10.0.0.2:61615'",
     "what the cluster has": PEER
     + "[queue.q]\nscope = 'cluster'\n[queue.'q.*']\nscope = 'cluster'\n"
@@ -177,6 +180,15 @@ WRONG = {
     "any port for others to dial": (
         PEER + "node.discover = true\nnode.listen = 'peer://10.0.0.1:0'",
         "node.listen is peer://10.0.0.1:0, which nobody can dial",
+    ),
+    "a zone for others to dial": (
+        PEER + "node.discover = true\nnode.listen = 'peer://[fe80::1%eth0]:61614'",
+        'node.listen has the host "fe80::1%eth0" with a zone, which means something on this machine only; write it '
+        "without, or add advertise",
+    ),
+    "a host that others refuse": (
+        PEER + "node.discover = true\nnode.listen = 'peer://größe:61614'",
+        'node.listen has the host "größe"; for other nodes it must be a name of A-Z a-z 0-9 . _ - or an IP',
     ),
     "a queue of no cluster": (
         "[queue.q]\nscope = 'cluster'",

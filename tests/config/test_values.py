@@ -20,6 +20,7 @@ from radiator.config.values import (
     size_text,
 )
 from radiator.limits import GIB, KIB, MIB, Limits
+from radiator.protocols.peer.fields import ADDRESS, Reader
 from radiator.settings import Address, QueueSettings
 
 TABLES = {
@@ -249,6 +250,10 @@ def test_a_right_value_is_taken(name: str, value: object) -> None:
         ("node.discover", 1),
         ("node.advertise", "peer://0.0.0.0:61614"),
         ("node.advertise", "peer://host:0"),
+        ("node.advertise", "peer://[fe80::1%eth0]:61614"),
+        ("node.advertise", "peer://größe.example:61614"),
+        ("node.advertise", "peer://a~b:61614"),
+        ("node.advertise", f"peer://{'h' * 288}:61614"),
         ("node.heart_beat_ms", 99),
         ("node.heart_beat_ms", 60_001),
         ("node.heart_beat_ms", [2000, 2000]),
@@ -260,6 +265,15 @@ def test_a_right_value_is_taken(name: str, value: object) -> None:
 def test_a_wrong_value_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match="^(is|has|names) .+; "):
         checked(name, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["peer://[::ffff:10.0.0.1]:1", "peer://10.0.0.1:65535", "peer://a_b-c.example:1", f"peer://{'h' * 287}:61614"],
+)
+def test_what_is_advertised_is_taken_by_other_nodes(text: str) -> None:
+    raw = ADDRESS.write(str(checked("node.advertise", text)))
+    assert ADDRESS.read(Reader(raw, 0, len(raw), Limits())) == text
 
 
 def test_a_long_value_is_shown_short() -> None:

@@ -41,7 +41,7 @@ FAULTS_S = 0.8
 ALONE_S = 4.0  # how long one consumer alone has for all the work of the mesh
 END_S = 40.0
 SETTLED_S = 1.5  # how long the last changes may take until everybody has heard of them
-WORDS_MAX = 40  # of one link within SETTLED_S of quiet
+WORDS_MAX = 100  # of one link within SETTLED_S of quiet
 DAY_MS = 86_400_000
 WIRE_LIMITS = Limits()
 

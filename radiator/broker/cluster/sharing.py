@@ -22,6 +22,7 @@ from radiator.limits import (
     LINK_WINDOW,
     NODES_MAX,
     PASSED_OVER_MAX,
+    PATIENCE_MAX_S,
     PATIENCE_S,
     QUEUE_HOPS_MAX,
 )
@@ -113,7 +114,7 @@ class Share:
     __slots__ = (
         "ahead", "around", "arrived", "asked_s", "awaited", "credits", "desk", "given", "granted", "handover",
         "hungry", "is_asked", "is_cramped", "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s",
-        "queue", "source", "told",
+        "patience_s", "queue", "source", "told",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -135,7 +136,8 @@ class Share:
         self.is_cramped = False  # nothing was granted for want of room
         self.is_asked = False
         self.asked_s = 0.0
-        self.moved_s = 0.0  # when the last message came, or credit was granted
+        self.patience_s = PATIENCE_S
+        self.moved_s = desk.now_s  # when the last message came, or credit was granted
         self.awaited: set[str] = set()
         self.passed_s: dict[str, float] = {}
         self.is_pumping = False
@@ -379,6 +381,7 @@ class Share:
         """A message of it has come from there, where so many more are left."""
         self.is_asked = self.is_dry = False
         self.moved_s = self.desk.now_s
+        self.patience_s = PATIENCE_S
         self.arrived[peer.name] = self.arrived.get(peer.name, 0) + 1
         if peer.name == self.source and self.granted:
             self.granted -= 1
@@ -393,18 +396,22 @@ class Share:
     @property
     def is_busy(self) -> bool:
         """Whether time alone may change what is to be done."""
-        is_waiting = bool(self.queue.ring) and not self.is_asked
-        return bool(self.ahead or self.granted or self.credits or self.awaited or self.is_cramped or is_waiting)
+        if self.queue.ring and (not self.is_asked or self.desk.now_s - self.moved_s >= self.patience_s):
+            return True
+        return bool(self.ahead or self.granted or self.credits or self.awaited or self.is_cramped)
 
     def ticked(self) -> None:
         """Want less ahead where consumers have not run dry since the last message came.
 
-        What is known of others are hints: where they have promised nothing but waiting, they are forgotten.
+        What is known of others are hints: where nothing comes of them they are forgotten, ever more seldom.
         """
         if self.ahead and not self.is_dry:
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
-        if self.granted and self.desk.now_s - self.moved_s >= PATIENCE_S and self.best_offer() is not None:
-            self.withdraw()
+        if self.desk.now_s - self.moved_s >= self.patience_s and not self.queue.ready_count and self.idle_slots():
+            self.moved_s = self.desk.now_s
+            self.patience_s = min(2 * self.patience_s, PATIENCE_MAX_S)
+            if self.granted:
+                self.withdraw()
             self.offers.clear()
             self.is_asked = False
         self.pumped()
