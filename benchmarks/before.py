@@ -1,4 +1,4 @@
-"""`--before DIRECTORY`: whether one node alone has become slower since an earlier version, in the same run, in turns."""
+"""`--before CHECKOUT`: whether one node alone has become slower since an earlier version; both in turns, in one run."""
 
 import os
 import statistics

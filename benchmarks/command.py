@@ -187,7 +187,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nodes", type=_list_of(SERIES), nargs="?", const=SERIES, metavar="SERIES",
                         help=f"several nodes, instead of the comparison; default all: {','.join(SERIES)}")  # fmt: skip
     parser.add_argument("--before", type=Path, metavar="CHECKOUT",
-                        help="with --nodes: compare one node alone with an earlier version, checked out there")  # fmt: skip
+                        help="with --nodes: compare one node alone with the earlier version there")  # fmt: skip
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")

@@ -34,10 +34,8 @@ listen = "peer://127.0.0.1:{peer_port}"
 secret_file = "../secret"
 """
 
-_PEER = """
-[peer."{name}"]
-address = "peer://127.0.0.1:{peer_port}"
-"""
+_PEER = '\n[peer."{name}"]\n'
+_DIALLED = 'address = "peer://127.0.0.1:{peer_port}"\n'
 
 _TABLES = """
 [queue."work"]
@@ -112,7 +110,7 @@ def linked(directory: Path, edges: Edges) -> Iterator[Linked]:
 
 
 def launches_of(names: Sequence[str], edges: Edges) -> dict[str, Launch]:
-    """How each is started; both ends of an edge dial."""
+    """How each is started: the later dials the earlier, which listens by then, so that nobody waits to dial again."""
     ports = {name: free_port() for name in names}
     peer_ports = {name: free_port() for name in names}
     found = {}
@@ -121,7 +119,9 @@ def launches_of(names: Sequence[str], edges: Edges) -> dict[str, Launch]:
         if edges:
             config += _NODE.format(name=name, peer_port=peer_ports[name])
         for other in sorted({one for edge in edges if name in edge for one in edge} - {name}):
-            config += _PEER.format(name=other, peer_port=peer_ports[other])
+            config += _PEER.format(name=other)
+            if other < name:
+                config += _DIALLED.format(peer_port=peer_ports[other])
         config += _TABLES.format(scope="cluster" if edges else "node")
         found[name] = Launch(
             commands=[[sys.executable, "-m", "radiator", "serve", "--config", "config.toml"]],

@@ -223,7 +223,7 @@ class NodeLoad:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves nothing to the next load, unless something has failed: not a message, nor one whose ack is on its way."""
+        """Leaves nothing to the next load, unless something has failed: no message, and no ack on its way."""
         try:
             if error is None:
                 self.settle()
@@ -261,13 +261,11 @@ class NodeLoad:
             self._turn(left_s, must_answer=False)
 
     def _turn(self, timeout_s: float, must_answer: bool = True) -> None:
-        now_s = time.perf_counter()
-        while self._working and self._working[0][0] <= now_s:
-            _, _, taker, key = heapq.heappop(self._working)
-            self._watch(taker, taker.write(taker.wire.ack(key, False)))
-        due_s = self._working[0][0] - now_s if self._working else timeout_s
-        ready = self._poll.poll(min(timeout_s, due_s))
-        if must_answer and not ready and due_s >= timeout_s:
+        due_s = self._working[0][0] - time.perf_counter() if self._working else timeout_s
+        ready = self._poll.poll(max(0.0, min(timeout_s, due_s)))
+        if self._working:
+            self._end_work(time.perf_counter())
+        elif must_answer and not ready:
             raise LoadFailed(f"Nothing has come for {timeout_s:.0f} s although {self.out} messages are out.")
         for fileno, events in ready:
             one = self._by_fileno[fileno]
@@ -275,6 +273,11 @@ class NodeLoad:
                 self._watch(one, one.flush())
             if events & ~select.EPOLLOUT and not one.on_readable():
                 self._watch(one, False)
+
+    def _end_work(self, now_s: float) -> None:
+        while self._working and self._working[0][0] <= now_s:
+            _, _, taker, key = heapq.heappop(self._working)
+            self._watch(taker, taker.write(taker.wire.ack(key, False)))
 
     def _register(self, one: _Poster | _Taker) -> None:
         self._by_fileno[one.fileno] = one
@@ -288,7 +291,7 @@ class NodeLoad:
 
 
 def displacements(taken: Sequence[Taken]) -> list[int]:
-    """Of each message, how far its place in the order of first delivery is from that in the order of posting; sorted."""
+    """How far the place of each in the order of first delivery is from that in the order of posting; sorted."""
     order = list(dict.fromkeys(one.number for one in taken))
     posted = {number: place for place, number in enumerate(sorted(order))}
     return sorted(abs(place - posted[number]) for place, number in enumerate(order))

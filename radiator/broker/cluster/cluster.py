@@ -114,7 +114,7 @@ class Cluster:
         name = identity.name
         peer = self.peers.get(name)
         if self.node is None or name == self.name or (name not in self.known and not self.node.discover):
-            self.refuse(connection, "unknown-node", f"{name!r} is none of the nodes that {self.name!r} knows.", None)
+            self.turn_away(connection, name, "unknown-node", f"{name!r} is none of the nodes that {self.name!r} knows.")
             return
         if peer is None:
             peer = self.peers[name] = Peer(self.desk, name, sorted(self.declarations.cluster_fanouts))
@@ -127,7 +127,7 @@ class Cluster:
                 f"its last one ({peer.store_id}): run `radiator peer release {name} --force`, or bring that store back."
             )
             peer.is_refused = True
-            self.refuse(connection, "other-store", sentence, None)
+            self.turn_away(connection, name, "other-store", sentence)
             self.alarm(peer, identity)
             return
         if peer.link is not None:
@@ -140,6 +140,10 @@ class Cluster:
         peer.linked(link)
         self.spreading.linked(link)
         self.say("linked", node=name, store_id=identity.store_id)
+
+    def turn_away(self, connection: Connection, name: str, code: str, sentence: str) -> None:
+        self.refuse(connection, code, sentence, None)
+        self.say("refused", node=name, code=code)
 
     def is_surplus(self, current: Identity, new: Identity) -> bool:
         """Both may dial at once: then both ends keep the link that the node of the lesser name has dialled."""

@@ -114,7 +114,7 @@ class Share:
     __slots__ = (
         "ahead", "around", "arrived", "asked_s", "awaited", "credits", "desk", "given", "granted", "handover",
         "hungry", "is_asked", "is_cramped", "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s",
-        "patience_s", "queue", "source", "told",
+        "patience_s", "queue", "source", "staying", "told",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -141,6 +141,7 @@ class Share:
         self.awaited: set[str] = set()
         self.passed_s: dict[str, float] = {}
         self.is_pumping = False
+        self.staying = 0  # messages that may travel no more, as last seen
         queue.on_pumped = self.pumped
 
     def pumped(self) -> None:
@@ -151,7 +152,7 @@ class Share:
         if (self.credits or self.hungry or self.around.is_draining) and self.queue.has_surplus():
             self.give()
             self.offer()
-        if self.credits and not self.queue.ready_count:
+        if self.credits:
             self.tell_empty()
         if not self.around.is_draining and not self.queue.is_gone:
             self.want()
@@ -183,6 +184,7 @@ class Share:
             self.handover.offer(peer, queue, entry, f"/queue/{queue.name}", left)
         for entry in stays:
             queue.put_back(entry)
+        self.staying = len(stays)
 
     def next_taker(self) -> Peer | None:
         """Of those with credit and room, the one served longest ago."""
@@ -196,7 +198,12 @@ class Share:
     def could_give(self, to: str) -> int:
         """What is here, and what the fullest of those that it cannot ask itself could give through us."""
         best = self.best_offer([to])
-        return self.queue.ready_count + (self.offers[best].ready if best is not None else 0)
+        return self.givable + (self.offers[best].ready if best is not None else 0)
+
+    @property
+    def givable(self) -> int:
+        """What is ready here and may travel, as far as is known."""
+        return max(0, self.queue.ready_count - self.staying)
 
     def tell_empty(self) -> None:
         """Who has granted us credit must not wait for us, where others may have some."""
@@ -207,7 +214,7 @@ class Share:
 
     def offer(self) -> None:
         """Tell those who have asked; while draining, everybody."""
-        ready, draining = self.queue.ready_count, self.around.is_draining
+        ready, draining = self.givable, self.around.is_draining
         if not ready:
             return
         names = [name for name, peer in self.around.peers.items() if peer.is_welcome] if draining else self.hungry
@@ -266,7 +273,7 @@ class Share:
     def want(self) -> None:
         """More credit to the fullest, or the question who has some."""
         queue = self.queue
-        stock = queue.ready_count + queue.storing_count
+        stock = self.givable + queue.storing_count
         idle = 0 if stock else self.idle_slots()
         source = self.offers.get(self.source)
         is_relief = source is not None and source.is_draining
