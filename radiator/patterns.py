@@ -4,9 +4,12 @@ Used for topics and for the tables of config.toml. No regular expressions: a hos
 more.
 """
 
+import re
 import unicodedata
 
-from radiator.limits import NAME_MAX_BYTES
+from radiator.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 def name_mistake(name: str) -> str:
@@ -23,6 +26,11 @@ def name_mistake(name: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs"):
             return f"has the control character U+{ord(character):04X}; a name has none"
     return ""
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node may be called so: 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot."""
+    return len(name) <= NODE_NAME_MAX_BYTES and _NODE_NAME.fullmatch(name) is not None
 
 
 def is_pattern(name: str) -> bool:

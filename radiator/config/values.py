@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
-from radiator.patterns import is_pattern, name_mistake
+from radiator.patterns import is_node_name, is_pattern, name_mistake
 from radiator.settings import OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
 
 STOMP, PEER = "stomp", "peer"
@@ -186,7 +186,7 @@ def _told_address(value: object) -> Address:
 
 def node_name_mistake(name: str) -> str:
     """Why it is no name of a node, to stand behind "which"; "" where it is one."""
-    if len(name) <= NODE_NAME_MAX_BYTES and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", name):
+    if is_node_name(name):
         return ""
     right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"
     return f"is no name of a node; that has {right}"

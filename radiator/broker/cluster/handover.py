@@ -15,6 +15,7 @@ from radiator.errors import LinkError, Refusal
 from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, QUEUE_HOPS_MAX
 from radiator.links import Hello, Taken, Transfer, Welcome
 from radiator.message import without_headers
+from radiator.patterns import is_node_name
 from radiator.writes import Doubt, Settle
 
 PATH_HEADER = b"node-path"
@@ -22,12 +23,12 @@ _PATH_HEADERS = frozenset((PATH_HEADER,))
 
 
 def path_of(headers: bytes) -> list[str]:
-    """The nodes that a message has been on, from the header that brokers set."""
+    """The nodes that a message has been on, from the header that brokers set; what is no name is none of them."""
     start = headers.find(PATH_HEADER + b":")
     if start < 0 or (start and headers[start - 1 : start] != b"\n"):
         return []
     value = headers[start + len(PATH_HEADER) + 1 : headers.index(b"\n", start)]
-    return value.decode().split(",")
+    return [name for name in value.decode("utf-8", "replace").split(",") if is_node_name(name)]
 
 
 class Handover:
