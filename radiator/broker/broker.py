@@ -383,6 +383,8 @@ class Broker:
             if isinstance(chore, Give):
                 chore.finish()
         self.is_stopping = True
+        if self.cluster is not None:
+            self.cluster.stop()
         self.parked.clear()
         for connection in self.connections.values():
             connection.is_closing = True

@@ -112,7 +112,7 @@ class Mesh:
     # ---- what is drawn ----------------------------------------------------------------------------------------------
 
     def draw(self, random: Random) -> None:
-        names = NAMES[: random.choices([1, 2, 3, 4, 5], [1, 8, 8, 3, 2])[0]]
+        names = NAMES[: random.choices([1, 2, 3, 4, 5], [1, 6, 6, 4, 3])[0]]
         self.graph = drawn_graph(random, names)
         self.neighbours = {name: {b if a == name else a for a, b in self.graph if name in (a, b)} for name in names}
         self.queues = {
@@ -202,7 +202,7 @@ class Mesh:
         if random.random() < 0.3:
             self.workers.append(Wanderer(scheduler, nodes, books, custody, b"wanderer", random.randrange(1, 8)))
         self.homes = {publisher.name: publisher.node.name for publisher in self.publishers}
-        self.subscribers = [self.drawn_subscriber(random, b"s%d" % n) for n in range(random.randrange(1, 4))]
+        self.subscribers = [self.drawn_subscriber(random, b"s%d" % n) for n in range(random.randrange(2, 6))]
         self.clients: list[Client] = [*self.posters, *self.workers, *self.publishers, *self.subscribers]
 
     def drawn_subscriber(self, random: Random, name: bytes) -> Subscriber:

@@ -340,9 +340,9 @@ class SimNode:
 
     def written(self, link: Line, delivers: int) -> None:
         """The operating system has taken so many MESSAGEs, or words to a node, of this connection."""
-        self.taken[link.number] = max(delivers, self.taken[link.number])
-        if link.number in self.links:
-            self.turn(Written(link.number, self.taken[link.number]))
+        if link.number in self.links and delivers > self.taken[link.number]:
+            self.taken[link.number] = delivers
+            self.turn(Written(link.number, delivers))
 
     def tick(self) -> None:
         self.turn(Tick(GIB, self.disk.used_bytes()))

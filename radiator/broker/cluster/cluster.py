@@ -406,6 +406,11 @@ class Cluster:
                 if numbers["lag_ms"]:
                     self.say("lag", node=numbers["name"], **{k: numbers[k] for k in ("lag_ms", "in_doubt", "outbox")})
 
+    def stop(self) -> None:
+        """Nothing more is handed over: what is in doubt stays so until the next start has a link."""
+        for peer in self.peers.values():
+            peer.is_welcome = False
+
     def release(self, name: str) -> int:
         """The operator's word that a node will not come back with what it has: see Handover.release."""
         peer = self.peers.get(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.commands import Heard, Read
+from radiator.commands import Heard, Read, Stop
 from radiator.links import Taken, Transfer, Welcome
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
@@ -254,3 +254,17 @@ def test_release_frees_what_is_in_doubt_and_a_late_return_deletes_nothing() -> N
     nodes.run()
     assert a.stored("work") == [b"0"] or nodes["b"].stored("work") == [b"0", b"0"]
     assert a.admin(1, do="peer-release", peer="b", force=True)["code"] == "linked"
+
+
+def test_clean_stop_hands_over_nothing_more_and_leaves_doubts() -> None:
+    nodes = offered(2)
+    a = nodes["a"]
+    a.auto = False
+    a.say(*[send(1, "work", b"more") for _ in range(3)])
+    a.turn([Stop()])
+    while a.step():
+        pass
+    assert a.stopped and a.disk.platter.is_clean
+    assert len(a.disk.platter.doubts) == 2 and len(a.stored("work")) == 5
+    again = a.again_on(a.disk.platter)
+    assert again.numbers("work")["in_doubt"] == 2 and again.numbers("work")["ready"] == 3
