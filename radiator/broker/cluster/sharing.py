@@ -387,6 +387,7 @@ class Share:
     def came(self, peer: Peer, left: int) -> None:
         """A message of it has come from there, where so many more are left."""
         self.is_asked = self.is_dry = False
+        self.awaited.discard(peer.name)  # `left` is an answer too
         self.moved_s = self.desk.now_s
         self.patience_s = PATIENCE_S
         self.arrived[peer.name] = self.arrived.get(peer.name, 0) + 1

@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.commands import Heard, Read, Stop
-from radiator.links import Taken, Transfer, Welcome
+from radiator.links import Grant, Taken, Transfer, Welcome
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
@@ -259,6 +259,8 @@ def test_release_frees_what_is_in_doubt_and_a_late_return_deletes_nothing() -> N
 def test_clean_stop_hands_over_nothing_more_and_leaves_doubts() -> None:
     nodes = offered(2)
     a = nodes["a"]
+    number = next(end[1] for end in nodes.ends if end[0] == "a")
+    a.turn([Read(number, [Heard(number, Grant("work", 100))])])
     a.auto = False
     a.say(*[send(1, "work", b"more") for _ in range(3)])
     a.turn([Stop()])
