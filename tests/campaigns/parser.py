@@ -22,6 +22,7 @@ from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.session import StompSession
 from radiator.protocols.stomp.spec import ANSWER_COMMANDS, CLIENT_COMMANDS, CONNECT_COMMANDS, SERVER_COMMANDS
 from tests.campaigns.campaign import Campaign, Run
+from tests.campaigns.model import PHASES
 from tests.campaigns.plain_parser import BROKEN, DOOMED, Plain, Read
 
 VERSIONS = (0, 1, 2)
@@ -227,7 +228,7 @@ def check_properties(run: Run) -> None:
             examples = max(1, min(AT_ONCE, (run.cases - run.done) // len(PROPERTIES) or 1))
             wanted = settings(
                 max_examples=examples,
-                phases=[Phase.generate] if run.is_hunt else [Phase.generate, Phase.shrink],
+                phases=[Phase.generate] if run.is_hunt else PHASES,
                 suppress_health_check=list(HealthCheck),
                 database=None,
                 deadline=None,
