@@ -2,6 +2,7 @@
 
 import os
 import statistics
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ class Before(Radiator):
 
     def missing(self) -> str:
         return "" if (self.checkout / "radiator").is_dir() else f"{self.checkout} is no checkout of Radiator"
+
+    def version(self) -> str:
+        """The commit, where git knows it."""
+        command = ["git", "-C", str(self.checkout), "rev-parse", "--short", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "an earlier version"
 
     def launch(self, case: Case) -> Launch:
         launch = super().launch(case)

@@ -104,8 +104,7 @@ def _nodes(wanted: argparse.Namespace) -> dict[str, Any]:
     before = Before(wanted.before) if wanted.before else None
     if before is not None and (reason := before.missing()):
         raise LoadFailed(reason)
-    command = " ".join(["scripts/bench", *sys.argv[1:]])
-    return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, before, wanted.nodes, command)
+    return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, before, wanted.nodes)
 
 
 def _peers(wanted: argparse.Namespace) -> tuple[list[Peer], dict[str, str]]:

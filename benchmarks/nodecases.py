@@ -37,14 +37,25 @@ def _end(nodes: Linked) -> str:
 
 
 def _figures(counted: Counted, nodes: Linked, groups: int = 1) -> Figures:
-    """per_s: messages, however many get each. CPU for each of them: of all nodes, of the first, of the last."""
+    """per_s: messages, however many get each. CPU for each of them: of all nodes, of the first, of the last.
+
+    Without latencies: where so many are out they are ages.
+    """
     if not counted.latencies_ns:
         raise LoadFailed(f"Not one message came through in {counted.took_s:.1f} s.")
     messages = len(counted.latencies_ns) / groups
     cpu_us = {name: used_s / messages * 1e6 for name, used_s in counted.cpu_s.items()}
-    return {"per_s": messages / counted.took_s, **_latencies(counted.latencies_ns),
-            "cpu_us": sum(cpu_us.values()), "first_us": cpu_us[nodes.names[0]], "last_us": cpu_us[_end(nodes)],
-            "generator": counted.own_cpu_s / counted.took_s}  # fmt: skip
+    return {
+        "per_s": messages / counted.took_s,
+        "cpu_us": sum(cpu_us.values()),
+        "first_us": cpu_us[nodes.names[0]],
+        "last_us": cpu_us[_end(nodes)],
+        "generator": counted.own_cpu_s / counted.took_s,
+    }
+
+
+def _topic_figures(counted: Counted, nodes: Linked, groups: int = 1) -> Figures:
+    return {**_figures(counted, nodes, groups), **_latencies(counted.latencies_ns)}
 
 
 def _latencies(latencies_ns: Sequence[int]) -> Figures:
@@ -85,7 +96,7 @@ def _topic(nodes: Linked, names: Sequence[str], out_max: int = TOPIC_OUT) -> Nod
 def topic_rate(nodes: Linked, seconds: float) -> Figures:
     """Published at the first node, heard at the last."""
     with _topic(nodes, [_end(nodes)]) as load:
-        return _figures(load.measure(seconds, nodes.cpu_s), nodes)
+        return _topic_figures(load.measure(seconds, nodes.cpu_s), nodes)
 
 
 def topic_idle(nodes: Linked, seconds: float) -> Figures:
@@ -96,7 +107,7 @@ def topic_idle(nodes: Linked, seconds: float) -> Figures:
 def topic_everywhere(nodes: Linked, seconds: float) -> Figures:
     """One subscriber at each node."""
     with _topic(nodes, nodes.names) as load:
-        return _figures(load.measure(seconds, nodes.cpu_s), nodes, len(nodes.names))
+        return _topic_figures(load.measure(seconds, nodes.cpu_s), nodes, len(nodes.names))
 
 
 def subscriptions_elsewhere(count: int) -> Callable[[Linked, float], Figures]:
@@ -105,7 +116,7 @@ def subscriptions_elsewhere(count: int) -> Callable[[Linked, float], Figures]:
     def figures(nodes: Linked, seconds: float) -> Figures:
         elsewhere = Connection(nodes.address(_end(nodes)), ElsewhereWire(TOPIC, count), consumer=True)
         with contextlib.closing(elsewhere.socket), _topic(nodes, nodes.names[:1]) as load:
-            return _figures(load.measure(seconds, nodes.cpu_s), nodes)
+            return _topic_figures(load.measure(seconds, nodes.cpu_s), nodes)
 
     return figures
 

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.before import Before, against, before_table
 from benchmarks.host import host
 from benchmarks.linked import linked
-from benchmarks.nodecases import SHARE_MIN, TABLES, Figures, graphs, series_of
+from benchmarks.nodecases import SERIES, SHARE_MIN, TABLES, Figures, graphs, series_of
 from benchmarks.report import GENERATOR_BOUND, preface
 from radiator.cli.load import LoadFailed
 from radiator.cli.text import table
@@ -44,9 +44,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
-def measure_nodes(
-    directory: Path, rounds: int, seconds: float, before: Before | None, series: Sequence[str], command: str
-) -> Data:
+def measure_nodes(directory: Path, rounds: int, seconds: float, before: Before | None, series: Sequence[str]) -> Data:
     """Those series. before: an earlier version, with which one node of this one is compared."""
     machine = host(directory)
     rows: dict[tuple[str, str], list[Figures]] = {}
@@ -57,7 +55,7 @@ def measure_nodes(
     return {
         "format": FORMAT,
         "taken": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": command,
+        "command": command_of(rounds, seconds, before, series),
         "host": machine,
         "settings": {"rounds": rounds, "seconds": seconds},
         "peers": {},
@@ -70,6 +68,13 @@ def measure_nodes(
         "before": [] if before is None else against(before, directory, RATIO_ROUNDS * rounds, seconds),
         "load_after": round(os.getloadavg()[0], 2),
     }
+
+
+def command_of(rounds: int, seconds: float, before: Before | None, series: Sequence[str]) -> str:
+    """To get the figures again, without the paths of the machine."""
+    words = ["scripts/bench --nodes", *([",".join(series)] if list(series) != SERIES else [])]
+    words += [f"--rounds {rounds} --seconds {seconds:g}", *([f"--before {before.version()}"] if before else [])]
+    return " ".join(words)
 
 
 def _round(

@@ -44,8 +44,10 @@ def _run_peers(arguments: argparse.Namespace) -> int:
 def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     if arguments.json:
         return json.dumps(answer)
+    node = printable(str(field(answer, "node")))
     draining = ", which is being drained" if answer.get("draining") else ""
-    head = f"This is node {printable(str(field(answer, 'node')))}{draining}."
+    alone = "This broker has no [node] in its configuration any more; what it still has of other nodes:"
+    head = f"This is node {node}{draining}." if node else alone
     return "\n\n".join(filter(None, [head, _links(field(answer, "peers")), _routes(answer)]))
 
 

@@ -11,7 +11,7 @@ from benchmarks.command import _arguments
 from benchmarks.linked import COPIES, FANOUT, QUEUE, chain, launches_of, linked, mesh
 from benchmarks.nodecases import FANOUTS, HAND_OVER, SERIES, TABLES, graphs, series_of
 from benchmarks.nodeloads import NodeLoad, Place, Taken, TakingWire, displacements, shares
-from benchmarks.nodes import FORMAT, medians, nodes_report, table_of
+from benchmarks.nodes import FORMAT, command_of, medians, nodes_report, table_of
 from benchmarks.peers import CHECKOUT
 from benchmarks.shapes import TOPIC
 from radiator.cli.load import LoadFailed, StompWire
@@ -127,6 +127,14 @@ def test_the_report_has_a_table_for_each_kind_and_what_failed() -> None:
     assert "failed: queue, 2 nodes: it fell silent" in text
 
 
+def test_the_command_can_be_given_again_anywhere(tmp_path: Path) -> None:
+    assert command_of(3, 0.8, None, SERIES) == "scripts/bench --nodes --rounds 3 --seconds 0.8"
+    assert command_of(1, 2.0, Before(tmp_path), ["order"]).startswith(
+        "scripts/bench --nodes order --rounds 1 --seconds 2 "
+    )
+    assert str(tmp_path) not in command_of(1, 2.0, Before(tmp_path), SERIES)
+
+
 def test_a_table_has_only_the_columns_that_it_needs() -> None:
     text = table_of("t", [{"table": "t", "at": "x", "figures": {"generator": 0.95}}])
     assert text.splitlines()[1].split() == ["generator"] and "95% bound!" in text
@@ -134,6 +142,7 @@ def test_a_table_has_only_the_columns_that_it_needs() -> None:
 
 def test_an_earlier_version_is_started_from_its_checkout(tmp_path: Path) -> None:
     assert Before(CHECKOUT).missing() == "" and "no checkout" in Before(tmp_path).missing()
+    assert Before(tmp_path).version() == "an earlier version"
     assert Before(tmp_path).launch(TOPIC).environment == {"PYTHONPATH": str(tmp_path)}
 
 

@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "parser",
     "model",
     "simulation",
+    "cluster",
     "interleavings",
     "latency",
     "models",

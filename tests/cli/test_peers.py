@@ -67,6 +67,12 @@ def test_peers_says_that_a_node_is_drained_and_has_no_peers(script: Script, caps
     assert said.startswith("This is node c, which is being drained.\n\nIt has no peers")
 
 
+def test_peers_says_that_the_node_is_none_any_more(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    script({"peers": [{"ok": True, "node": "", "draining": False, "peers": [DOWN], "nodes": []}]})
+    assert main(["peers"]) == 0
+    assert capsys.readouterr().out.startswith("This broker has no [node] in its configuration any more; ")
+
+
 def test_peers_tells_json(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     script({"peers": [PEERS]})
     assert main(["peers", "--json"]) == 0

@@ -4,7 +4,6 @@
 dialled, as a cable would.
 """
 
-import socket
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -86,38 +85,3 @@ class Proxied:
     def close(self) -> None:
         for proxy in self._proxies.values():
             proxy.close()
-
-
-class Direct:
-    """No faults, and nothing between them: each node listens on a port that was free just now."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        listeners = {name: socket.create_server(("127.0.0.1", 0)) for name in names}
-        self._ports = {name: int(one.getsockname()[1]) for name, one in listeners.items()}
-        for one in listeners.values():
-            one.close()
-
-    def server(self, name: str) -> str:
-        return 'listen = ["stomp://127.0.0.1:0"]'
-
-    def listen(self, name: str) -> str:
-        return f"peer://127.0.0.1:{self._ports[name]}"
-
-    def address(self, dialler: str, name: str) -> str:
-        return self.listen(name)
-
-    def program(self, name: str) -> tuple[str, ...]:
-        return ("-m", "radiator")
-
-    def silence(self, source: str, target: str) -> None:
-        raise NotImplementedError
-
-    def slow(self, name: str) -> None:
-        raise NotImplementedError
-
-    def cut(self, one: str, other: str) -> None:
-        raise NotImplementedError
-
-    def heal(self) -> None: ...
-
-    def close(self) -> None: ...

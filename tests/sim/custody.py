@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from radiator.broker.turn import Batch
-from radiator.limits import QUEUE_HOPS_MAX
+from radiator.limits import PATH_HOPS_MAX
 from radiator.replies import Deliver
 from radiator.settings import QueueSettings
 from radiator.writes import Doubt, Put, Remove, Settle
@@ -150,7 +150,7 @@ class Custody:
         for body, (node_name, to) in self.said.items():
             came = self.came.get(body, {})
             if to in WORK:
-                if self.stored[body] > 1 + QUEUE_HOPS_MAX and not self.may_travel:
+                if self.stored[body] > 1 + PATH_HOPS_MAX and not self.may_travel:
                     self.mistakes.append(
                         f"ping-pong: {body!r} was stored by {self.stored[body]} nodes, one after another"
                     )

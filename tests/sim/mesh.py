@@ -20,7 +20,7 @@ from radiator import settings
 from radiator.broker.cluster.handover import path_of
 from radiator.broker.turn import Note
 from radiator.commands import Send
-from radiator.limits import MIB, QUEUE_HOPS_MAX, Limits
+from radiator.limits import MIB, PATH_HOPS_MAX, Limits
 from radiator.links import Publish, Word
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
@@ -319,7 +319,7 @@ class Mesh:
             platter = node.disk.platter
             for (queue, _), message in platter.messages.items():
                 name, path = platter.queues[queue][0], path_of(message.headers)
-                if name in WORK and len(path) < QUEUE_HOPS_MAX:
+                if name in WORK and len(path) < PATH_HOPS_MAX:
                     self.mistakes.append(
                         f"stuck: {message.body!r} in {name} of {node.name}, by {path}, nobody takes it"
                     )
@@ -349,12 +349,15 @@ class Mesh:
     def lose_a_link(self) -> None:
         """For good, and only one end knows: it is enough for everybody to go around."""
         random, scheduler = self.scheduler.random, self.scheduler
-        cable = random.choice([cable for cable in self.cables if not any(end.is_over for end in cable.ends)])
-        one, other = (end.node.name for end in cable.ends)
+        one, other = random.choice(self.graph)
+        deaf = random.choice([one, other])
         for dialler in self.diallers:
             if {dialler.node.name, dialler.to.name} == {one, other}:
                 dialler.blocked_until_s = END_S * 2
-        cable.half_open(random.randrange(2), END_S)
+        for cable in self.cables:
+            ends = [end.node.name for end in cable.ends]
+            if not cable.is_over and {*ends} == {one, other}:
+                cable.half_open(ends.index(deaf), END_S)
         self.neighbours[one].discard(other)
         self.neighbours[other].discard(one)
         scheduler.run(scheduler.now_s + SETTLED_S)
@@ -369,8 +372,11 @@ class Mesh:
             self.mistakes.append(f"{publisher.name!r} is not connected, long after the last fault")
             return
         self.publishes.clear()
+        dropped = self.dropped
         body = publisher.publish(topic)
         self.scheduler.run(self.scheduler.now_s + 0.8)
+        if self.dropped > dropped:
+            return  # a link whose buffer takes a byte or two was busy with something else
         origin = publisher.node.name
         there = self.distances(origin)
         wanting = [s for s in self.subscribers if s.wants(topic, origin) and s.node.name in there]
@@ -379,6 +385,10 @@ class Mesh:
                 where = f"{subscriber.name!r} at {subscriber.node.name} ({subscriber.pattern})"
                 self.mistakes.append(f"missed: {body!r} of {origin} did not come to {where}; links: {self.publishes}")
         self.judge_ways(origin, body, {subscriber.node.name for subscriber in wanting})
+
+    @property
+    def dropped(self) -> int:
+        return sum(node.broker.desk.counters.get("topic_messages_dropped", 0) for node in self.nodes.values())
 
     def judge_ways(self, origin: str, body: bytes, wanting: set[str]) -> None:
         distances = self.distances(origin)  # of those whom it can reach: what is said to others is lost

@@ -20,7 +20,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError, Refusal, shown
-from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, REPLIES_PER_TURN
+from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN
 from radiator.links import (
     Ask,
     Digest,
@@ -117,6 +117,9 @@ class Cluster:
             self.turn_away(connection, name, "unknown-node", f"{name!r} is none of the nodes that {self.name!r} knows.")
             return
         if peer is None:
+            if len(self.peers) >= NODES_MAX:
+                self.turn_away(connection, name, "unknown-node", f"{self.name!r} knows {NODES_MAX} nodes already.")
+                return
             peer = self.peers[name] = Peer(self.desk, name, sorted(self.declarations.cluster_fanouts))
         if peer.link is not None and self.is_surplus(peer.link.identity, identity):
             self.refuse(connection, "duplicate-link", f"{name!r} and {self.name!r} are linked already.", None)
@@ -159,7 +162,7 @@ class Cluster:
         if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
             return False
         self.handover.release(peer)
-        peer.out_taken = peer.out_offered = peer.in_epoch = peer.in_last = 0
+        peer.out_taken = peer.out_offered = peer.out_said = peer.in_epoch = peer.in_last = 0
         self.alarm(peer, identity)
         return True
 
@@ -272,7 +275,7 @@ class Cluster:
     def share_of(self, name: str) -> Share | None:
         """The queue of that name, if it is, or would be, of scope "cluster" here."""
         share = self.shares.get(name)
-        if share is None and self.declarations.queue_settings(name).scope == CLUSTER:
+        if (share is None or share.queue.is_gone) and self.declarations.queue_settings(name).scope == CLUSTER:
             try:
                 self.destinations.queue(name)
             except Refusal:
@@ -299,7 +302,12 @@ class Cluster:
         share = self.share_of(name)
         if share is None:
             raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
-        old = word.message
+        link, old = peer.link, word.message
+        assert link is not None, "a word is heard on a link only"
+        count = link.arrived.get(name, 0)
+        if count >= link.allowed.get(name, 0):
+            raise LinkError(f"Message {count + 1} of /queue/{name} on this link, where {count} were granted.")
+        link.arrived[name] = count + 1
         headers = with_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         share.queue.put_handed_over(message, word.redeliveries, word.redelivered)
@@ -308,6 +316,8 @@ class Cluster:
 
     def accept_copy(self, peer: Peer, name: str, word: Transfer) -> None:
         """One copy into each child, all in one batch with the sequence."""
+        if peer.copies >= peer.copies_granted:
+            raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
         old = word.message
         for child in self.destinations.fanout(name).children:
             queue = self.destinations.queue(child)
@@ -383,7 +393,14 @@ class Cluster:
 
     def learned(self, name: str, address: str) -> None:
         """A node that others are linked with: dialled too, where `discover` says so."""
-        if self.node is not None and self.node.discover and name != self.name and name not in self.known and address:
+        if (
+            self.node is not None
+            and self.node.discover
+            and name != self.name
+            and name not in self.known
+            and address
+            and len(self.known) < NODES_MAX
+        ):
             self.known[name] = None
             self.desk.turn.dials.append((name, address))
 

@@ -12,7 +12,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, QUEUE_HOPS_MAX
+from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX
 from radiator.links import Hello, Taken, Transfer, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -40,7 +40,7 @@ class Handover:
         self.desk = desk
         self.name = name
         self.accept = accept
-        self.waiting: list[Callable[[], None]] = []
+        self.waiting: dict[Callable[[], None], None] = {}
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -53,14 +53,14 @@ class Handover:
             return False
         if self.desk.open.size < BATCH_BYTES:
             return True
-        if pumped not in self.waiting:
-            self.waiting.append(pumped)
+        if not self.waiting:
             self.desk.open.then.append(self.go_on)
+        self.waiting[pumped] = None
         return False
 
     def go_on(self) -> None:
         """The batch that was full is on the disk."""
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting = self.waiting, {}
         for pumped in waiting:
             pumped()
 
@@ -74,11 +74,12 @@ class Handover:
         peer.touch()
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
         link, epoch = peer.link, peer.out_epoch
-        path = [*path_of(message.headers), self.name][-QUEUE_HOPS_MAX:]
+        path = [*path_of(message.headers), self.name][-PATH_HOPS_MAX:]
         word = Transfer(epoch, sequence, destination, message, path, entry.redeliveries, entry.redelivered, left)
 
         def say() -> None:
             if link is not None and peer.link is link:
+                peer.out_said = sequence
                 link.tell(word, entry.size + WRITE_COST_BYTES)
 
         # D15: the doubt is on the disk before the other node can hear of the message
@@ -86,7 +87,7 @@ class Handover:
 
     def welcome(self, peer: Peer, word: Welcome) -> None:
         """The other side says what it has: what is in doubt is settled, and the link may hand over."""
-        if word.epoch != peer.out_epoch or peer.is_welcome:
+        if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
         self._check_last(peer, word.last)
         self._settle(peer, word.last)
@@ -97,7 +98,7 @@ class Handover:
         touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
         peer.doubts.clear()
         peer.doubt_bytes = 0
-        peer.out_offered = word.last
+        peer.out_offered = peer.out_said = word.last
         peer.is_welcome = True
         peer.touch()
         for queue in touched:
@@ -129,9 +130,10 @@ class Handover:
 
     def _check_last(self, peer: Peer, last: int) -> None:
         """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
-        if not peer.out_taken <= last <= peer.out_offered:
+        # what has not been said, since its doubt is not on the disk yet, nobody can have
+        if not peer.out_taken <= last <= peer.out_said:
             raise LinkError(
-                f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_offered}, and had "
+                f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_said}, and had "
                 f"{peer.out_taken} before."
             )
 
@@ -169,11 +171,13 @@ class Handover:
 
     def transfer(self, peer: Peer, word: Transfer) -> None:
         """A message comes in: stored together with its sequence, or not at all."""
-        if word.epoch != peer.in_epoch:
+        if word.epoch != peer.in_epoch or not peer.is_answered:
             # D16: of an earlier connection
             raise LinkError(f"A message of epoch {word.epoch}; that of {peer.name} is {peer.in_epoch}.")
         if word.sequence != peer.in_last + 1:
             raise LinkError(f"Message {word.sequence} of {peer.name}, where {peer.in_last + 1} is due.")
+        if word.sequence > peer.said_last + LINK_WINDOW:
+            raise LinkError(f"Message {word.sequence} of {peer.name}, which knows of {peer.said_last} that were taken.")
         # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
         self.accept(peer, word)
         peer.in_last = word.sequence

@@ -10,14 +10,21 @@ WORD_COST_BYTES = 64  # of a word without a message
 
 
 class Link:
-    """Said in order, heard in order, or lost with all that was on its way."""
+    """Said in order, heard in order, or lost with all that was on its way.
 
-    __slots__ = ("connection", "desk", "identity")
+    given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
+    them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
+    """
+
+    __slots__ = ("allowed", "arrived", "connection", "desk", "given", "identity")
 
     def __init__(self, connection: Connection, identity: Identity, desk: Desk) -> None:
         self.connection = connection
         self.identity = identity
         self.desk = desk
+        self.given: dict[str, int] = {}
+        self.arrived: dict[str, int] = {}
+        self.allowed: dict[str, int] = {}
 
     @property
     def name(self) -> str:

@@ -32,13 +32,14 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    fanouts: those that it takes copies for.
+    fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of.
     """
 
     __slots__ = (
         "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last",
         "is_answered", "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts",
-        "out_epoch", "out_offered", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in", "waiting",
+        "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id",
+        "taken_in", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
@@ -48,6 +49,7 @@ class Peer:
         row = row or KeepPeer(name, "", 0, 0, 0, 0, 0)
         self.store_id = row.store_id
         self.out_epoch, self.out_taken, self.out_offered = row.out_epoch, row.out_taken, row.out_offered
+        self.out_said = row.out_offered
         self.in_epoch, self.in_last = row.in_epoch, row.in_last
         self.sealed = row
         self.doubts: dict[int, Doubtful] = {}
@@ -108,8 +110,8 @@ class Peer:
     def committed(self, part: Part) -> None:
         """ON COMMITTED: what the row promises may be said."""
         link, row = self.link, self.sealed
-        if link is None:
-            return
+        if link is None or row.store_id != self.store_id:
+            return  # what was promised to a store that is gone is not for another
         if not self.is_greeted and row.out_epoch == self.out_epoch:
             self.is_greeted = True
             link.tell(Hello(row.out_epoch, self.our_fanouts))

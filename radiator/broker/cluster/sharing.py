@@ -22,6 +22,7 @@ from radiator.limits import (
     LINK_WINDOW,
     NODES_MAX,
     PASSED_OVER_MAX,
+    PATH_HOPS_MAX,
     PATIENCE_MAX_S,
     PATIENCE_S,
     QUEUE_HOPS_MAX,
@@ -108,12 +109,12 @@ class Share:
     and by which path. offered: what they were offered, and have not answered. offers: what others could give us.
     source: the one that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready:
     doubled where consumers ran dry although somebody had more. is_asked: all who are linked know that we are hungry;
-    awaited: they have not answered yet. given, arrived: messages of this queue on each link, so far.
+    awaited: they have not answered yet.
     """
 
     __slots__ = (
-        "ahead", "around", "arrived", "asked_s", "awaited", "credits", "desk", "given", "granted", "handover",
-        "hungry", "is_asked", "is_cramped", "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s",
+        "ahead", "around", "asked_s", "awaited", "credits", "desk", "granted", "handover", "hungry",
+        "is_asked", "is_cramped", "is_dry", "is_pumping", "moved_s", "offered", "offers", "passed_s",
         "patience_s", "queue", "source", "staying", "told",
     )  # fmt: skip
 
@@ -125,8 +126,6 @@ class Share:
         self.credits: dict[str, int] = {}
         self.hungry: dict[str, list[str]] = {}
         self.offered: dict[str, int] = {}
-        self.given: dict[str, int] = {}
-        self.arrived: dict[str, int] = {}
         self.told: dict[str, int] = {}
         self.offers: dict[str, Known] = {}
         self.source = ""
@@ -171,12 +170,13 @@ class Share:
             entry = queue.take_head()
             if entry is None:
                 continue
-            if len(path_of(entry.message.headers)) >= QUEUE_HOPS_MAX and not self.around.is_draining:
+            if len(path_of(entry.message.headers)) >= PATH_HOPS_MAX and not self.around.is_draining:
                 stays.append(entry)  # it has travelled enough
                 continue
             queue.doubt(entry)
             self.credits[peer.name] -= 1
-            self.given[peer.name] = self.given.get(peer.name, 0) + 1
+            assert peer.link is not None, "there is room on a link only"
+            peer.link.given[queue.name] = peer.link.given.get(queue.name, 0) + 1
             if not self.credits[peer.name]:
                 del self.credits[peer.name]
                 self.offered[peer.name] = queue.ready_count  # as the last message will tell
@@ -258,7 +258,8 @@ class Share:
 
     def granted_by(self, peer: Peer, through: int) -> None:
         """ON RECEIVE Grant: it takes so many on this link, in all."""
-        credit = through - self.given.get(peer.name, 0)
+        assert peer.link is not None, "a word is heard on a link only"
+        credit = through - peer.link.given.get(self.queue.name, 0)
         self.hungry.setdefault(peer.name, [peer.name])
         self.offered.pop(peer.name, None)
         if credit > 0:
@@ -347,8 +348,11 @@ class Share:
         self.tell_granted()
 
     def tell_granted(self) -> None:
-        through = self.arrived.get(self.source, 0) + self.granted
-        self.tell(self.source, Grant(self.queue.name, through))
+        link, name = self.around.peers[self.source].link, self.queue.name
+        if link is not None:
+            through = link.arrived.get(name, 0) + self.granted
+            link.allowed[name] = max(through, link.allowed.get(name, 0))
+            link.tell(Grant(name, through))
 
     def offered_by(self, peer: Peer, word: Offer) -> None:
         """ON RECEIVE Offer."""
@@ -390,7 +394,6 @@ class Share:
         self.awaited.discard(peer.name)  # `left` is an answer too
         self.moved_s = self.desk.now_s
         self.patience_s = PATIENCE_S
-        self.arrived[peer.name] = self.arrived.get(peer.name, 0) + 1
         if peer.name == self.source and self.granted:
             self.granted -= 1
         known = self.offers.get(peer.name)
@@ -452,8 +455,6 @@ class Share:
         self.offered.pop(peer.name, None)
         self.offers.pop(peer.name, None)
         self.told.pop(peer.name, None)
-        self.given.pop(peer.name, None)
-        self.arrived.pop(peer.name, None)
         self.awaited.discard(peer.name)
         if self.source == peer.name:
             self.source, self.granted = "", 0

@@ -26,8 +26,8 @@ from radiator.limits import (
     NODE_PATTERNS_MAX,
     NODES_MAX,
     NONCE_BYTES,
+    PATH_HOPS_MAX,
     PATTERN_WILDCARDS_MAX,
-    QUEUE_HOPS_MAX,
     REDELIVERIES_MAX,
     STORE_ID_MAX_BYTES,
     TIME_MAX_MS,
@@ -271,7 +271,7 @@ _ADDED_NAMES = (
     b"redelivery-count",
 )
 _ADDED = re.compile(rb"^(" + b"|".join(_ADDED_NAMES) + rb"):.*\n", re.MULTILINE)
-_PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (_NODE_NAME.pattern, _NODE_NAME.pattern, QUEUE_HOPS_MAX - 1))
+_PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (_NODE_NAME.pattern, _NODE_NAME.pattern, PATH_HOPS_MAX - 1))
 
 
 def _block_bytes(limits: Limits) -> int:
@@ -374,7 +374,7 @@ MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
 MESSAGE = Field(_read_message, _write_message, _message_bytes)
 PUBLISHED = Field(_read_published, _write_message, _message_bytes)
 NAMES = _list(NAME, lambda limits: limits.max_destinations)
-PATH = _list(NODE, lambda limits: QUEUE_HOPS_MAX, least=1)
+PATH = _list(NODE, lambda limits: PATH_HOPS_MAX, least=1)
 NEIGHBOURS = _list(NODE, lambda limits: NODE_NEIGHBOURS_MAX)
 PATTERNS = _list(PATTERN, lambda limits: NODE_PATTERNS_MAX)
 VERSION = Field(

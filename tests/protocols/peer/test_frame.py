@@ -120,7 +120,7 @@ STARS_MOST = ".".join(["*"] * bounds.PATTERN_WILDCARDS_MAX)
 LINES_MOST = SMALL.max_headers
 BLOCK_MOST = 2 * SMALL.max_header_bytes
 ADDED_MOST = b"original-destination:" + b"x" * (bounds.LINK_ADDED_LINE_BYTES - 22) + b"\n"
-PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.QUEUE_HOPS_MAX) + b"\n"
+PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.PATH_HOPS_MAX) + b"\n"
 TIME_MOST = bounds.TIME_MAX_MS
 HOST_MOST = "h" * (bounds.NODE_ADDRESS_MAX_BYTES - len("peer://:12345"))
 
@@ -136,9 +136,9 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (Hello(1, ["q"]), Hello(1, [""]), "is empty"),
     (Grant("", 1), Ask("", ["a"]), "is empty"),
     (Ask("q", [NODE_MOST]), Ask("q", [NODE_MOST + "n"]), "is no name of a node"),
-    (Ask("q", ["a"] * 4), Ask("q", ["a"] * 5), "A list has 5 items: at most 4"),
+    (Ask("q", ["a"] * 8), Ask("q", ["a"] * 9), "A list has 9 items: at most 8"),
     (Ask("q", ["a"]), Ask("q", []), "A list has 0 items: it must have at least 1"),
-    (replace(TRANSFER, path=["a"] * 4), replace(TRANSFER, path=["a"] * 5), "A list has 5 items: at most 4"),
+    (replace(TRANSFER, path=["a"] * 8), replace(TRANSFER, path=["a"] * 9), "A list has 9 items: at most 8"),
     (TRANSFER, replace(TRANSFER, path=[]), "A list has 0 items: it must have at least 1"),
     (Ask("q", ["-.a"]), Ask("q", [".a"]), "is no name of a node"),
     (Digest([Version("a", 1, 2)] * 1024), Digest([Version("a", 1, 2)] * 1025), "A list has 1025 items: at most 1024"),

@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.commands import Open, Send
-from radiator.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES, QUEUE_HOPS_MAX, Limits
+from radiator.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES, PATH_HOPS_MAX, Limits
 from radiator.links import Transfer
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
@@ -13,7 +13,7 @@ from tests.broker.cluster.nodes import Nodes
 from tests.broker.words import ack, header, nack, subscribe
 from tests.sim.disk import Platter
 
-NAMES = [letter * NODE_NAME_MAX_BYTES for letter in "abcde"]
+NAMES = [letter * NODE_NAME_MAX_BYTES for letter in "abcdefghi"]
 CHILD = ":" * NAME_MAX_BYTES  # each takes two bytes in a header
 DECLARED = Declarations(
     queues={
@@ -67,7 +67,7 @@ def test_what_a_node_has_accepted_every_other_takes(version: int) -> None:
             kept += 1
             last.say(nack(copy, requeue=False) if kept == len(NAMES) else ack(copy))
     assert kept == len(NAMES)
-    for name in reversed(NAMES[1:4]):  # the path has one already
+    for name in reversed(NAMES[1:-1]):  # the path has one already
         nodes[name].open(2)
         nodes[name].say(subscribe(2, "dead"))
         for _ in range(3):
@@ -76,10 +76,10 @@ def test_what_a_node_has_accepted_every_other_takes(version: int) -> None:
         nodes[name].close(2)
     block = letter.message.headers
     path = header(letter.message, b"node-path")
-    assert path is not None and len(path) == QUEUE_HOPS_MAX * (NODE_NAME_MAX_BYTES + 1) - 1
+    assert path is not None and len(path) == PATH_HOPS_MAX * (NODE_NAME_MAX_BYTES + 1) - 1
     assert block.count(b"\n") == Limits().max_headers - 1 + 6  # all but `destination`, and what nodes add
     assert len(block) > (2 if version else 1) * Limits().max_header_bytes
     heard = [word for _, _, word in nodes.heard]
-    assert sum(isinstance(word, Transfer) for word in heard) == 2 * (len(NAMES) - 1) + QUEUE_HOPS_MAX - 1
+    assert sum(isinstance(word, Transfer) for word in heard) == 2 * (len(NAMES) - 1) + PATH_HOPS_MAX - 1
     for word in heard:
         assert list(Frames(Limits(), AFTER_PROOF).words(encode(word))) == [word]

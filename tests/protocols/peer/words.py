@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from radiator.commands import Command, Open
-from radiator.limits import QUEUE_HOPS_MAX, Limits
+from radiator.limits import PATH_HOPS_MAX, Limits
 from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
 from radiator.message import Message, escape, header_line
 from radiator.protocols.peer.session import PeerSession
@@ -58,7 +58,7 @@ def some(chance: Random, maker: Callable[[Random], str]) -> list[str]:
 
 
 def path(chance: Random) -> list[str]:
-    return [node_name(chance) for _ in range(chance.choice((1, 2, QUEUE_HOPS_MAX)))]
+    return [node_name(chance) for _ in range(chance.choice((1, 2, PATH_HOPS_MAX)))]
 
 
 def working(chance: Random) -> str:

@@ -1,0 +1,510 @@
+"""S33b: a whole core linked with two peers that say any words of the table, in any order, with any values.
+
+They keep to the protocol often enough to come far, and lie then: a `last` that was never said, gaps, other epochs,
+messages without a Grant, forged news, two links at once, other stores. Clients work at the same time, and the disk is
+as slow as chance wants. The judge keeps books: what was receipted is here, or was acked, or was said to a peer that
+has said that it took it. Every word goes through the codec, so none is told that a real link could not bring.
+"""
+
+import time
+from collections import Counter
+from copy import deepcopy
+from random import Random
+
+from radiator import settings
+from radiator.broker.cluster.cluster import Cluster
+from radiator.commands import Closed, Heard, Open, Read, Tick
+from radiator.limits import (
+    GIB,
+    LINK_WINDOW,
+    NODE_PATTERNS_MAX,
+    NODES_MAX,
+    QUEUE_HOPS_MAX,
+    ROUTES_KEPT,
+    TREES_KEPT,
+    Limits,
+)
+from radiator.links import (
+    Ask,
+    Digest,
+    Grant,
+    Hello,
+    Identity,
+    News,
+    Offer,
+    Publish,
+    Taken,
+    Transfer,
+    Version,
+    Welcome,
+    Word,
+)
+from radiator.message import ESCAPING_1_2, Message
+from radiator.protocols.peer.frame import Frames, encode
+from radiator.protocols.peer.spec import AFTER_PROOF
+from radiator.replies import Deliver, Receipt, Refuse, Tell
+from radiator.settings import Declarations, QueueSettings
+from tests.broker.node import Node
+from tests.broker.words import ack, nack, send, subscribe
+from tests.campaigns.campaign import Campaign, Run
+from tests.sim.disk import Platter
+
+STEPS = 250  # of one history
+LIES = 0.04  # of the words
+PEERS = ("b", "c")
+STORES = ("b" * 16, "c" * 16, "d" * 16)
+QUEUES = ("work", "w.1", "w.2", "local", "x", "$outbox/b", "w.#", "never")
+NAMES = (*"abcdefg", "Z" * 64)
+TOPICS = ("t.x", "t.x.y", "news", "system.peers")
+PATTERNS = (*TOPICS[:2], "t.#", "#", "t.*", "*.*")
+WILD = (0, 1, 2, 63, 64, 65, 2**31, 2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1)
+TURN_MAX_S = 2.0
+LIMITS = Limits(max_destinations=40)
+
+
+def declared() -> Declarations:
+    return Declarations(
+        queues={"work": QueueSettings(scope="cluster"), "x": QueueSettings(), "y": QueueSettings()},
+        queue_patterns=[("w.#", QueueSettings(scope="cluster", message_ttl_ms=60_000))],
+        fanouts={"events": ("x", "y")},
+        topics=["t.#"],
+        cluster_fanouts=frozenset({"events"}),
+        cluster_topics=frozenset({"t.#"}),
+        create_queues=True,
+        create_topics=True,
+    )
+
+
+class Bad:
+    """One peer. number: of its link, 0 where there is none. epoch: the node's, as it said; said: the bodies of what it
+    was said, by sequence, and high: the last that it can have been said.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.number = 0
+        self.epoch = 0
+        self.own_epoch = 0
+        self.said: dict[int, bytes] = {}
+        self.high = 0
+        self.granted: dict[str, int] = {}
+        self.messages = 0
+
+
+class History:
+    """One node's life among them."""
+
+    def __init__(self, run: Run, number: int) -> None:
+        self.run = run
+        self.told = f"history {number}"
+        self.chance = Random(run.chance.randrange(1 << 62))
+        self.peers = {name: Bad(name) for name in PEERS}
+        self.next_link = 1000
+        self.bodies = 0
+        self.waiting: dict[bytes, tuple[str, ...]] = {}  # SENDs without a RECEIPT -> where they must be then
+        self.due: dict[bytes, tuple[str, ...]] = {}
+        self.acking: dict[bytes, tuple[str, bytes]] = {}  # receipt -> which message of which queue
+        self.acked: Counter[tuple[str, bytes]] = Counter()
+        self.taken: Counter[tuple[str, bytes]] = Counter()
+        self.brought: set[bytes] = set()  # bodies that peers have handed over, as far as they know
+        self.node = self.start(Platter(store_id="a" * 16))
+
+    def start(self, platter: Platter) -> Node:
+        peers: dict[str, settings.Address | None] = dict.fromkeys(PEERS)
+        node = settings.Node(name="a", secret=b"secret", peers=peers, discover=self.chance.random() < 0.3)
+        self.node = Node(deepcopy(declared()), LIMITS, platter, node=node, auto=False)
+        self.unacked: list[tuple[str, Deliver]] = []
+        self.subscribed: set[tuple[int, str]] = set()
+        self.waiting.clear()
+        self.acking.clear()
+        self.node.open(1, 2, 3)
+        return self.node
+
+    @property
+    def cluster(self) -> Cluster:
+        cluster = self.node.broker.cluster
+        assert cluster is not None
+        return cluster
+
+    def wrong(self, sentence: str) -> None:
+        self.run.violation(f"{self.told}: {sentence}")
+
+    # ---- what happens -----------------------------------------------------------------------------------------------
+
+    def go(self) -> None:
+        chance = self.chance
+        for _ in range(STEPS):
+            deed = chance.choices(
+                (self.client, self.link, self.speak, self.disk, self.tick, self.cut, self.crash),
+                (20, 6, 45, 25, 4, 1, 0.3),
+            )[0]
+            deed()
+            self.hear()
+        self.look()
+
+    def turn(self, events: list[Read]) -> None:
+        began_s = time.perf_counter()
+        self.node.turn(list(events))
+        seconds = time.perf_counter() - began_s
+        if seconds > TURN_MAX_S:
+            self.wrong(f"a turn took {seconds:.1f} s.")
+
+    def disk(self) -> None:
+        for _ in range(self.chance.choice((1, 1, 2, 8))):
+            self.node.step()
+
+    def tick(self) -> None:
+        node = self.node
+        node.now_s += 0.25
+        node.now_ms += 250
+        is_tight = self.chance.random() < 0.1
+        node.turn([Tick(0 if is_tight else GIB, 10**12 if is_tight else node.disk.used_bytes())])
+
+    def client(self) -> None:
+        chance, node = self.chance, self.node
+        number = chance.choice((1, 2, 3))
+        deed = chance.random()
+        if deed < 0.45:
+            body = b"m%d" % self.bodies
+            self.bodies += 1
+            to = chance.choice(("work", "work", "w.1", "/fanout/events", "/topic/t.x"))
+            places = {"work": ("work",), "w.1": ("w.1",), "/fanout/events": ("x", "y", "$outbox/b", "$outbox/c")}
+            self.waiting[body] = places.get(to, ())
+            node.turn([Read(number, [send(number, to, body, receipt=body)])])
+        elif deed < 0.6:
+            to = chance.choice(("work", "w.1", "w.2", "x", "y", "/topic/t.#", "/topic/t.x"))
+            if (number, to) not in self.subscribed:
+                self.subscribed.add((number, to))
+                node.turn([Read(number, [subscribe(number, to, prefetch_count=chance.choice((1, 5, 100)))])])
+        elif self.unacked:
+            queue, deliver = self.unacked.pop(chance.randrange(len(self.unacked)))
+            if deed < 0.7:
+                node.turn([Read(deliver.connection, [nack(deliver)])])
+            else:
+                receipt = b"ack%d" % self.bodies
+                self.bodies += 1
+                self.acking[receipt] = queue, deliver.message.body
+                node.turn([Read(deliver.connection, [ack(deliver, receipt=receipt)])])
+
+    def link(self) -> None:
+        """A link opens, while another may be up; under another store now and then, or a strange name."""
+        chance = self.chance
+        bad = self.peers[chance.choice(PEERS)]
+        if bad.number and chance.random() < 0.7:
+            return
+        number = self.next_link
+        self.next_link += 1
+        name = bad.name if chance.random() < 0.9 else chance.choice(NAMES)
+        store_id = STORES[PEERS.index(bad.name)] if chance.random() < 0.93 else chance.choice(STORES)
+        node = self.node
+        node.inbox[number], node.delivers[number] = [], 0
+        node.turn([Open(number, Identity(name, store_id, chance.random() < 0.5, "peer://h:1"))])
+        if name == bad.name:
+            peer = self.cluster.peers[name]
+            if peer.link is not None and peer.link.connection.number == number:
+                bad.number, bad.granted, bad.messages = number, {}, peer.in_last
+                if not peer.out_offered:
+                    bad.said, bad.high = {}, 0  # for another store all begins anew
+
+    def cut(self) -> None:
+        bad = self.peers[self.chance.choice(PEERS)]
+        if bad.number in self.node.inbox:
+            self.close(bad.number)
+
+    def close(self, number: int) -> None:
+        self.node.turn([Closed(number)])
+        self.node.delivers.pop(number, None)
+        self.node.inbox.pop(number, None)
+        for bad in self.peers.values():
+            if bad.number == number:
+                bad.number = 0
+
+    def crash(self) -> None:
+        """The power goes. What is in doubt on the disk may have been said, as far as the next run can know."""
+        platter = self.node.disk.platter
+        for bad in self.peers.values():
+            bad.number = 0
+            row = platter.peers.get(bad.name)
+            bad.high = row.out_offered if row is not None else 0
+            bad.said = {
+                sequence: platter.messages[place].body
+                for (name, sequence), place in platter.doubts.items()
+                if name == bad.name
+            }
+        self.start(platter)
+
+    # ---- what the peers say -----------------------------------------------------------------------------------------
+
+    def speak(self) -> None:
+        bad = self.peers[self.chance.choice(PEERS)]
+        if bad.number not in self.node.inbox or self.cluster.peers[bad.name].link is None:
+            return
+        for _ in range(self.chance.choice((1, 1, 1, 3, 80))):
+            word = self.word(bad)
+            (heard,) = Frames(LIMITS, AFTER_PROOF).words(encode(word))
+            self.say(bad, word, Read(bad.number, [Heard(bad.number, heard)]))  # type: ignore[arg-type]
+            if bad.number not in self.node.inbox or self.cluster.peers[bad.name].link is None:
+                return
+
+    def say(self, bad: Bad, word: Word, read: Read) -> None:
+        """Say it, and judge whether it was believed."""
+        peer = self.cluster.peers[bad.name]
+        before = peer.in_last, peer.in_epoch
+        is_current = peer.link is not None and peer.link.connection.number == bad.number
+        self.turn([read])
+        is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
+        if is_believed and isinstance(word, Taken | Welcome):
+            if word.last > bad.high:
+                self.wrong(f"{bad.name} said {word}, which was believed, and was said {bad.high} at most.")
+            for sequence in [s for s in bad.said if s <= word.last]:
+                body = bad.said.pop(sequence)
+                self.taken[self.place_of(bad, body), body] += 1
+            if isinstance(word, Welcome):
+                bad.said.clear()
+                bad.high = word.last
+        if is_believed and isinstance(word, Transfer):
+            if (word.sequence, word.epoch) != (before[0] + 1, before[1]):
+                self.wrong(f"{bad.name} said {word.sequence} of epoch {word.epoch}, where {before} were; it was taken.")
+            self.brought.add(word.message.body)
+        self.hear()
+
+    def place_of(self, bad: Bad, body: bytes) -> str:
+        places = self.due.get(body, ()) or self.waiting.get(body, ())
+        return f"$outbox/{bad.name}" if "x" in places else places[0] if places else ""
+
+    def number(self, *likely: int) -> int:
+        chance = self.chance
+        near = [max(0, one + step) for one in likely for step in (-1, 0, 0, 0, 0, 1)]
+        return chance.choice(near) if near and chance.random() < 0.85 else chance.choice(WILD)
+
+    def right_word(self, bad: Bad) -> Word:
+        """What an honest node could say now; but what it says of itself, and how far it lags, is as chance wants."""
+        chance, peer, spreading = self.chance, self.cluster.peers[bad.name], self.cluster.spreading
+        if not (peer.is_heard or peer.is_answered):
+            return Hello(peer.in_epoch + 1, ["events"])
+        if peer.is_greeted and not peer.is_welcome:
+            return Welcome(peer.out_epoch, chance.randint(peer.out_taken, max(peer.out_taken, bad.high)))
+        if bad.name not in spreading.told:
+            return Digest([Version(name, *known.version) for name, known in spreading.known.items()])
+        deed = chance.random()
+        link = peer.link
+        assert link is not None
+        if deed < 0.3 and peer.is_answered:
+            fits = [f"/queue/{name}" for name, most in link.allowed.items() if link.arrived.get(name, 0) < most]
+            fits += ["/fanout/events"] * (peer.copies < peer.copies_granted)
+            if fits and peer.in_last < peer.said_last + LINK_WINDOW:
+                return self.transfer(bad, chance.choice(fits))
+        if deed < 0.5 and peer.is_welcome and bad.high > peer.out_taken:
+            return Taken(chance.randint(peer.out_taken, bad.high))
+        if deed < 0.65:
+            return Grant(chance.choice(("", "work", "work", "w.1")), chance.choice((1, 10, 100, 300)))
+        if deed < 0.75:
+            return Offer(chance.choice(("work", "w.1", "w.2")), chance.choice((0, 1, 100)), 1, chance.random() < 0.1)
+        if deed < 0.85:
+            return Ask(chance.choice(("work", "w.1", "w.2")), [bad.name])
+        return self.news(bad, 0) if deed < 0.93 else self.published(0)
+
+    def word(self, bad: Bad) -> Word:
+        chance = self.chance
+        if chance.random() >= LIES:
+            return self.right_word(bad)
+        kind = chance.choices(
+            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Digest, News, Publish), (4, 6, 10, 8, 5, 5, 8, 3, 5, 5)
+        )[0]
+        if kind is Hello:
+            bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
+            if bad.own_epoch > 2**40 and chance.random() < 0.95:
+                bad.own_epoch = self.cluster.peers[bad.name].in_epoch + 1  # nothing comes behind the greatest
+            return Hello(min(bad.own_epoch, 2**63 - 1), chance.choice(([], ["events"], ["events"], ["none", "events"])))
+        if kind is Welcome:
+            return Welcome(self.number(self.cluster.peers[bad.name].out_epoch), self.last(bad))
+        if kind is Taken:
+            return Taken(self.last(bad))
+        if kind is Transfer:
+            return self.transfer(bad)
+        queue = chance.choice(QUEUES)
+        path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
+        if kind is Ask:
+            return Ask(queue if queue != "w.#" else "work", path if chance.random() < 0.8 else path[::-1])
+        if kind is Offer:
+            return Offer(queue, self.number(0, 5), self.number(1, 2), chance.random() < 0.2)
+        if kind is Grant:
+            return Grant(chance.choice(("", "work", "work", queue)), self.number(1, 10, 300))
+        if kind is Digest:
+            return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
+        return self.news(bad, 1) if kind is News else self.published(1)
+
+    def news(self, bad: Bad, lies: int) -> News:
+        chance = self.chance
+        names = [f"n{chance.randrange(3000)}" for _ in range(chance.choice((0, 2, 30)))] + list(NAMES[:3])
+        gone, wanted = chance.sample(NAMES, 2), chance.sample(PATTERNS, 2)
+        address = chance.choice(("", "peer://h:1"))
+        if lies:
+            return News(self.version(), chance.random() < 0.9, names, gone, wanted, list(PATTERNS[-1:]), address)
+        origin = chance.choice((bad.name, *NAMES[1:], f"n{chance.randrange(3000)}"))
+        known = self.cluster.spreading.known.get(origin)
+        version = Version(origin, *known.version) if known is not None else Version(origin, 1, 0)
+        version.number += 1
+        return News(version, known is None or chance.random() < 0.5, names, gone, wanted, list(PATTERNS[-1:]), address)
+
+    def published(self, lies: int) -> Publish:
+        chance = self.chance
+        topic = Message(f"/topic/{chance.choice(TOPICS)}", b"", ESCAPING_1_2, b"p", 1, 0)
+        origin = chance.choice(NAMES)
+        known = self.cluster.spreading.known.get(origin)
+        life, sequence = (known.incarnation, known.sequence + 1) if known is not None else (1, 1)
+        if not lies:
+            return Publish(origin, life, min(sequence, 2**63 - 1), 1, b"a-1-1t", topic)
+        hops = self.number(1, 16)
+        return Publish(origin, self.number(life), min(self.number(sequence), 2**63 - 1), hops, b"a-1-1t", topic)
+
+    def last(self, bad: Bad) -> int:
+        peer = self.cluster.peers[bad.name]
+        return self.number(peer.out_taken, bad.high, peer.out_offered, peer.out_offered + 1)
+
+    def version(self) -> Version:
+        origin = self.chance.choice((*NAMES, f"n{self.chance.randrange(3000)}"))
+        known = self.cluster.spreading.known.get(origin)
+        life, number = known.version if known is not None else (1, 1)
+        return Version(origin, self.number(life), self.number(number + 1))
+
+    def transfer(self, bad: Bad, right: str = "") -> Transfer:
+        chance, peer = self.chance, self.cluster.peers[bad.name]
+        body = b"h%d" % self.bodies
+        self.bodies += 1
+        to = right or chance.choice(
+            ("/queue/work", "/queue/work", "/fanout/events", "/queue/w.1", "/queue/local", "/fanout/x")
+        )
+        expires_ms = chance.choice((0, 0, 0, 1, 2**40))
+        message = Message(to, b"a:b\n", ESCAPING_1_2, body, chance.choice((0, 1, 2**40)), expires_ms)
+        path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
+        epoch = peer.in_epoch if right or chance.random() < 0.8 else self.number(peer.in_epoch)
+        sequence = peer.in_last + 1 if right or chance.random() < 0.5 else self.number(peer.in_last)
+        return Transfer(epoch, sequence, to, message, path, chance.choice((0, 1, 2**31 - 1)), False, self.number(0, 3))
+
+    # ---- what is heard ----------------------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        for number in list(self.node.inbox):
+            for reply in self.node.take(number):
+                if isinstance(reply, Receipt):
+                    self.receipt(reply.receipt)
+                elif isinstance(reply, Deliver) and reply.message.destination[:7] != "/topic/":
+                    self.delivered(reply)
+                elif isinstance(reply, Tell):
+                    self.heard(number, reply.word)
+                elif isinstance(reply, Refuse):
+                    if number < 1000:
+                        self.wrong(f"client {number} was refused: {reply.sentence}")
+                    self.close(number)
+                    break
+
+    def receipt(self, receipt: bytes) -> None:
+        if receipt in self.waiting:
+            self.due[receipt] = self.waiting.pop(receipt)
+        else:
+            self.acked[self.acking.pop(receipt)] += 1
+
+    def delivered(self, deliver: Deliver) -> None:
+        queue = (deliver.subscription or b"").decode()
+        body = deliver.message.body
+        if self.acked[queue, body] or self.taken[queue, body]:
+            self.wrong(f"{body!r} of {queue} was acked, or taken by a peer, and is delivered again.")
+        if body[:1] == b"h" and body not in self.brought:
+            self.wrong(f"{body!r} was refused, and is delivered.")
+        self.unacked.append((queue, deliver))
+
+    def heard(self, number: int, word: Word) -> None:
+        for bad in self.peers.values():
+            if bad.number == number and isinstance(word, Transfer):
+                if word.message.expires_ms == 0:
+                    bad.said[word.sequence] = word.message.body
+                bad.high = max(bad.high, word.sequence)
+                if len(self.cluster.peers[bad.name].doubts) > LINK_WINDOW:
+                    self.wrong("more is in doubt than the window lets.")
+
+    # ---- the judge --------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """At the end: where everything is, on the disk of a node that has come to rest; and after a crash."""
+        node = self.node
+        for number in [number for number in node.inbox if number >= 1000]:
+            self.close(number)
+        for _ in range(1000):
+            if not node.step():
+                break
+        self.hear()
+        self.bounds()
+        for queue in node.broker.destinations.everything():
+            if not queue.ledger.adds_up():
+                self.wrong(f"the ledger of {queue.name} does not add up: {queue.ledger}.")
+        self.books(node)
+        self.books(node.crashed())
+
+    def books(self, node: Node) -> None:
+        p = node.disk.platter
+        stored = Counter((p.queues[queue][0], message.body) for (queue, _), message in p.messages.items())
+        for place in stored:
+            if stored[place] > 1:
+                self.wrong(f"{place} is stored {stored[place]} times.")
+            if self.acked[place] or self.taken[place]:
+                self.wrong(f"{place} was acked, or taken by a peer, and is stored.")
+        for body, places in self.due.items():
+            for place in places:
+                if place != "w.1" and not (stored[place, body] or self.acked[place, body] or self.taken[place, body]):
+                    self.wrong(f"{body!r} of {place} was receipted, and is lost.")
+
+    def bounds(self) -> None:
+        """Whatever a peer can make grow."""
+        cluster, spreading = self.cluster, self.cluster.spreading
+        count = LIMITS.max_destinations + len(self.cluster.outboxes)
+        found = {
+            "queues": (len(self.node.broker.destinations.everything()), count),
+            "peers": (len(cluster.peers), NODES_MAX),
+            "nodes to dial": (len(cluster.known), NODES_MAX),
+            "nodes known": (len(spreading.known), NODES_MAX),
+            "claims": (len(spreading.claims), NODES_MAX),
+            "routes": (len(spreading.routes), ROUTES_KEPT),
+            "trees": (len(spreading.trees), TREES_KEPT),
+            "unreachable": (len(spreading.unreachable), NODES_MAX),
+            "exact patterns": (len(spreading.interest.exact), NODES_MAX * NODE_PATTERNS_MAX),
+            "hand-overs that wait": (len(cluster.handover.waiting), 2 * count),
+            "shares": (len(cluster.shares), count),
+        }
+        for share in cluster.shares.values():
+            for name in ("hungry", "offers", "credits", "told", "offered", "awaited"):
+                found[f"{name} of {share.queue.name}"] = len(getattr(share, name)), len(cluster.peers)
+            found[f"passed_s of {share.queue.name}"] = len(share.passed_s), NODES_MAX
+        for peer in cluster.peers.values():
+            found[f"in doubt with {peer.name}"] = len(peer.doubts), LINK_WINDOW
+            found[f"waiting for {peer.name}"] = len(peer.waiting), count + 1
+        for what, (size, most) in found.items():
+            if size > most:
+                self.wrong(f"{size} {what}, where {most} may be.")
+
+
+def hostile(run: Run) -> None:
+    while not run.is_over:
+        history = History(run, run.done)
+        try:
+            history.go()
+        except AssertionError as broken:
+            run.violation(f"{history.told}: {broken!r}")
+        run.figures["believed"] = int(run.figures.get("believed", 0)) + sum(history.taken.values())
+        run.figures["brought"] = int(run.figures.get("brought", 0)) + len(history.brought)
+        run.case()
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="S33b",
+        name="hostile-peer",
+        title="a core among peers that say any words in any order",
+        unit="histories",
+        run=hostile,
+        cases=(100, 20_000, 200_000),
+        mutants=("last-not-checked", "sequence-gap-accepted", "last-believed-before-it-was-said"),
+        mutant_cases=300,
+        quick_mutants=2,
+    ),
+)
