@@ -186,6 +186,12 @@ def _purge(broker: "Broker", asked: Answer, reply: Reply) -> None:
 
 def _delete(broker: "Broker", asked: Answer, reply: Reply) -> None:
     queue = _queue(broker, asked)
+    if queue.doubt_count:
+        raise Refusal(
+            "in-use",
+            f"{queue.doubt_count} messages of /queue/{queue.name} are in doubt with another node: a link settles them, "
+            "or `radiator peer release` frees them.",
+        )
     if queue.is_declared:
         raise Refusal(
             "declared", f"/queue/{queue.name} is declared in the configuration: take it out there, or purge it."
@@ -223,14 +229,14 @@ def _move(broker: "Broker", asked: Answer, reply: Reply) -> None:
     broker.chores.append(Moving(broker.desk, source, target, count, broker.moved, done))
 
 
-def _cluster(broker: "Broker") -> Cluster:
-    if broker.cluster is None:
+def _cluster(broker: "Broker", may_be_alone: bool = False) -> Cluster:
+    if broker.cluster is None or (broker.cluster.node is None and not may_be_alone):
         raise Refusal("no-node", "This broker has no [node] in its configuration: it is alone.")
     return broker.cluster
 
 
 def _peers(broker: "Broker", asked: Answer, reply: Reply) -> None:
-    cluster = _cluster(broker)
+    cluster = _cluster(broker, may_be_alone=True)
     reply(
         {
             "ok": True,
@@ -243,7 +249,7 @@ def _peers(broker: "Broker", asked: Answer, reply: Reply) -> None:
 
 
 def _release(broker: "Broker", asked: Answer, reply: Reply) -> None:
-    cluster = _cluster(broker)
+    cluster = _cluster(broker, may_be_alone=True)
     name = asked.get("peer")
     if not isinstance(name, str) or asked.get("force") is not True:
         raise Refusal(

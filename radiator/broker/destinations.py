@@ -116,7 +116,7 @@ class Destinations:
 
     def _settings(self, name: str) -> QueueSettings:
         """An outbox remembers dedup-ids as long as any child of a fanout may."""
-        if not (self.is_clustered and name.startswith(OUTBOX_PREFIX)):
+        if not name.startswith(OUTBOX_PREFIX):
             return self.declarations.queue_settings(name)
         children = {child for fanout in self.declarations.cluster_fanouts for child in self.fanouts[fanout].children}
         windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
@@ -124,7 +124,7 @@ class Destinations:
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
-        if self.is_clustered and name.startswith(OUTBOX_PREFIX):
+        if name.startswith(OUTBOX_PREFIX):
             self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
         else:
             self.queues[name] = queue
@@ -151,7 +151,7 @@ class Destinations:
             return found
         if is_pattern(name):
             raise Refusal("wildcard", f"/queue/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`.")
-        if self.is_clustered and name.startswith(OUTBOX_PREFIX):
+        if name.startswith(OUTBOX_PREFIX):
             raise Refusal("reserved", f"/queue/{name} is kept for messages that wait for another node.")
         if name not in self.declarations.queues:
             if not self.declarations.may_create_queue(name):
@@ -259,7 +259,10 @@ class Destinations:
     def delete(self, queue: Queue) -> None:
         """Its name is free at once; what it stored is swept later, in slices."""
         queue.is_gone = True
-        del self.queues[queue.name]
+        if queue.name.startswith(OUTBOX_PREFIX):
+            del self.outboxes[queue.name.removeprefix(OUTBOX_PREFIX)]
+        else:
+            del self.queues[queue.name]
         if isinstance(queue, DurableQueue):
             desk = self.desk
             desk.write(Books(queue.number, queue.books().ledger))

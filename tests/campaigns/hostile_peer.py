@@ -40,6 +40,7 @@ from radiator.links import (
     Word,
 )
 from radiator.message import ESCAPING_1_2, Message
+from radiator.protocols.peer.fields import NUMBER_MAX
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.replies import Deliver, Receipt, Refuse, Tell
@@ -220,8 +221,12 @@ class History:
                 bad.number = 0
 
     def crash(self) -> None:
-        """The power goes. What is in doubt on the disk may have been said, as far as the next run can know."""
+        """The power goes. What is in doubt on the disk may have been said, as far as the next run can know; what a peer
+        had taken was not settled yet where it is still there.
+        """
         platter = self.node.disk.platter
+        for (queue, _), message in platter.messages.items():
+            self.taken.pop((platter.queues[queue][0], message.body), None)
         for bad in self.peers.values():
             bad.number = 0
             row = platter.peers.get(bad.name)
@@ -275,13 +280,13 @@ class History:
     def number(self, *likely: int) -> int:
         chance = self.chance
         near = [max(0, one + step) for one in likely for step in (-1, 0, 0, 0, 0, 1)]
-        return chance.choice(near) if near and chance.random() < 0.85 else chance.choice(WILD)
+        return min(chance.choice(near) if near and chance.random() < 0.85 else chance.choice(WILD), NUMBER_MAX)
 
     def right_word(self, bad: Bad) -> Word:
         """What an honest node could say now; but what it says of itself, and how far it lags, is as chance wants."""
         chance, peer, spreading = self.chance, self.cluster.peers[bad.name], self.cluster.spreading
         if not (peer.is_heard or peer.is_answered):
-            return Hello(peer.in_epoch + 1, ["events"])
+            return Hello(min(peer.in_epoch + 1, NUMBER_MAX), ["events"])
         if peer.is_greeted and not peer.is_welcome:
             return Welcome(peer.out_epoch, chance.randint(peer.out_taken, max(peer.out_taken, bad.high)))
         if bad.name not in spreading.told:
@@ -315,7 +320,9 @@ class History:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
             if bad.own_epoch > 2**40 and chance.random() < 0.95:
                 bad.own_epoch = self.cluster.peers[bad.name].in_epoch + 1  # nothing comes behind the greatest
-            return Hello(min(bad.own_epoch, 2**63 - 1), chance.choice(([], ["events"], ["events"], ["none", "events"])))
+            return Hello(
+                min(bad.own_epoch, NUMBER_MAX), chance.choice(([], ["events"], ["events"], ["none", "events"]))
+            )
         if kind is Welcome:
             return Welcome(self.number(self.cluster.peers[bad.name].out_epoch), self.last(bad))
         if kind is Taken:
@@ -344,7 +351,7 @@ class History:
         origin = chance.choice((bad.name, *NAMES[1:], f"n{chance.randrange(3000)}"))
         known = self.cluster.spreading.known.get(origin)
         version = Version(origin, *known.version) if known is not None else Version(origin, 1, 0)
-        version.number += 1
+        version.number = min(version.number + 1, NUMBER_MAX)
         return News(version, known is None or chance.random() < 0.5, names, gone, wanted, list(PATTERNS[-1:]), address)
 
     def published(self, lies: int) -> Publish:
@@ -354,9 +361,9 @@ class History:
         known = self.cluster.spreading.known.get(origin)
         life, sequence = (known.incarnation, known.sequence + 1) if known is not None else (1, 1)
         if not lies:
-            return Publish(origin, life, min(sequence, 2**63 - 1), 1, b"a-1-1t", topic)
+            return Publish(origin, life, min(sequence, NUMBER_MAX), 1, b"a-1-1t", topic)
         hops = self.number(1, 16)
-        return Publish(origin, self.number(life), min(self.number(sequence), 2**63 - 1), hops, b"a-1-1t", topic)
+        return Publish(origin, self.number(life), self.number(sequence), hops, b"a-1-1t", topic)
 
     def last(self, bad: Bad) -> int:
         peer = self.cluster.peers[bad.name]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from radiator.broker.turn import Batch
-from radiator.limits import PATH_HOPS_MAX
 from radiator.replies import Deliver
 from radiator.settings import QueueSettings
 from radiator.writes import Doubt, Put, Remove, Settle
@@ -33,6 +32,7 @@ class Custody:
     """
 
     queues: dict[str, QueueSettings]
+    hops_max: int  # links that a message may cross
     mistakes: list[str] = field(default_factory=list)
     said: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # body -> node, destination
     receipted: set[bytes] = field(default_factory=set)
@@ -150,7 +150,7 @@ class Custody:
         for body, (node_name, to) in self.said.items():
             came = self.came.get(body, {})
             if to in WORK:
-                if self.stored[body] > 1 + PATH_HOPS_MAX and not self.may_travel:
+                if self.stored[body] > 1 + self.hops_max and not self.may_travel:
                     self.mistakes.append(
                         f"ping-pong: {body!r} was stored by {self.stored[body]} nodes, one after another"
                     )

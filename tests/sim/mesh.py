@@ -69,6 +69,7 @@ def drawn_link_bounds(random: Random) -> dict[str, int]:
         "LINK_WINDOW": random.choice([1, 2, 64]),
         "LINK_CREDIT_MAX": random.choice([1, 2, 256]),
         "LINK_OUTBOX_BYTES": random.choice([1, 2000, 16 * MIB]),
+        "PATH_HOPS_MAX": random.choice([4, 4, PATH_HOPS_MAX]),
         "NODE_PATTERNS_MAX": random.choice([1, 4096, 4096]),
     }
 
@@ -102,6 +103,7 @@ class Mesh:
         with pytest.MonkeyPatch.context() as patch:
             bounds = drawn_bounds(random) | drawn_link_bounds(random)
             self.is_exact = bounds.get("NODE_PATTERNS_MAX", 2) > 1  # where nodes do not ask for all topics
+            self.hops_max = bounds.get("PATH_HOPS_MAX", PATH_HOPS_MAX)
             shrink_everywhere(patch, bounds)
             try:
                 self.draw(random)
@@ -120,7 +122,7 @@ class Mesh:
             "frail": QueueSettings(scope=CLUSTER, dead_letter="dead", max_redeliveries=random.choice([0, 1, 2, 5])),
             "brief": QueueSettings(scope=CLUSTER, message_ttl_ms=random.choice([50, 400])),
         } | {name: QueueSettings() for name in LOCAL}
-        self.custody = Custody(self.queues, self.mistakes)
+        self.custody = Custody(self.queues, self.hops_max, self.mistakes)
         self.declarations = Declarations(
             queues=self.queues,
             fanouts={"all": CHILDREN},
@@ -319,7 +321,7 @@ class Mesh:
             platter = node.disk.platter
             for (queue, _), message in platter.messages.items():
                 name, path = platter.queues[queue][0], path_of(message.headers)
-                if name in WORK and len(path) < PATH_HOPS_MAX:
+                if name in WORK and len(path) < self.hops_max:
                     self.mistakes.append(
                         f"stuck: {message.body!r} in {name} of {node.name}, by {path}, nobody takes it"
                     )

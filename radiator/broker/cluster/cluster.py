@@ -92,6 +92,8 @@ class Cluster:
                 self.outboxes[name] = Outbox(destinations.outbox(name), peer, self.handover, self.lacking)
         if fanouts:
             destinations.copies_to = [destinations.outbox(name) for name in node.peers]
+            for queue in destinations.copies_to:
+                queue.is_declared = True
 
     def recover_doubts(self, recovery: Recovery) -> None:
         """What was in doubt when the last run ended is in doubt now."""
@@ -121,6 +123,13 @@ class Cluster:
                 self.turn_away(connection, name, "unknown-node", f"{self.name!r} knows {NODES_MAX} nodes already.")
                 return
             peer = self.peers[name] = Peer(self.desk, name, sorted(self.declarations.cluster_fanouts))
+        if peer.link is not None and peer.link.identity.store_id != identity.store_id:
+            sentence = (
+                f"{name!r} is linked already, with the store {peer.link.identity.store_id}; this is "
+                f"{identity.store_id}: is the name used twice?"
+            )
+            self.turn_away(connection, name, "other-store", sentence)
+            return
         if peer.link is not None and self.is_surplus(peer.link.identity, identity):
             self.refuse(connection, "duplicate-link", f"{name!r} and {self.name!r} are linked already.", None)
             return
@@ -413,6 +422,8 @@ class Cluster:
                 del self.shares[share.queue.name]
             elif share.is_busy or self.is_draining:
                 share.ticked()
+        for name in [name for name, outbox in self.outboxes.items() if outbox.queue.is_gone]:
+            del self.outboxes[name]
         is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
         for peer in self.peers.values():
             if peer.link is not None and is_due:

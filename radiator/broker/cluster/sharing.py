@@ -73,24 +73,28 @@ class Outbox:
         self.is_lacking = False
 
     def pumped(self) -> None:
-        """Hand over what is ready, in order."""
+        """Hand over what is ready, in order; what the other node does not take is passed over."""
         queue, peer = self.queue, self.peer
-        while self.credit > 0 and self.handover.has_room(peer, self.pumped) and queue.has_ready():
-            head = queue.peek_head()
-            if head is None:
-                return
-            fanout = head.message.destination.removeprefix("/fanout/")
-            if fanout not in peer.fanouts:
-                if not self.is_lacking:
-                    self.is_lacking = True
-                    self.tell_lacking(peer, fanout)
-                return
+        stays: list[Entry] = []
+        while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
+            if not self.handover.has_room(peer, self.pumped) or not queue.has_ready():
+                break
             entry = queue.take_head()
-            if entry is not None:
-                queue.doubt(entry)
-                self.credit -= 1
-                self.given += 1
-                self.handover.offer(peer, queue, entry, entry.message.destination, queue.ready_count)
+            if entry is None:
+                continue
+            fanout = entry.message.destination.removeprefix("/fanout/")
+            if fanout not in peer.fanouts:
+                stays.append(entry)
+                continue
+            queue.doubt(entry)
+            self.credit -= 1
+            self.given += 1
+            self.handover.offer(peer, queue, entry, entry.message.destination, queue.ready_count)
+        for entry in stays:
+            queue.put_back(entry)
+        if stays and not self.is_lacking:
+            self.is_lacking = True
+            self.tell_lacking(peer, stays[0].message.destination.removeprefix("/fanout/"))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import pytest
 from radiator.commands import Open
 from radiator.links import Identity, Publish, Transfer
 from radiator.replies import Deliver, Refuse
-from tests.broker.cluster.nodes import Nodes
+from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.node import Node
 from tests.broker.words import ack, header, send, subscribe
 from tests.sim.disk import Platter
@@ -190,11 +190,59 @@ def test_clients_cannot_reach_outboxes(command: object) -> None:
     assert nodes["a"].refusal(1).code == "reserved"
 
 
-def test_without_node_such_names_are_names_like_others() -> None:
+def test_such_names_are_kept_without_node_too() -> None:
     node = Node()
     node.open(1)
-    node.say(send(1, "$outbox/b", receipt=b"r"))
-    assert node.receipts(1) == [b"r"]
+    node.say(send(1, "$outbox/b"))
+    assert node.refusal(1).code == "reserved"
+
+
+def test_copies_that_a_node_does_not_take_hold_up_nobody() -> None:
+    declarations = declared()
+    declarations.fanouts["more"] = ("x",)
+    declarations.cluster_fanouts |= {"more"}
+    nodes = Nodes("ab", declarations=declarations)
+    nodes["a"].open(1)
+    nodes.cluster("a").peers["b"].fanouts = frozenset({"events"})
+    nodes["a"].say(send(1, "/fanout/more", b"one"), send(1, "/fanout/events", b"two"))
+    nodes.run()
+    assert nodes["b"].stored("x") == [b"two"] and nodes["a"].stored("$outbox/b") == [b"one"]
+    assert "peer_lacks_fanout" in [note.event for note in nodes["a"].notes]
+
+
+def test_outbox_of_a_node_of_the_list_cannot_be_deleted_and_of_another_it_can() -> None:
+    nodes = with_clients("ab")
+    assert nodes["a"].admin(1, do="delete", queue="$outbox/b")["code"] == "declared"
+    nodes["a"].broker.destinations.outbox("gone").put(nodes["a"].broker.intake.message(send(1, "x"), "/x", b"", None))
+    nodes.wait(1)
+    assert nodes["a"].admin(1, do="delete", queue="$outbox/gone")["deleted"] == 1
+    nodes.wait(1)
+    assert nodes["a"].stored("$outbox/gone") == []
+
+
+def test_queue_with_messages_in_doubt_cannot_be_deleted() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "made.now"))
+    nodes.run()
+    nodes["a"].say(send(1, "work"))
+    nodes["b"].say(subscribe(2, "work"))
+    while not nodes["a"].disk.platter.doubts:
+        nodes.step()
+    queue = nodes["a"].broker.destinations.queues["work"]
+    queue.is_declared = False
+    answer = nodes["a"].admin(1, do="delete", queue="work")
+    assert answer["code"] == "in-use" and "in doubt" in answer["error"]
+
+
+def test_name_that_is_used_twice_does_not_take_the_link() -> None:
+    nodes = with_clients("ab")
+    a = nodes["a"]
+    link = nodes.cluster("a").peers["b"].link
+    a.inbox[7], a.delivers[7] = [], 0
+    a.turn([Open(7, Identity("b", "e" * 16, False))])
+    refusal = a.refusal(7)
+    assert refusal.code == "other-store" and "used twice" in refusal.sentence
+    assert nodes.cluster("a").peers["b"].link is link
 
 
 # ---- topics ---------------------------------------------------------------------------------------------------------
