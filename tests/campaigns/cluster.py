@@ -71,7 +71,7 @@ CAMPAIGNS = (
             "no-topic-dedup",
         ),
         mutant_cases=2000,
-        quick_mutants=16,
-        limit_s=(120, 2 * 3600, 8 * 3600),
+        quick_mutants=12,
+        limit_s=(240, 2 * 3600, 8 * 3600),
     ),
 )

@@ -142,16 +142,20 @@ class Cluster:
             self.turn_away(connection, name, "other-store", sentence)
             self.alarm(peer, identity)
             return
-        if peer.link is not None:
-            old = peer.link
-            self.unlink(peer)
-            # D16: what an earlier connection still brings is not heard
-            self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)
+        # D16: what an earlier connection still brings is not heard
+        self.supersede(peer)
         peer.store_id = identity.store_id
         connection.link = link = Link(connection, identity, self.desk)
         peer.linked(link)
         self.spreading.linked(link)
         self.say("linked", node=name, store_id=identity.store_id)
+
+    def supersede(self, peer: Peer) -> None:
+        """There is a newer link."""
+        if peer.link is not None:
+            old = peer.link
+            self.unlink(peer)
+            self.refuse(old.connection, "superseded", f"{peer.name!r} has made a newer link.", None)
 
     def turn_away(self, connection: Connection, name: str, code: str, sentence: str) -> None:
         self.refuse(connection, code, sentence, None)
@@ -170,6 +174,7 @@ class Cluster:
         """A peer with another store: copies of fanouts are sent again; messages of queues wait for the operator."""
         if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
             return False
+        self.supersede(peer)  # or what is released would be offered to the old store at once
         self.handover.release(peer)
         peer.out_taken = peer.out_offered = peer.out_said = peer.in_epoch = peer.in_last = 0
         self.alarm(peer, identity)
