@@ -13,6 +13,7 @@ from benchmarks.peers import CHECKOUT
 from benchmarks.processes import Launch, Running, free_port, fresh, running
 from radiator.cli.load import LoadFailed
 from radiator.client import Client
+from radiator.errors import RadiatorError
 
 NAMES = "abcdefgh"
 SECRET = "nodes of a benchmark know each other by this\n"
@@ -89,10 +90,20 @@ class Linked:
         """Returns when every node knows a way to every other."""
         end_s = time.monotonic() + LINKED_WITHIN_S
         for name in self.names if len(self.names) > 1 else ():
-            while len(self.admin(name, do="peers")["nodes"]) < len(self.names) - 1:
+            while self.others_known(name) < len(self.names) - 1:
                 if time.monotonic() > end_s:
-                    raise LoadFailed(f"{name} was not linked with all: {self.brokers[name].log.read_text()[-600:]}")
+                    raise LoadFailed(f"{name} was not linked with all: {self.last_words(name)}")
                 time.sleep(ASK_AGAIN_S)
+
+    def others_known(self, name: str) -> int:
+        """To how many nodes it knows a way. Raises LoadFailed where it does not answer."""
+        try:
+            return len(self.admin(name, do="peers")["nodes"])
+        except RadiatorError as failed:
+            raise LoadFailed(f"{name} does not answer: {failed} {self.last_words(name)}") from None
+
+    def last_words(self, name: str) -> str:
+        return self.brokers[name].log.read_text()[-600:]
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ from benchmarks.host import host
 from benchmarks.linked import linked
 from benchmarks.nodecases import SERIES, SHARE_MIN, TABLES, Figures, graphs, series_of
 from benchmarks.report import GENERATOR_BOUND, preface
-from radiator.cli.load import LoadFailed
 from radiator.cli.text import table
+from radiator.errors import RadiatorError
 
 FORMAT = 1
 RATIO_ROUNDS = 2  # of the comparison with an earlier version, for each round of the rest
@@ -94,7 +94,7 @@ def _round(
                     for one in wanted:
                         what = f"{one.table}, {one.at}"
                         rows.setdefault((one.table, one.at), []).append(one.figures(nodes, seconds))
-        except (LoadFailed, OSError) as error:
+        except (RadiatorError, OSError) as error:
             failed.append(f"{what}: {error}")
             sys.stderr.write(f"  {failed[-1]}\n")
 

@@ -137,12 +137,14 @@ class Disconnect:
 class Fail:
     """The session saw the protocol broken: ERROR with this sentence, behind the RECEIPTs due before it, then close.
 
-    `receipt` is that of the offending frame where it could be read.
+    `receipt` is that of the offending frame where it could be read. code: of the ERROR; of a link whose other side has
+    refused, that of its refusal.
     """
 
     connection: int
     sentence: str
     receipt: bytes | None = None
+    code: str = "protocol"
 
 
 @dataclass(slots=True)
@@ -190,9 +192,22 @@ class Written:
 
 @dataclass(slots=True)
 class Closed:
-    """The connection is gone: nothing more comes from it and nothing more reaches it."""
+    """The connection is gone: nothing more comes from it and nothing more reaches it. cause: why."""
 
     connection: int
+    cause: str = ""
+
+
+@dataclass(slots=True)
+class NotLinked:
+    """No link with that node has come of a try, its or ours; cause: why. is_refused: one of the two has said no.
+
+    Who it was has not always been proved: a stranger may have used the name.
+    """
+
+    peer: str
+    cause: str
+    is_refused: bool
 
 
 @dataclass(slots=True)
@@ -251,4 +266,4 @@ class Stop:
     """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop."""
 
 
-Event = Open | Read | Written | Closed | Committed | Loaded | Found | Tick | Stop
+Event = Open | Read | Written | Closed | NotLinked | Committed | Loaded | Found | Tick | Stop

@@ -36,6 +36,7 @@ from radiator.commands import (
     Heard,
     Loaded,
     Nack,
+    NotLinked,
     Open,
     Read,
     Send,
@@ -233,6 +234,11 @@ class Broker:
                 self.cluster.opened(connection, event.peer)
         return True
 
+    def not_linked(self, event: NotLinked) -> bool:
+        if self.cluster is not None:
+            self.cluster.not_linked(event)
+        return True
+
     def read(self, event: Read) -> bool:
         connection = self.connections.get(event.connection)
         if connection is None or self.is_stopping:
@@ -320,7 +326,7 @@ class Broker:
             return True
         connection.is_closing = True
         if self.cluster is not None and connection.link is not None:
-            self.cluster.closed(connection)
+            self.cluster.closed(connection, event.cause)
         if connection.waits_for is not None:
             self.unpark(connection)
         for transaction in connection.transactions.values():
@@ -556,7 +562,9 @@ class Broker:
         return None
 
     def fail(self, connection: Connection, command: Fail) -> Resource | None:
-        self.refuse(connection, "protocol", command.sentence, command.receipt)
+        self.refuse(connection, command.code, command.sentence, command.receipt)
+        if self.cluster is not None and connection.link is not None:
+            self.cluster.closed(connection, f"{command.code}: {command.sentence}", is_refused=True)
         return None
 
     def heard(self, connection: Connection, command: Heard) -> Resource | None:
@@ -881,6 +889,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     Tick: Broker.ticked,
     Open: Broker.opened,
     Closed: Broker.closed,
+    NotLinked: Broker.not_linked,
     Stop: Broker.stop,
 }
 _FIRST = frozenset((Written, Committed, Loaded, Found))

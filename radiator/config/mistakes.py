@@ -20,6 +20,10 @@ class Mistakes:
         """wrong: what stands behind the key's name: what is wrong, and what would be right."""
         self.found.append((keys, wrong))
 
+    def are_in(self, *table: str) -> set[str]:
+        """The keys of that table which are wrong, or have something wrong below them."""
+        return {keys[len(table)] for keys, _ in self.found if keys[: len(table)] == table and len(keys) > len(table)}
+
     def sentences(self, path: Path, text: str) -> list[str]:
         """One for each mistake, in the order of the file's lines. A place without a line of its own has that of the
         table around it; one that has none either names no line and comes last."""

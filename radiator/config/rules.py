@@ -3,16 +3,17 @@
 A rule looks only at values that are right by themselves, so that one slip is not reported twice.
 """
 
+import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from radiator.config.mistakes import Mistakes
-from radiator.config.values import meant, shown, size_text, told_address_mistake
+from radiator.config.values import THIS_NODE, meant, shown, size_text, told_address_mistake
 from radiator.limits import MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.patterns import is_pattern, matches, overlaps, rank
-from radiator.settings import CLUSTER, DEAD_LETTER, Address
+from radiator.settings import CLUSTER, DEAD_LETTER, PORT, Address
 
 Table = dict[str, Any]
 
@@ -52,6 +53,7 @@ def settings_in_force(file: File, name: str) -> Table:
 def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
+    _judge_ports(file, mistakes)
     _judge_node(file, mistakes)
     _judge_advertise(file, mistakes)
     _judge_peers(file, mistakes)
@@ -73,6 +75,38 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
             mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
 
 
+def _judge_ports(file: File, mistakes: Mistakes) -> None:
+    """Two sockets cannot listen in one place. Only the start can tell what a name stands for."""
+    listen = file.server.get("listen", [Address("stomp", "127.0.0.1", PORT)])
+    if "listen" in mistakes.are_in("server"):
+        listen = []
+    for one, other in combinations(listen, 2):
+        if _meet(one, other):
+            mistakes.add(("server", "listen"), f"has {one} and {other}, which are one place; remove one of the two")
+    node = file.node or {}
+    taken = [address for address in listen if "listen" in node and _meet(address, node["listen"])]
+    if taken:
+        wrong = f"is {node['listen']}, where clients connect already (server.listen has {taken[0]})"
+        mistakes.add(("node", "listen"), f"{wrong}; give one of them another port")
+
+
+def _meet(one: Address, other: Address) -> bool:
+    """Whether one of the two sockets would find its place taken. `[::]` takes IPv4 too."""
+    if one.port != other.port or one.port == 0:
+        return False
+    places = {_place(one.host), _place(other.host)}
+    are_ipv4 = all(place.replace(".", "").isdigit() for place in places)
+    return len(places) == 1 or "::" in places or ("0.0.0.0" in places and are_ipv4)
+
+
+def _place(host: str) -> str:
+    """One spelling for each IP address."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower()
+
+
 def _judge_node(file: File, mistakes: Mistakes) -> None:
     """Nodes are linked by a list: one that names nobody is linked with nobody, whatever it could learn from others."""
     if file.node is None:
@@ -92,7 +126,7 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
     if "advertise" in node and not node.get("discover"):
         wrong = f"is {node['advertise']}, but nobody is told it without discover = true"
         mistakes.add(("node", "advertise"), f"{wrong}; set that, or remove advertise")
-    elif "advertise" in node and "listen" not in node:
+    elif "advertise" in node and not _may_listen(file, mistakes):
         wrong = f"is {node['advertise']}, but this node has no listen"
         mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
     elif node.get("discover") and "advertise" not in node and "listen" in node:
@@ -104,6 +138,12 @@ def _judge_advertise(file: File, mistakes: Mistakes) -> None:
             mistakes.add(("node", "listen"), f"{mistake}, or add advertise")
 
 
+def _may_listen(file: File, mistakes: Mistakes) -> bool:
+    """Whether [node] has a listen, if only a wrong or a misspelt one."""
+    slips = mistakes.are_in("node")
+    return "listen" in (file.node or {}) or "listen" in slips or any(key not in THIS_NODE for key in slips)
+
+
 def _can_be_dialled(address: Address) -> bool:
     return address.port > 0 and not address.is_wildcard
 
@@ -112,6 +152,7 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
     """Every peer is another node, and one of the two can dial the other."""
     if file.node is None:
         return
+    can_be_dialled = _may_listen(file, mistakes)
     own = [key for key in ("listen", "advertise") if key in file.node]
     taken: dict[Address, str] = {file.node[key]: f"node.{key}" for key in own}
     for name, table in file.peers.items():
@@ -119,7 +160,7 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
             wrong = f"has the name of this node (node.name is {shown(name)})"
             mistakes.add(("peer", name), f"{wrong}; declare the other nodes only")
         elif "address" not in table:
-            if "listen" not in file.node:
+            if not can_be_dialled and not mistakes.are_in("peer", name):
                 wrong = "has no address, and this node has no listen, so neither can dial the other"
                 mistakes.add(("peer", name), f"{wrong}; give one of them")
         elif table["address"] in taken:

@@ -34,6 +34,8 @@ class Session(Protocol):
     """How long the peer may say nothing before it is taken for dead; inf: for ever."""
     closing_cause: str
     """What the log says of it where `is_closing` is set before Open."""
+    other: str
+    """Of a link: the node that is dialled, or says that it is the other end, proved or not; "": not known."""
     is_link: bool
     """The other end is a node: it is read from even while it does not read, or two full links would wait for ever."""
 

@@ -388,11 +388,12 @@ class Connection:
             commons.log.info("unlinked", connection=self.number, node=self._node, peer=self._peer, cause=cause)
         else:
             commons.log.info("disconnected", connection=self.number, peer=self._peer, cause=cause)
-        commons.inbox.say(Closed(self.number))
+        commons.inbox.say(Closed(self.number, cause))
 
     def _log_not_connected(self, cause: str) -> None:
         if self._session.is_link:
-            self._commons.links.refused(self._dialled, self._peer, cause)
+            session = self._session
+            self._commons.links.refused(self._dialled, self._peer, cause, session.other, session.is_closing)
             return
         self._commons.log.info("not_connected", connection=self.number, peer=self._peer, cause=cause)
 

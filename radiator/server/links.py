@@ -4,10 +4,12 @@ who are not.
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gevent.event import Event
 
+from radiator.commands import NotLinked
 from radiator.limits import LINK_REFUSALS_KEPT, LINK_SOCKETS, NODE_NEIGHBOURS_MAX, NONCE_BYTES, Limits
 from radiator.protocols import Session
 from radiator.protocols.peer.session import PeerSession
@@ -40,14 +42,20 @@ class Neighbour:
 
 
 class Links:
-    """Used on the hub only. node: this one, or None where it is alone. sockets_max: those of strangers included."""
+    """Used on the hub only. node: this one, or None where it is alone. sockets_max: those of strangers included.
 
-    def __init__(self, node: Node | None, store_id: str, limits: Limits, log: Log) -> None:
+    report: tells the broker why there is no link.
+    """
+
+    def __init__(
+        self, node: Node | None, store_id: str, limits: Limits, log: Log, report: Callable[[NotLinked], object]
+    ) -> None:
         self.neighbours: dict[str, Neighbour] = {}
         self._node = node
         self._store_id = store_id
         self._limits = limits
         self._log = log
+        self._report = report
         self._told: dict[tuple[str, str], None] = {}
         self.sockets_max = 0
         if node is not None:
@@ -103,10 +111,13 @@ class Links:
             neighbour.lasted_s = time.monotonic() - neighbour.up_since_s
         neighbour.judge()
 
-    def refused(self, name: str, peer: str, cause: str) -> None:
-        """No link came of it: said once for each cause, until there is a link. name: whom we dialled, or "". peer: the
-        address at the other end.
+    def refused(self, name: str, peer: str, cause: str, other: str = "", is_refused: bool = False) -> None:
+        """No link came of it: logged once for each cause, until there is a link. name: whom we dialled, or "".
+
+        peer: the address at the other end. other: the node that it says it is. is_refused: one of the two has said no.
         """
+        if name or other:
+            self._report(NotLinked(name or other, cause, is_refused))
         key = (name or _host(peer), cause)
         if key in self._told:
             return

@@ -16,7 +16,9 @@ _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 class Listener:
-    """Bound once it is made; accepts from `start` to `close`. RadiatorError where the address cannot be had."""
+    """Who connects once it is made waits for `start`; accepts from then to `close`. RadiatorError where the address
+    cannot be had.
+    """
 
     def __init__(self, loop: Any, address: Address, connections: Connections, log: Log) -> None:
         self._loop = loop
@@ -30,6 +32,7 @@ class Listener:
             self._socket = socket.socket(family, socket.SOCK_STREAM)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(place)
+            self._socket.listen(LISTEN_BACKLOG)  # two of one port are found here, not by bind
         except OSError as error:
             table = "[node]" if address.scheme == PEER else "[server]"
             raise RadiatorError(
@@ -41,7 +44,6 @@ class Listener:
         self._watcher = loop.io(self._socket.fileno(), _READABLE)
 
     def start(self) -> None:
-        self._socket.listen(LISTEN_BACKLOG)
         self._watcher.start(self._accept)
         self._log.info("listening", address=str(self.address))
 

@@ -94,7 +94,7 @@ class Server:
             node=config.node,
         )
         self._inbox = Inbox()
-        links = Links(config.node, recovery.store_id, config.limits, self._log)
+        links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._connections = Connections(
             loop,
             config.limits,

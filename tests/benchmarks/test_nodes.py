@@ -1,5 +1,7 @@
 """`scripts/bench --nodes`: brokers are linked as told, loads know what came where, and figures follow from that."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,14 @@ def test_a_load_that_reaches_nobody_says_so(tmp_path: Path, monkeypatch: pytest.
     ):
         load.join([Place("a", nodes.address("a"))], TakingWire(COPIES, 1))
         load.prime()
+
+
+def test_a_node_that_has_died_is_quoted(tmp_path: Path) -> None:
+    with linked(tmp_path / "run", chain(2)) as nodes:
+        os.kill(nodes.brokers["b"].pids[0], signal.SIGKILL)
+        os.waitid(os.P_PID, nodes.brokers["b"].pids[0], os.WEXITED | os.WNOWAIT)
+        with pytest.raises(LoadFailed, match="(?s)b does not answer: .*listening"):
+            nodes.others_known("b")
 
 
 def test_equal_consumers_of_three_nodes_work_alike(tmp_path: Path) -> None:

@@ -77,19 +77,18 @@ def declared() -> Declarations:
 
 
 class Bad:
-    """One peer. number: of its link, 0 where there is none. epoch: the node's, as it said; said: the bodies of what it
-    was said, by sequence, and high: the last that it can have been said.
+    """One peer. number: of its link, 0 where there is none. said: the bodies of what it was said, by sequence, and
+    high: the last that it can have been said. granted: the most of each queue that it was, on this link; and came.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.number = 0
-        self.epoch = 0
         self.own_epoch = 0
         self.said: dict[int, bytes] = {}
         self.high = 0
         self.granted: dict[str, int] = {}
-        self.messages = 0
+        self.came: Counter[str] = Counter()
 
 
 class History:
@@ -203,7 +202,7 @@ class History:
         if name == bad.name:
             peer = self.cluster.peers[name]
             if peer.link is not None and peer.link.connection.number == number:
-                bad.number, bad.granted, bad.messages = number, {}, peer.in_last
+                bad.number, bad.granted, bad.came = number, {}, Counter()
                 if not peer.out_offered:
                     bad.said, bad.high = {}, 0  # for another store all begins anew
 
@@ -271,6 +270,11 @@ class History:
             if (word.sequence, word.epoch) != (before[0] + 1, before[1]):
                 self.wrong(f"{bad.name} said {word.sequence} of epoch {word.epoch}, where {before} were; it was taken.")
             self.brought.add(word.message.body)
+            queue = word.destination.removeprefix("/queue/")
+            queue = "" if queue.startswith("/") else queue
+            bad.came[queue] += 1
+            if bad.came[queue] > bad.granted.get(queue, 0):
+                self.wrong(f"{bad.name} handed over {bad.came[queue]} of {queue!r}, granted were {bad.granted}.")
         self.hear()
 
     def place_of(self, bad: Bad, body: bytes) -> str:
@@ -292,11 +296,8 @@ class History:
         if bad.name not in spreading.told:
             return Digest([Version(name, *known.version) for name, known in spreading.known.items()])
         deed = chance.random()
-        link = peer.link
-        assert link is not None
         if deed < 0.3 and peer.is_answered:
-            fits = [f"/queue/{name}" for name, most in link.allowed.items() if link.arrived.get(name, 0) < most]
-            fits += ["/fanout/events"] * (peer.copies < peer.copies_granted)
+            fits = self.granted(bad)
             if fits and peer.in_last < peer.said_last + LINK_WINDOW:
                 return self.transfer(bad, chance.choice(fits))
         if deed < 0.5 and peer.is_welcome and bad.high > peer.out_taken:
@@ -308,6 +309,12 @@ class History:
         if deed < 0.85:
             return Ask(chance.choice(("work", "w.1", "w.2")), [bad.name])
         return self.news(bad, 0) if deed < 0.93 else self.published(0)
+
+    def granted(self, bad: Bad) -> list[str]:
+        """Where it may hand over to."""
+        return [
+            f"/queue/{name}" if name else "/fanout/events" for name in bad.granted if bad.came[name] < bad.granted[name]
+        ]
 
     def word(self, bad: Bad) -> Word:
         chance = self.chance
@@ -328,7 +335,10 @@ class History:
         if kind is Taken:
             return Taken(self.last(bad))
         if kind is Transfer:
-            return self.transfer(bad)
+            fits = self.granted(bad)
+            return self.transfer(
+                bad, chance.choice(fits) if fits and chance.random() < 0.7 else "", chance.random() < 0.7
+            )
         queue = chance.choice(QUEUES)
         path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
         if kind is Ask:
@@ -375,7 +385,7 @@ class History:
         life, number = known.version if known is not None else (1, 1)
         return Version(origin, self.number(life), self.number(number + 1))
 
-    def transfer(self, bad: Bad, right: str = "") -> Transfer:
+    def transfer(self, bad: Bad, right: str = "", is_gap: bool = False) -> Transfer:
         chance, peer = self.chance, self.cluster.peers[bad.name]
         body = b"h%d" % self.bodies
         self.bodies += 1
@@ -386,7 +396,7 @@ class History:
         message = Message(to, b"a:b\n", ESCAPING_1_2, body, chance.choice((0, 1, 2**40)), expires_ms)
         path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
         epoch = peer.in_epoch if right or chance.random() < 0.8 else self.number(peer.in_epoch)
-        sequence = peer.in_last + 1 if right or chance.random() < 0.5 else self.number(peer.in_last)
+        sequence = self.number(peer.in_last, peer.in_last + 2) if is_gap else peer.in_last + 1
         return Transfer(epoch, sequence, to, message, path, chance.choice((0, 1, 2**31 - 1)), False, self.number(0, 3))
 
     # ---- what is heard ----------------------------------------------------------------------------------------------
@@ -423,6 +433,8 @@ class History:
 
     def heard(self, number: int, word: Word) -> None:
         for bad in self.peers.values():
+            if bad.number == number and isinstance(word, Grant):
+                bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))
             if bad.number == number and isinstance(word, Transfer):
                 if word.message.expires_ms == 0:
                     bad.said[word.sequence] = word.message.body
@@ -510,7 +522,12 @@ CAMPAIGNS = (
         unit="histories",
         run=hostile,
         cases=(100, 20_000, 200_000),
-        mutants=("last-not-checked", "sequence-gap-accepted", "last-believed-before-it-was-said"),
+        mutants=(
+            "last-not-checked",
+            "sequence-gap-accepted",
+            "grant-not-checked",
+            "last-believed-before-it-was-said",
+        ),
         mutant_cases=300,
         quick_mutants=2,
     ),

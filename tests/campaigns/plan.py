@@ -43,6 +43,8 @@ MODULES: tuple[str, ...] = (
     "file_modes",
     "imports",
     "links",
+    "hostile_peer",
+    "node_crash_points",
     "nodes",
 )
 """Files of this folder; each has `CAMPAIGNS`, a tuple."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from radiator.cli import main
+from radiator.cli.peers import CAUSE_MAX
 
 Answer = dict[str, Any]
 Script = Callable[[dict[str, list[Answer]]], list[Answer]]
@@ -14,9 +15,13 @@ Script = Callable[[dict[str, list[Answer]]], list[Answer]]
 UP = {
     "name": "b", "address": "peer://127.0.0.1:1", "state": "up", "since_s": 3700.5, "in_doubt": 2, "outbox": 3,
     "outbox_bytes": 2048, "lag_ms": 999, "out_epoch": 4, "in_epoch": 7, "handed_over": 100, "taken_in": 5, "hops": 1,
-    "store_id": "0123",
+    "store_id": "0123", "cause": "",
 }  # fmt: skip
-DOWN = {**UP, "name": "a\x1b[2J", "state": "down", "since_s": None, "lag_ms": 61500, "in_doubt": 64, "outbox": 0}
+CAUSE = "refused: \x1b[2J"
+DOWN = {
+    **UP, "name": "a\x1b[2J", "state": "refused", "since_s": None, "lag_ms": 61500, "in_doubt": 64, "outbox": 0,
+    "cause": CAUSE,
+}  # fmt: skip
 PEERS: Answer = {
     "ok": True, "node": "c", "draining": False, "peers": [UP, DOWN],
     "nodes": [{"name": "b", "hops": 1, "via": "b"}, {"name": "e", "hops": 3, "via": "b"},
@@ -51,13 +56,29 @@ def test_peers_is_a_table_of_links_and_one_of_routes(script: Script, capsys: pyt
     assert main(["peers"]) == 0
     assert capsys.readouterr().out == (
         "This is node c.\n\n"
-        "node      state  since      lag        in doubt  outbox       handed over  taken in\n"
-        "a\\x1b[2J  down   -          1 min 1 s        64  0                    100         5\n"
-        "b         up     1 h 1 min  999 ms            2  3 (2.0 KiB)          100         5\n\n"
+        "node      state    since      lag        in doubt  outbox       handed over  taken in  cause\n"
+        "a\\x1b[2J  refused  -          1 min 1 s        64  0                    100         5  refused: \\x1b[2J\n"
+        "b         up       1 h 1 min  999 ms            2  3 (2.0 KiB)          100         5\n\n"
         "reached through others  links  via\n"
         "f                           2  b\n"
         "e                           3  b\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"), [(CAUSE_MAX, "x" * CAUSE_MAX), (CAUSE_MAX + 1, "x" * (CAUSE_MAX - 3) + "...")]
+)
+def test_peers_cuts_a_long_cause(script: Script, capsys: pytest.CaptureFixture[str], size: int, shown: str) -> None:
+    script({"peers": [{**PEERS, "peers": [{**DOWN, "cause": "x" * size}]}]})
+    assert main(["peers"]) == 0
+    assert capsys.readouterr().out.splitlines()[3].endswith(f"  5  {shown}")
+
+
+def test_peers_of_an_older_broker_has_no_cause(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    older = {key: value for key, value in DOWN.items() if key != "cause"}
+    script({"peers": [{**PEERS, "peers": [older]}]})
+    assert main(["peers"]) == 0
+    assert capsys.readouterr().out.splitlines()[3].endswith("  5")
 
 
 def test_peers_says_that_a_node_is_drained_and_has_no_peers(script: Script, capsys: pytest.CaptureFixture[str]) -> None:

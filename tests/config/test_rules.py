@@ -49,6 +49,13 @@ RIGHT = {
     "a zone where it is found elsewhere": PEER
     + "node.discover = true\nnode.listen = 'peer://[fe80::1%eth0]:1'\nnode.advertise = 'peer://[fd00::1]:1'",
     "two nodes of one machine": PEER + "peer.c.address = 'peer://10.0.0.2:61615'",
+    "clients and nodes beside each other": PEER
+    + "server.listen = ['stomp://127.0.0.1:7', 'stomp://[::1]:7', 'stomp://127.0.0.2:7', 'stomp://localhost:0']\n"
+    + "node.listen = 'peer://127.0.0.3:7'",
+    "one port of two families": PEER + "server.listen = ['stomp://[::1]:7']\nnode.listen = 'peer://0.0.0.0:7'",
+    "any two ports": PEER + "server.listen = ['stomp://127.0.0.1:0']\nnode.listen = 'peer://127.0.0.1:0'",
+    "a name that only the start can look up": PEER
+    + "server.listen = ['stomp://localhost:7']\nnode.listen = 'peer://127.0.0.1:7'",
     "what the cluster has": PEER
     + "[queue.q]\nscope = 'cluster'\n[queue.'q.*']\nscope = 'cluster'\n"
     + "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[topic.'#']\nscope = 'cluster'",
@@ -165,6 +172,50 @@ WRONG = {
         NODE + "node.listen = 'peer://[::]:0'\n" + peers(NODE_NEIGHBOURS_MAX + 1),
         f"peer declares {NODE_NEIGHBOURS_MAX + 1} nodes, but a node has at most {NODE_NEIGHBOURS_MAX} links",
     ),
+    "a wrong address": (
+        NODE + "peer.b.address = 'peer://10.0.0.2'",
+        'peer.b.address is "peer://10.0.0.2"; write an address as peer://HOST:PORT',
+    ),
+    "a misspelt address": (NODE + "peer.b.adress = 'peer://10.0.0.2:1'", "peer.b.adress is no setting of this table"),
+    "a peer's name with a dot": (
+        NODE + "peer.b.c.address = 'peer://10.0.0.2:1'",
+        "peer.b.c is no setting; a name with",
+    ),
+    "a wrong listen": (
+        NODE + "node.listen = 'stomp://10.0.0.2:1'\npeer.b = {}",
+        'node.listen has the scheme "stomp"',
+    ),
+    "a misspelt listen": (NODE + "node.lisen = 'peer://10.0.0.2:1'\npeer.b = {}", "node.lisen is no setting of this"),
+    "a wrong listen that is advertised": (
+        PEER + "node.listen = 'peer://10.0.0.1'\nnode.discover = true\nnode.advertise = 'peer://10.0.0.1:1'",
+        'node.listen is "peer://10.0.0.1"',
+    ),
+    "clients and nodes at one port": (
+        PEER + "server.listen = ['stomp://127.0.0.1:1', 'stomp://127.0.0.1:7']\nnode.listen = 'peer://127.0.0.1:7'",
+        "node.listen is peer://127.0.0.1:7, where clients connect already (server.listen has stomp://127.0.0.1:7); "
+        "give one of them another port",
+    ),
+    "nodes at the port of clients where none is given": (
+        PEER + "node.listen = 'peer://0.0.0.0:61613'",
+        "node.listen is peer://0.0.0.0:61613, where clients connect already (server.listen has stomp://127.0.0.1:61613)",
+    ),
+    "nodes within the wildcard of clients": (
+        PEER
+        + "server.listen = ['stomp://0.0.0.0:7']\nserver.allow_anonymous = true\nnode.listen = 'peer://10.0.0.1:7'",
+        "node.listen is peer://10.0.0.1:7, where clients connect already",
+    ),
+    "the wildcard of IPv6, which takes IPv4 too": (
+        PEER + "server.listen = ['stomp://127.0.0.1:7']\nnode.listen = 'peer://[::]:7'",
+        "node.listen is peer://[::]:7, where clients connect already",
+    ),
+    "one place, spelt in two ways": (
+        PEER + "server.listen = ['stomp://[::1]:7']\nnode.listen = 'peer://[0:0::1]:7'",
+        "where clients connect already",
+    ),
+    "two listeners of clients in one place": (
+        "server.allow_anonymous = true\nserver.listen = ['stomp://0.0.0.0:7', 'stomp://127.0.0.1:7']",
+        "server.listen has stomp://0.0.0.0:7 and stomp://127.0.0.1:7, which are one place; remove one of the two",
+    ),
     "an address that nobody is told": (
         PEER + "node.listen = 'peer://0.0.0.0:1'\nnode.advertise = 'peer://10.0.0.1:1'",
         "node.advertise is peer://10.0.0.1:1, but nobody is told it without discover = true",
@@ -241,3 +292,11 @@ def test_a_wrong_value_is_not_reported_by_a_rule_too(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path / "config.toml")
     assert len(caught.value.mistakes) == 2
+
+
+def test_a_listen_of_clients_that_is_wrong_takes_no_port(tmp_path: Path) -> None:
+    text = PEER + "node.listen = 'peer://127.0.0.1:61613'\nserver.listen = ['no address']"
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "config.toml")
+    assert [": server.listen " in mistake for mistake in caught.value.mistakes] == [True]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from radiator.commands import NotLinked
 from radiator.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
 from radiator.server.dialer import back_off_s
 from radiator.server.links import Links
@@ -22,7 +23,8 @@ class Logged:
         self.file = file
         self.number = os.open(file, os.O_WRONLY | os.O_CREAT)
         self.log = Log(self.number)
-        self.links = Links(node, "s1", Limits(), self.log)
+        self.reports: list[NotLinked] = []
+        self.links = Links(node, "s1", Limits(), self.log, self.reports.append)
 
     def lines(self) -> list[str]:
         """What was logged, without the times; the end of the log."""
@@ -114,3 +116,19 @@ def test_what_has_been_told_is_bounded(logged: Logged) -> None:
     for number in range(LINK_REFUSALS_KEPT + 1):
         logged.links.refused("", f"10.0.0.2:{number}", f"claims to be {number}")
     assert len(logged.links._told) == 1
+
+
+def test_the_broker_is_told_each_time_why_there_is_no_link(logged: Logged) -> None:
+    refused = logged.links.refused
+    refused("b", "10.0.0.2:1", "it does not answer")
+    refused("b", "10.0.0.2:1", "it does not answer")
+    refused("b", "10.0.0.2:1", "refused: wrong-node: No.", other="b", is_refused=True)
+    refused("", "10.0.0.3:1", "refused: wrong-secret: No.", other="c", is_refused=True)
+    refused("", "10.0.0.4:1", "hung up")  # nobody knows who that was
+    assert logged.reports == [
+        NotLinked("b", "it does not answer", False),
+        NotLinked("b", "it does not answer", False),
+        NotLinked("b", "refused: wrong-node: No.", True),
+        NotLinked("c", "refused: wrong-secret: No.", True),
+    ]
+    assert len(logged.lines()) == 4

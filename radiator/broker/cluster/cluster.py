@@ -19,6 +19,7 @@ from radiator.broker.intake import FLUSH, Intake, Resource
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
+from radiator.commands import NotLinked
 from radiator.errors import LinkError, Refusal, shown
 from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN
 from radiator.links import (
@@ -138,28 +139,30 @@ class Cluster:
                 f"{name!r} comes with another store ({identity.store_id}), while messages of queues are in doubt with "
                 f"its last one ({peer.store_id}): run `radiator peer release {name} --force`, or bring that store back."
             )
-            peer.is_refused = True
             self.turn_away(connection, name, "other-store", sentence)
             self.alarm(peer, identity)
             return
-        # D16: what an earlier connection still brings is not heard
-        self.supersede(peer)
+        if peer.link is not None:
+            old = peer.link
+            self.unlink(peer)
+            # D16: what an earlier connection still brings is not heard
+            self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)
         peer.store_id = identity.store_id
         connection.link = link = Link(connection, identity, self.desk)
         peer.linked(link)
         self.spreading.linked(link)
         self.say("linked", node=name, store_id=identity.store_id)
 
-    def supersede(self, peer: Peer) -> None:
-        """There is a newer link."""
-        if peer.link is not None:
-            old = peer.link
-            self.unlink(peer)
-            self.refuse(old.connection, "superseded", f"{peer.name!r} has made a newer link.", None)
-
     def turn_away(self, connection: Connection, name: str, code: str, sentence: str) -> None:
         self.refuse(connection, code, sentence, None)
+        self.not_linked(NotLinked(name, f"{code}: {sentence}", is_refused=True))
         self.say("refused", node=name, code=code)
+
+    def not_linked(self, event: NotLinked) -> None:
+        """A try has failed. What it says of a node that is linked meanwhile is of no interest."""
+        peer = self.peers.get(event.peer)
+        if peer is not None and peer.link is None:
+            peer.not_linked(event.cause, event.is_refused)
 
     def is_surplus(self, current: Identity, new: Identity) -> bool:
         """Both may dial at once: then both ends keep the link that the node of the lesser name has dialled."""
@@ -174,7 +177,6 @@ class Cluster:
         """A peer with another store: copies of fanouts are sent again; messages of queues wait for the operator."""
         if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
             return False
-        self.supersede(peer)  # or what is released would be offered to the old store at once
         self.handover.release(peer)
         peer.out_taken = peer.out_offered = peer.out_said = peer.in_epoch = peer.in_last = 0
         self.alarm(peer, identity)
@@ -185,12 +187,13 @@ class Cluster:
         self.desk.note("error", "peer_store_changed", node=peer.name, was=was, now=now, in_doubt=len(peer.doubts))
         self.say("store-changed", node=peer.name, was=was, now=now)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Connection, cause: str, is_refused: bool = False) -> None:
         """ON LINK DOWN."""
         link = connection.link
         peer = self.peers.get(link.name) if link is not None else None
         if peer is not None and peer.link is link:
             self.unlink(peer)
+            peer.not_linked(cause, is_refused)
 
     def unlink(self, peer: Peer) -> None:
         link = peer.link
@@ -212,17 +215,18 @@ class Cluster:
         peer = self.peers.get(link.name) if link is not None else None
         if link is None or peer is None or peer.link is not link:
             return None  # D16: not the link of now
-        if isinstance(word, Publish) and self.must_flush(word):
+        # a word of a few bytes may ask for thousands of answers
+        if len(self.desk.turn.replies) >= REPLIES_PER_TURN or (isinstance(word, Publish) and self.must_flush(word)):
             return FLUSH
         try:
             _HEARD[type(word)](self, peer, word)
         except LinkError as broken:
             self.desk.note("error", "link_error", node=peer.name, sentence=str(broken))
             self.refuse(connection, "link-error", str(broken), None)
-            self.unlink(peer)
+            self.closed(connection, f"link-error: {broken}", is_refused=True)
         except Refusal as refusal:
             self.refuse(connection, refusal.code, str(refusal), None)
-            self.unlink(peer)
+            self.closed(connection, f"{refusal.code}: {refusal}", is_refused=True)
         return None
 
     def must_flush(self, word: Publish) -> bool:
@@ -232,7 +236,7 @@ class Cluster:
             word.message.size,
             self.destinations.topics,
         )
-        if len(self.desk.turn.replies) >= REPLIES_PER_TURN or topics.must_flush(topics.matching(name), size):
+        if topics.must_flush(topics.matching(name), size):
             return True
         return self.spreading.must_flush(name, size, word.origin)
 
@@ -451,7 +455,7 @@ class Cluster:
             raise Refusal("unknown-node", f"{name!r:.80} is none of the nodes known here: {', '.join(self.peers)}.")
         if peer.link is not None and peer.is_welcome:
             raise Refusal("linked", f"{name!r} is linked: what is in doubt with it is being settled.")
-        peer.is_refused = False
+        peer.not_linked("", is_refused=False)
         return self.handover.release(peer)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
@@ -483,6 +487,7 @@ class Cluster:
                     "name": name,
                     "address": str(address),
                     "state": peer.state,
+                    "cause": peer.cause,
                     "since_s": round(self.desk.now_s - peer.since_s, 3),
                     "in_doubt": len(peer.doubts),
                     "outbox": outbox.ledger.stored if outbox is not None else 0,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from radiator.broker.cluster.link import Link
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk, Part
+from radiator.limits import LINK_CAUSE_MAX
 from radiator.links import Hello, Taken, Welcome
 from radiator.writes import KeepPeer
 
@@ -32,14 +33,15 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of.
+    fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of. cause: why there is
+    no link, as was heard last; "" where there is one.
     """
 
     __slots__ = (
-        "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch", "in_last",
-        "is_answered", "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts",
-        "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id",
-        "taken_in", "waiting",
+        "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch",
+        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts",
+        "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
@@ -62,6 +64,7 @@ class Peer:
         # of fanouts, on this link: that have come, and that may come
         self.copies = self.copies_granted = 0
         self.since_s = desk.now_s
+        self.cause = ""
         self.handed_over = self.taken_in = 0
 
     @property
@@ -82,6 +85,7 @@ class Peer:
         self.out_epoch += 1
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.since_s = self.desk.now_s
+        self.cause = ""
         self.touch()
 
     def unlinked(self) -> None:
@@ -91,6 +95,11 @@ class Peer:
         self.is_welcome = False
         self.copies = self.copies_granted = 0
         self.since_s = self.desk.now_s
+
+    def not_linked(self, cause: str, is_refused: bool) -> None:
+        """Why there is no link, for the operator: others may have worded it, so it is cut, and made printable."""
+        self.cause = "".join(c if c.isprintable() else " " for c in cause[:LINK_CAUSE_MAX])
+        self.is_refused = is_refused
 
     # ---- a part of the batch ----------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from radiator.broker.cluster.news import (
 )
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError
-from radiator.limits import NODES_MAX, ROUTES_KEPT, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
+from radiator.limits import NODES_MAX, ROUTES_KEPT, ROUTES_PER_TURN, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
 from radiator.links import Digest, News, Publish, Version
 from radiator.message import Message
 from radiator.patterns import overlaps
@@ -42,7 +42,8 @@ class Spreading:
 
     __slots__ = (
         "claims", "declarations", "deliver", "desk", "has_forgotten", "interest", "is_changed", "is_rerouted", "known",
-        "links", "name", "own", "own_interest", "reached", "routes", "scopes", "sequence", "tell", "told", "trees",
+        "links", "name", "own", "own_interest", "reached", "routes", "scopes", "sequence", "sought", "sought_turn",
+        "tell", "told", "trees",
         "unreachable",
     )  # fmt: skip
 
@@ -77,6 +78,7 @@ class Spreading:
         self.has_forgotten = False
         self.trees: dict[str, routes.Tree] = {}
         self.routes: dict[tuple[str, str], tuple[Link, ...]] = {}
+        self.sought_turn = self.sought = 0  # routes that were found in that turn
         self.scopes: dict[str, bool] = {}
 
     # ---- what happens here ------------------------------------------------------------------------------------------
@@ -149,8 +151,15 @@ class Spreading:
         return bool(self.route(self.name, name))
 
     def must_flush(self, name: str, size: int, origin: str | None = None) -> bool:
-        """Whether a link is full only because this turn's words have not been written yet. origin: None: it is here."""
+        """Whether a link is full only because this turn's words have not been written yet, or enough routes for others
+        were found in it. origin: None: it is here.
+        """
         turn = self.desk.turn_number
+        if origin is not None and (origin, name) not in self.routes and origin in self.known:
+            self.sought = self.sought + 1 if self.sought_turn == turn else 1
+            self.sought_turn = turn
+            if self.sought > ROUTES_PER_TURN:
+                return True
         links = self.route(self.name if origin is None else origin, name)
         return any(link.connection.posted_turn == turn and link.is_full for link in links)
 

@@ -19,7 +19,7 @@ from radiator.limits import GREETING_MAX_BYTES, Limits
 from radiator.links import Identity
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
-from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, LINK_VERSION, Challenge, Proof, Refused, Said
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, LINK_VERSION, Challenge, Proof, Refused, Said
 from radiator.replies import Refuse, Reply, Tell
 from radiator.settings import Node
 
@@ -27,7 +27,12 @@ PROTOCOL_CODE = "protocol"
 GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
 
 _LINK = LINK_VERSION.partition(b"/")[0] + b"/"  # what any version of a link begins with
-_ALIKE = ("max_frame_bytes", "max_header_bytes", "max_headers")  # else what one takes might never reach the other
+_ALIKE = {  # in which table: else what one takes might never reach the other, or each takes the other for dead
+    "max_frame_bytes": "[limits]",
+    "max_header_bytes": "[limits]",
+    "max_headers": "[limits]",
+    "heart_beat_ms": "[node]",
+}
 _GREETING, _CHALLENGING, _PROVING, _OPEN, _ENDED = range(5)  # what is awaited
 
 
@@ -56,6 +61,7 @@ class PeerSession:
         "is_closing",
         "is_link",
         "is_open",
+        "other",
         "silence_max_s",
     )
 
@@ -73,6 +79,7 @@ class PeerSession:
         self.is_closing = False
         self.is_link = True
         self.closing_cause = ""
+        self.other = expected or ""
         self.buffered_bytes = 0
         self.heart_beat_send_s = node.heart_beat_ms / 2000
         self.heart_beat_expect_s = node.heart_beat_ms / 1000
@@ -90,6 +97,7 @@ class PeerSession:
             limits.max_frame_bytes,
             limits.max_header_bytes,
             limits.max_headers,
+            node.heart_beat_ms,
         )
         self._theirs: Challenge | None = None
         self._frames = Frames(limits, BEFORE_PROOF)
@@ -189,13 +197,16 @@ class PeerSession:
             raise Refusal("wrong-node", f"The node {self._expected} was dialled, and {name} answers.")
         if not self._is_known(name):
             raise Refusal("unknown-node", f"The node {name} is not among the peers that are configured here.")
+        self.other = name
         if theirs.store_id == ours.store_id:
             raise Refusal("same-store", f"The node {name} has a copy of this node's data directory, with the same ids.")
-        if unlike := [key for key in _ALIKE if getattr(theirs, key) != getattr(ours, key)]:
+        unlike = {key: table for key, table in _ALIKE.items() if getattr(theirs, key) != getattr(ours, key)}
+        if unlike:
             each = [
                 f"{key} is {getattr(theirs, key)} on {name} and {getattr(ours, key)} on {ours.name}" for key in unlike
             ]
-            raise Refusal("other-limits", f"{'; '.join(each)}: set it alike in [limits] of all nodes.")
+            tables = " and ".join(dict.fromkeys(unlike.values()))
+            raise Refusal("other-limits", f"{'; '.join(each)}: set it alike in {tables} of all nodes.")
 
     def _proof(self, of_us: bool) -> bytes:
         assert self._theirs is not None
@@ -224,13 +235,15 @@ class PeerSession:
 
     def _refused(self, word: Refused, said: list[Open | Command]) -> None:
         """The other side closes."""
-        name = self._theirs.name if self._theirs is not None else self._expected or "the other side"
-        cause = f"{name} refused: {word.code}: {word.sentence}"
-        if self.is_open:
-            said.append(Fail(self._connection, cause))
-        else:
+        other = self.other or "the other side"
+        cause = f"{other} refused: {word.code}: {word.sentence}"
+        if not self.is_open:
             self.closing_cause = cause
             self.is_closing = True
+        elif word.code in CODES:
+            said.append(Fail(self._connection, f"{other} refused: {word.sentence}", code=word.code))
+        else:
+            said.append(Fail(self._connection, cause))
         self._state = _ENDED
 
     def _fail(self, code: str, sentence: str, said: list[Open | Command]) -> None:

@@ -42,7 +42,10 @@ LINK_VERSION = b"radiator-link/1"
 
 @dataclass(slots=True)
 class Challenge:
-    """Who I am; `nonce` has never been said before. address: where I can be dialled, or "". max_...: my Limits."""
+    """Who I am; `nonce` has never been said before. address: where I can be dialled, or "".
+
+    max_...: my Limits. heart_beat_ms: of my Node.
+    """
 
     name: str
     nonce: bytes
@@ -51,6 +54,7 @@ class Challenge:
     max_frame_bytes: int
     max_header_bytes: int
     max_headers: int
+    heart_beat_ms: int
 
 
 @dataclass(slots=True)
@@ -90,7 +94,7 @@ BEAT = 0
 """The kind of a heart-beat, which has no fields."""
 
 _TABLE = (
-    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER)),
+    WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER, NUMBER)),
     WordSpec(2, Proof, (MAC,)),
     WordSpec(3, Refused, (CODE, SENTENCE)),
     WordSpec(16, Hello, (NUMBER, NAMES)),
@@ -107,3 +111,11 @@ _TABLE = (
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}
 AFTER_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind >= 3}
+
+CODES = frozenset(
+    (
+        "protocol", "link-version", "unknown-node", "wrong-node", "same-name", "wrong-secret", "echo", "other-limits",
+        "same-store", "duplicate-link", "superseded", "other-store", "link-error",
+    )
+)  # fmt: skip
+"""Of refusals (docs/PROTOCOL.md). Another version may have others."""

@@ -100,6 +100,7 @@ class StompSession:
         "is_closing",
         "is_link",
         "is_open",
+        "other",
         "silence_max_s",
     )
 
@@ -112,6 +113,7 @@ class StompSession:
         self.silence_max_s = inf
         self.closing_cause = "broke the protocol before it was connected"
         self.is_link = False
+        self.other = ""
         self._connection = connection
         self._name = session_name
         self._limits = limits

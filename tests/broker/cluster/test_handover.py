@@ -270,3 +270,20 @@ def test_clean_stop_hands_over_nothing_more_and_leaves_doubts() -> None:
     assert len(a.disk.platter.doubts) == 2 and len(a.stored("work")) == 5
     again = a.again_on(a.disk.platter)
     assert again.numbers("work")["in_doubt"] == 2 and again.numbers("work")["ready"] == 3
+
+
+def test_who_waits_for_a_full_batch_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.cluster.handover.BATCH_BYTES", 100)
+    queues = [f"w{number}" for number in range(8)]
+    nodes = Nodes("ab", declarations=declared(**{queue: QueueSettings(scope="cluster") for queue in queues}))
+    a = nodes["a"]
+    a.open(1)
+    for queue in queues:
+        a.say(*[send(1, queue) for _ in range(50)])
+    number = next(end[1] for end in nodes.ends if end[0] == "a")
+    a.auto = False
+    a.turn([Read(number, [Heard(number, Grant(queue, 50)) for queue in queues])])
+    waiting = 0
+    while a.step():
+        waiting = max(waiting, len(a.broker.desk.open.then))
+    assert len(a.disk.platter.doubts) == 64 and waiting <= 10

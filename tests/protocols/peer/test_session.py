@@ -1,6 +1,8 @@
 """Two sides of a link: the proof, each refusal with its sentence, and what no bytes of a stranger may do."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,7 +16,7 @@ from radiator.protocols import Session
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, PeerSession
-from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, Proof, Refused
+from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, Proof, Refused
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume, Tell
 from radiator.settings import Address, Node
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side, talk
@@ -122,6 +124,29 @@ def test_limits_of_messages_must_be_alike(unlike: list[str]) -> None:
     assert refused(dialler).code == "other-limits"
 
 
+@pytest.mark.parametrize("ours", [1999, 2001])
+def test_heart_beats_must_be_alike(ours: int) -> None:
+    """Else one takes the other for dead, again and again."""
+    dialler, acceptor = side("a", "b", heart_beat_ms=ours), side("b")
+    assert talk(dialler, acceptor)[:2] == ([], [])
+    sentence = f"other-limits: heart_beat_ms is {ours} on a and 2000 on b: set it alike in [node] of all nodes."
+    assert acceptor.closing_cause == f"refused: {sentence}"
+    assert dialler.closing_cause == f"b refused: {sentence}"
+    dialler = side("a", "b", heart_beat_ms=ours)  # and the dialler checks it too
+    dialler.take_outgoing()
+    assert dialler.receive(GREETING + encode(B)) == []
+    assert refused(dialler).code == "other-limits"
+
+
+def test_everything_that_differs_is_said_at_once() -> None:
+    dialler, acceptor = side("a", "b", limits=Limits(max_headers=5), heart_beat_ms=500), side("b")
+    talk(dialler, acceptor)
+    assert acceptor.closing_cause == (
+        "refused: other-limits: max_headers is 5 on a and 256 on b; heart_beat_ms is 500 on a and 2000 on b: "
+        "set it alike in [limits] and [node] of all nodes."
+    )
+
+
 def test_other_limits_may_differ() -> None:
     dialler, acceptor = side("a", "b", limits=Limits(max_connections=3, outbox_max_bytes=5)), side("b")
     talk(dialler, acceptor)
@@ -202,7 +227,7 @@ def test_everything_that_was_said_is_in_the_proof() -> None:
     others = [
         replace(a, name="c"), replace(a, nonce=b"c" * 32), replace(a, store_id="62"), replace(a, address="peer://a:2"),
         replace(a, name="a6", store_id="1"), replace(a, max_frame_bytes=1), replace(a, max_header_bytes=1),
-        replace(a, max_headers=1),
+        replace(a, max_headers=1), replace(a, heart_beat_ms=1),
     ]  # fmt: skip
     parts = [(SECRET, True, a, B), (SECRET, False, a, B), (b"another secret..", True, a, B), (SECRET, True, B, a)]
     parts += [(SECRET, True, other, B) for other in others] + [(SECRET, True, B, other) for other in others]
@@ -258,8 +283,37 @@ def test_a_refusal_of_the_other_side_ends_the_link() -> None:
     data = acceptor.encode(Refuse(7, "duplicate-link", "b is linked already.\n" + "x" * 2000))
     (fail,) = dialler.receive(data + acceptor.encode(Tell(7, Taken(1))))
     assert isinstance(fail, Fail)
-    assert fail.sentence.startswith("b refused: duplicate-link: b is linked already. xxx")
+    assert fail.code == "duplicate-link"
+    assert fail.sentence.startswith("b refused: b is linked already. xxx")
     assert len(fail.sentence) < 1100
+
+
+def test_each_code_of_a_refusal_is_known_and_in_the_protocol() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "PROTOCOL.md").read_text().partition("Codes of a REFUSAL")[2]
+    rows = re.findall(r"^\| (`[a-z`, -]+) \|", text, re.MULTILINE)
+    assert sorted(code.strip("`") for row in rows for code in row.split(", ") if code != "`code`") == sorted(CODES)
+    for code in CODES:
+        dialler, acceptor = linked()
+        assert dialler.receive(acceptor.encode(Refuse(7, code, "No."))) == [Fail(7, "b refused: No.", code=code)]
+
+
+def test_a_code_that_is_not_known_stands_in_the_sentence() -> None:
+    """That of a later version, or of a node that lies: in our log only codes of our own are codes."""
+    dialler, acceptor = linked()
+    assert dialler.receive(acceptor.encode(Refuse(7, "later", "No."))) == [Fail(7, "b refused: later: No.")]
+    assert Fail(7, "").code == "protocol"
+
+
+def test_the_other_node_is_told_once_it_may_be_linked_with() -> None:
+    dialler, acceptor, unknown = side("a", "b"), side("b"), side("c", "b")
+    assert (dialler.other, acceptor.other) == ("b", "")
+    talk(side("a", "b", secret=b"another secret.."), acceptor)
+    assert acceptor.other == "a"
+    acceptor = side("b")
+    talk(unknown, acceptor)
+    assert acceptor.other == "" and "unknown-node" in acceptor.closing_cause
+    talk(dialler, side("c"))
+    assert dialler.other == "b"
 
 
 # ---- after the proof ------------------------------------------------------------------------------------------------

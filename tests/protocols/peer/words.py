@@ -9,7 +9,7 @@ from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Take
 from radiator.message import Message, escape, header_line
 from radiator.protocols.peer.session import PeerSession
 from radiator.protocols.peer.spec import Challenge
-from radiator.settings import Node
+from radiator.settings import HEART_BEAT_MS, Node
 
 SECRET = b"0123456789abcdef"
 TEXTS = ("a", "orders.new", "größe", "a:b", "x\\y", "zeile\nzwei", "cr\rhier", "", " ", "0" * 40)
@@ -101,7 +101,8 @@ def cut(data: bytes, chance: Random, most: int = 6) -> list[bytes]:
 def challenge(name: str, nonce: bytes, store_id: str, address: str = "", limits: Limits | None = None) -> Challenge:
     """What a node of those limits says."""
     of = limits or Limits()
-    return Challenge(name, nonce, store_id, address, of.max_frame_bytes, of.max_header_bytes, of.max_headers)
+    bounds = (of.max_frame_bytes, of.max_header_bytes, of.max_headers)
+    return Challenge(name, nonce, store_id, address, *bounds, HEART_BEAT_MS)
 
 
 def side(
@@ -113,12 +114,13 @@ def side(
     nonce: bytes | None = None,
     store_id: str | None = None,
     limits: Limits | None = None,
+    heart_beat_ms: int = HEART_BEAT_MS,
 ) -> PeerSession:
     """One session of the node `own`."""
     return PeerSession(
         7,
         limits or Limits(),
-        Node(name=own, secret=secret),
+        Node(name=own, secret=secret, heart_beat_ms=heart_beat_ms),
         store_id or own.encode().hex(),
         nonce or own[0].encode() * 32,
         dials,

@@ -1,0 +1,184 @@
+"""What a node that knows the secret, and lies, cannot do; and what an honest one must not be taken for."""
+
+from dataclasses import replace
+
+import pytest
+
+from radiator.commands import Closed, Heard, Open, Read
+from radiator.limits import LINK_WINDOW, NODES_MAX
+from radiator.links import Grant, Hello, Identity, News, Offer, Taken, Transfer, Version, Welcome, Word
+from radiator.message import ESCAPING_1_2, Message
+from radiator.replies import Tell
+from radiator.settings import QueueSettings
+from tests.broker.cluster.nodes import Nodes, declared
+from tests.broker.words import ack, send, subscribe, unsubscribe
+
+
+def pair() -> Nodes:
+    """Two nodes; a client each, number 1. Queues `w.*` are of the cluster, and may be deleted."""
+    patterns = [("w.#", QueueSettings(scope="cluster"))]
+    nodes = Nodes("ab", declarations=replace(declared(), queue_patterns=patterns))
+    for name in "ab":
+        nodes[name].open(1)
+    return nodes
+
+
+def number(nodes: Nodes, name: str) -> int:
+    return next(end[1] for end in nodes.ends if end[0] == name)
+
+
+def hear(nodes: Nodes, name: str, *words: Word) -> int:
+    """That node hears them of the other; the number of its link."""
+    link = number(nodes, name)
+    nodes[name].turn([Read(link, [Heard(link, word) for word in words])])
+    return link
+
+
+def transfer(nodes: Nodes, sequence: int = 1, to: str = "/queue/work") -> Transfer:
+    """What `b` hears of `a`."""
+    epoch = nodes.cluster("b").peers["a"].in_epoch
+    message = Message(to, b"", ESCAPING_1_2, b"h%d" % sequence, 1)
+    return Transfer(epoch, sequence, to, message, ["a"], 0, False, 0)
+
+
+def granted(nodes: Nodes, count: int) -> None:
+    """`b` has granted `a` so many of `work`: its consumer is idle, and `a` says that it has some."""
+    nodes["b"].say(subscribe(1, "work", prefetch_count=count))
+    hear(nodes, "b", Offer("work", 100, 1, False))
+    assert nodes.cluster("b").peers["a"].link.allowed == {"work": count}  # type: ignore[union-attr]
+
+
+def test_taken_of_a_message_whose_doubt_is_not_on_the_disk_yet_is_a_lie() -> None:
+    nodes = pair()
+    a = nodes["a"]
+    hear(nodes, "a", Grant("work", 5))
+    a.auto = False
+    a.say(send(1, "work", b"1"))
+    a.seal()
+    a.commit()
+    assert nodes.cluster("a").peers["b"].out_offered == 1
+    link = hear(nodes, "a", Taken(1))
+    assert a.refusal(link).code == "link-error"
+    a.auto = True
+    a.turn([])
+    assert a.stored("work") == [b"1"] and a.crashed().stored("work") == [b"1"]
+
+
+def test_more_than_was_granted_is_refused() -> None:
+    nodes = pair()
+    granted(nodes, 3)
+    hear(nodes, "b", *[transfer(nodes, n) for n in (1, 2, 3)])
+    assert nodes["b"].stored("work") == [b"h1", b"h2", b"h3"]
+    nodes = pair()
+    granted(nodes, 3)
+    link = hear(nodes, "b", *[transfer(nodes, n) for n in (1, 2, 3, 4)])
+    assert nodes["b"].refusal(link).code == "link-error"
+    assert nodes["b"].stored("work") == [b"h1", b"h2", b"h3"]
+
+
+def test_more_copies_than_were_granted_are_refused() -> None:
+    nodes = pair()
+    b = nodes["b"]
+    for n in range(1, LINK_WINDOW + 1):
+        hear(nodes, "b", transfer(nodes, n, "/fanout/events"))
+    nodes.cluster("b").is_draining = True  # it grants no more
+    for n in range(LINK_WINDOW + 1, nodes.cluster("b").peers["a"].copies_granted + 1):
+        hear(nodes, "b", transfer(nodes, n, "/fanout/events"))
+    count = len(b.stored("x"))
+    link = hear(nodes, "b", transfer(nodes, count + 1, "/fanout/events"))
+    assert b.refusal(link).code == "link-error" and len(b.stored("x")) == count
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(LINK_WINDOW, False), (LINK_WINDOW + 1, True)])
+def test_no_more_than_a_window_comes_before_its_taken_is_said(count: int, is_refused: bool) -> None:
+    nodes = pair()
+    granted(nodes, 2 * LINK_WINDOW)
+    b = nodes["b"]
+    b.auto = False
+    link = hear(nodes, "b", *[transfer(nodes, n) for n in range(1, count + 1)])
+    assert b.is_refused(link) == is_refused
+    b.auto = True
+    b.turn([])
+    assert len(b.stored("work")) == LINK_WINDOW
+
+
+def test_message_for_a_queue_that_was_just_deleted_makes_it_again() -> None:
+    nodes = pair()
+    b = nodes["b"]
+    b.say(subscribe(1, "w.x", prefetch_count=10))
+    hear(nodes, "b", Offer("w.x", 100, 1, False))
+    b.say(unsubscribe(1, "w.x"))
+    assert b.admin(1, do="delete", queue="w.x")["ok"]
+    hear(nodes, "b", transfer(nodes, 1, "/queue/w.x"))
+    assert b.stored("w.x") == [b"h1"] and b.crashed().stored("w.x") == [b"h1"]
+
+
+@pytest.mark.parametrize("where", "ab")
+def test_queue_that_is_deleted_and_made_again_is_counted_alike_at_both_ends(where: str) -> None:
+    nodes = pair()
+    a, b = nodes["a"], nodes["b"]
+    for beginning in ("first", "second"):
+        b.say(subscribe(1, "w.x", prefetch_count=50))
+        nodes.run()
+        for n in range(100):
+            a.say(send(1, "w.x", f"{beginning} {n}".encode()))
+        came = 0
+        while came < 100:
+            nodes.wait(0.25)
+            messages = b.messages(1)
+            assert messages, "nothing more comes"
+            came += len(messages)
+            for message in messages:
+                b.say(ack(message))
+        b.say(unsubscribe(1, "w.x"))
+        nodes.wait(1)
+        assert nodes[where].admin(1, do="delete", queue="w.x")["ok"]
+        nodes.wait(1)
+
+
+def test_other_store_while_the_old_link_is_up_changes_nothing() -> None:
+    nodes = pair()
+    a = nodes["a"]
+    a.say(*[send(1, "/fanout/events", b"%d" % n) for n in range(3)])
+    a.inbox[77], a.delivers[77] = [], 0
+    a.turn([Open(77, Identity("b", "another", is_dialled=True))])
+    assert a.refusal(77).code == "other-store"
+    assert len(nodes.cluster("a").peers["b"].doubts) == len(a.crashed().disk.platter.doubts) == 3
+
+
+def test_row_of_the_old_store_is_no_answer_to_the_hello_of_another() -> None:
+    nodes = pair()
+    b = nodes["b"]
+    granted(nodes, 3)
+    b.auto = False
+    link = hear(nodes, "b", transfer(nodes, 1))
+    b.seal()
+    epoch = nodes.cluster("b").peers["a"].in_epoch
+    b.turn([Closed(link)])
+    b.inbox[77], b.delivers[77] = [], 0
+    b.turn([Open(77, Identity("a", "another", is_dialled=False))])
+    b.turn([Read(77, [Heard(77, Hello(epoch, []))])])
+    b.commit()
+    assert not [r for r in b.inbox[77] if isinstance(r, Tell) and isinstance(r.word, Welcome)]
+    b.auto = True
+    b.turn([])
+    assert Welcome(epoch, 0) in [r.word for r in b.inbox[77] if isinstance(r, Tell)]
+
+
+def test_nodes_that_are_learned_and_that_link_are_bounded() -> None:
+    nodes = pair()
+    a = nodes["a"]
+    assert a.node is not None
+    a.node.discover = True
+    cluster = nodes.cluster("a")
+    for n in range(NODES_MAX + 10):
+        news = News(Version(f"n{n}", 1, 1), True, [], [], [], [], "peer://h:1")
+        hear(nodes, "a", news)
+        cluster.learned(f"n{n}", "peer://h:1")
+    assert len(cluster.known) == NODES_MAX
+    for n in range(NODES_MAX):
+        number = 5000 + n
+        a.inbox[number], a.delivers[number] = [], 0
+        a.turn([Open(number, Identity(f"n{n}", "s", is_dialled=False))])
+    assert len(cluster.peers) == NODES_MAX
+    assert a.refusal(5000 + NODES_MAX - 1).code == "unknown-node"
