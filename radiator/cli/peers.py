@@ -151,7 +151,7 @@ def _run_drain(arguments: argparse.Namespace) -> int:
 
 def _wait_until_drained(arguments: argparse.Namespace) -> int:
     """Returns how many messages stay once none is left to hand over; tells now and then how far it is."""
-    before = _handed_over(arguments)
+    before = _handed_over(_ask_peers(arguments))
     told_at_s = time.monotonic()
     while True:
         answer = ask(arguments, {"do": "drain"})
@@ -160,15 +160,20 @@ def _wait_until_drained(arguments: argparse.Namespace) -> int:
             return int(answer.get("stays", 0))
         if time.monotonic() - told_at_s >= DRAIN_TELL_S:
             told_at_s = time.monotonic()
-            now = _handed_over(arguments)
-            print(f"{left} left; {_progress(before, now)}", flush=True)
+            peers = _ask_peers(arguments)
+            now = _handed_over(peers)
+            print(f"{left} left; {_progress(before, now)}{_awaited(peers)}", flush=True)
             before = now
         time.sleep(DRAIN_POLL_S)
 
 
-def _handed_over(arguments: argparse.Namespace) -> dict[str, int]:
+def _ask_peers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    peers: list[dict[str, Any]] = field(ask(arguments, {"do": "peers"}), "peers")
+    return peers
+
+
+def _handed_over(peers: list[dict[str, Any]]) -> dict[str, int]:
     """By name of each node that is linked: how many messages it has been handed."""
-    peers = field(ask(arguments, {"do": "peers"}), "peers")
     return {str(peer["name"]): int(peer.get("handed_over", 0)) for peer in peers if peer.get("state") == "up"}
 
 
@@ -179,6 +184,15 @@ def _progress(before: dict[str, int], now: dict[str, int]) -> str:
     if not gone:
         return "no peer takes any now: are they full, or drained too?"
     return "since the last line " + ", ".join(f"{count} to {printable(name)}" for name, count in gone.items())
+
+
+def _awaited(peers: list[dict[str, Any]]) -> str:
+    """What only a node can settle that is not there."""
+    waiting = {str(peer["name"]): int(peer.get("in_doubt", 0)) + int(peer.get("outbox", 0))
+               for peer in peers if peer.get("state") != "up"}  # fmt: skip
+    return "".join(
+        f"; {count} for {printable(name)}, which is not up" for name, count in sorted(waiting.items()) if count
+    )
 
 
 PEERS = Command(

@@ -287,6 +287,8 @@ class LmdbStore:
                 txn.cursor(self._tables[LEDGERS]).putmulti(books)
             for write in others:
                 self._carry_out(txn, write)
+            if in_doubt is not self._in_doubt:
+                self._keep_doubts(txn, in_doubt)
         self._in_doubt = in_doubt
 
     def _in_doubt_after(self, writes: Sequence[Write]) -> dict[bytes, bytes]:
@@ -361,14 +363,11 @@ class LmdbStore:
         elif isinstance(write, KeepPeer):
             key = records.peer_key(write.peer)
             txn.put(key, records.encode_peer(key, write), db=self._tables[PEERS])
-        elif isinstance(write, Doubt):
-            self._doubt(txn, write)
-        elif isinstance(write, Settle):
-            txn.delete(records.doubt_key(write.peer, write.sequence), db=self._tables[DOUBTS])
-        else:
-            assert isinstance(write, StoppedClean), f"{write} is no write"
+        elif isinstance(write, StoppedClean):
             self._set_number(txn, CLEAN, 1)
             self._ended = True
+        else:
+            assert isinstance(write, Doubt | Settle), f"{write} is no write"  # _keep_doubts has what comes of them
 
     def _declare(self, txn: "lmdb.Transaction[bytes]", write: Declare) -> None:
         key = records.queue_key(write.queue)
@@ -432,12 +431,17 @@ class LmdbStore:
         else:
             txn.delete(key, db=self._tables[RETIRED])
 
-    def _doubt(self, txn: "lmdb.Transaction[bytes]", write: Doubt) -> None:
-        # a cursor, since `get` would copy the message
-        is_stored = txn.cursor(self._tables[MESSAGES]).set_key(records.message_key(write.queue, write.position))
-        assert is_stored, f"{write} is of a message that is not stored"
-        key = records.doubt_key(write.peer, write.sequence)
-        txn.put(key, records.encode_doubt(key, write.queue, write.position), db=self._tables[DOUBTS])
+    def _keep_doubts(self, txn: "lmdb.Transaction[bytes]", in_doubt: dict[bytes, bytes]) -> None:
+        """The rows as they are after the batch: of one that it settles again it may remove the message too."""
+        messages = txn.cursor(self._tables[MESSAGES])
+        for key in self._in_doubt.keys() - in_doubt.keys():
+            txn.delete(key, db=self._tables[DOUBTS])
+        for key, message in in_doubt.items():
+            if self._in_doubt.get(key) != message:
+                # a cursor, since `get` would copy the message
+                assert messages.set_key(message), f"what is in doubt under {key.hex()} is not stored"
+                queue, position = records.queue_of(message), records.position_in(message)
+                txn.put(key, records.encode_doubt(key, queue, position), db=self._tables[DOUBTS])
 
     def _set_number(self, txn: "lmdb.Transaction[bytes]", key: bytes, number: int) -> None:
         txn.put(key, records.encode_number(key, number), db=self._tables[META])

@@ -139,7 +139,7 @@ def drains(*left: int, stays: int = 0) -> list[Answer]:
 
 
 def test_drain_waits_until_nothing_is_left(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    later = {**PEERS, "peers": [{**UP, "handed_over": 107}, DOWN]}
+    later = {**PEERS, "peers": [{**UP, "handed_over": 107}]}
     script({"drain": drains(9, 9, 2, 0), "peers": [PEERS, later]})
     assert main(["drain"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -152,9 +152,16 @@ def test_drain_waits_until_nothing_is_left(script: Script, capsys: pytest.Captur
 
 
 def test_drain_says_that_nobody_is_there_to_take_them(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
-    script({"drain": drains(1, 1, 0), "peers": [{**PEERS, "peers": [DOWN]}]})
+    script({"drain": drains(1, 1, 0), "peers": [{**PEERS, "peers": [{**DOWN, "in_doubt": 0}]}]})
     assert main(["drain"]) == 0
     assert "1 left; no peer is linked that could take them: see `radiator peers`\n" in capsys.readouterr().out
+
+
+def test_drain_says_whom_it_waits_for(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    away = {**DOWN, "name": "d", "in_doubt": 1, "outbox": 2}
+    script({"drain": drains(3, 3, 0), "peers": [{**PEERS, "peers": [away, UP]}]})
+    assert main(["drain"]) == 0
+    assert "full, or drained too?; 3 for d, which is not up\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("stays", "words"), [(1, "1 message of queues of scope node stays"), (2, "2 messages of ")])

@@ -201,6 +201,13 @@ def doubt(sequence: int, number: int, peer: str = "b") -> Doubt:
     return Doubt(peer, sequence, 1, position_of(1, number))
 
 
+def test_message_may_be_doubted_settled_and_removed_in_one_batch(again: Again) -> None:
+    store = filled(again)
+    store.commit([B, doubt(1, 1), Settle("b", 1), Remove(1, position_of(1, 1)), books(1, 4)])
+    store = again(store)
+    assert store.recovery.doubts == [] and sequences(store.load(Load(1, 1, 0, 9, MIB))) == [2, 3, 4, 5]
+
+
 def test_new_store_knows_no_nodes(again: Again) -> None:
     recovery = again(None).recovery
     assert (recovery.peers, recovery.doubts) == ([], [])

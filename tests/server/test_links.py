@@ -1,5 +1,6 @@
 """Links between nodes: real processes, and strangers at the port for nodes."""
 
+import json
 import re
 import signal
 import socket
@@ -49,6 +50,7 @@ class Place:
         listens: bool = True,
         lines: str = "",
         tables: str = "",
+        heart_beat_ms: int = HEART_BEAT_MS,
     ) -> BrokerProcess:
         """Not started yet. peers: the port that each is dialled at. lines: more of [node]."""
         directory = self.directory / name
@@ -56,7 +58,7 @@ class Place:
         (directory / "secret").touch(0o600)
         (directory / "secret").write_bytes(secret)
         text = f'{EVERYTHING_MAY_BE_CREATED}\n{tables}\n[node]\nname = "{name}"\nsecret_file = "secret"\n'
-        text += f"heart_beat_ms = {HEART_BEAT_MS}\n{lines}\n"
+        text += f"heart_beat_ms = {heart_beat_ms}\n{lines}\n"
         if listens:
             text += f'listen = "peer://127.0.0.1:{self.port(name)}"\n'
         for peer, port in peers.items():
@@ -96,6 +98,14 @@ def eventually(is_so: Callable[[], bool], within_s: float = 5.0) -> None:
         time.sleep(0.02)
 
 
+def why(broker: BrokerProcess, name: str) -> tuple[str, str]:
+    """What it says of its link with that node: the state, and the cause where there is none."""
+    with Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        peers = json.loads(wire.admin(b'{"do": "peers"}'))["peers"]
+    return next((peer["state"], peer["cause"]) for peer in peers if peer["name"] == name)
+
+
 # ---- links of real nodes
 
 
@@ -127,11 +137,46 @@ def test_wrong_secret_is_refused_at_both_ends_and_told_once(place: Place) -> Non
     a = place.node("a", {"b": place.port("b")}, listens=False, secret=b"quite another secret").start()
     assert "has not the secret that is set here" in a.wait_for_log("link_refused")
     assert "wrong-secret" in b.wait_for_log("link_refused")
+    sentence = "refused: wrong-secret: The proof of a is wrong: it has not the secret that is set here."
+    eventually(lambda: why(a, "b") == ("refused", f"b {sentence}"))
+    eventually(lambda: why(b, "a") == ("refused", sentence))
     time.sleep(1.5)  # three or four tries more
     assert len(lines_of(a, "link_refused")) == len(lines_of(b, "link_refused")) == 1
     assert "linked " not in (a.log + b.log).replace("unlinked ", "")
     a.stop()
     place.node("a", {"b": place.port("b")}, listens=False).start().wait_for_log(" linked ")
+
+
+def test_other_heart_beat_is_refused_at_both_ends(place: Place) -> None:
+    b = place.node("b", {"a": None}).start()
+    a = place.node("a", {"b": place.port("b")}, listens=False, heart_beat_ms=HEART_BEAT_MS + 1).start()
+    sentence = f"refused: other-limits: heart_beat_ms is {HEART_BEAT_MS + 1} on a and {HEART_BEAT_MS} on b: "
+    for broker in (a, b):
+        assert sentence in broker.wait_for_log("link_refused")
+    eventually(lambda: why(b, "a") == ("refused", f"{sentence}set it alike in [node] of all nodes."))
+    assert not lines_of(a, "linked") and not lines_of(b, "linked")
+
+
+def test_node_that_has_gone_is_down_because_it_hung_up(place: Place) -> None:
+    a, b = place.pair()
+    b.wait_for_log(" linked ")
+    eventually(lambda: why(b, "a") == ("up", ""))
+    assert a.stop() == 0
+    eventually(lambda: why(b, "a") == ("down", "hung up"))
+
+
+def test_refusal_of_an_open_link_has_its_code_at_both_ends(place: Place) -> None:
+    """b has a link with a of another store already."""
+    b = place.node("b", {"a": None}).start()
+    b.wait_for_log("address=peer://")
+    fake = FakeNode(place.port("b"))
+    a = place.node("a", {"b": place.port("b")}, listens=False).start()
+    assert "code=other-store" in a.wait_for_log(" refused ")
+    assert 'cause="refused: other-store"' in a.wait_for_log(" unlinked ")
+    assert 'cause="refused: other-store"' in b.wait_for_log(" unlinked ")
+    eventually(lambda: why(a, "b")[1].startswith("other-store: b refused: 'a' is linked already"))
+    assert why(a, "b")[0] == "refused"
+    fake.socket.close()
 
 
 def test_node_that_is_not_in_the_list_is_refused(place: Place) -> None:
@@ -154,6 +199,7 @@ def test_killed_node_is_dialled_until_it_is_back(place: Place) -> None:
     b.kill()
     a.wait_for_log(" unlinked ")
     assert "node=b" in a.wait_for_log("cannot be dialled: Connection refused")
+    eventually(lambda: why(a, "b") == ("down", "cannot be dialled: Connection refused"))
     time.sleep(1.0)
     assert len(lines_of(a, "link_refused")) == 1, "told once, not once a try"
     b.start()

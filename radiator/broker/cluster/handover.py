@@ -89,7 +89,11 @@ class Handover:
         """The other side says what it has: what is in doubt is settled, and the link may hand over."""
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
-        self._check_last(peer, word.last)
+        if peer.is_released and not peer.doubts:
+            peer.out_taken = word.last  # whatever it has: nothing is removed or given back by it
+        else:
+            self._check_last(peer, word.last)
+        peer.is_released = False
         self._settle(peer, word.last)
         for sequence, doubtful in peer.doubts.items():
             # D17: only here, and by the operator's word, does a message in doubt become READY again
@@ -115,8 +119,12 @@ class Handover:
             pumped()
 
     def release(self, peer: Peer) -> int:
-        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were."""
+        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were.
+
+        The next Welcome may say anything: the other node's store may be an older one than it was.
+        """
         count = len(peer.doubts)
+        peer.is_released = True
         for sequence, doubtful in peer.doubts.items():
             self.desk.write(Settle(peer.name, sequence))
             doubtful.queue.undoubt(doubtful.position, doubtful.size)

@@ -39,8 +39,8 @@ class Peer:
 
     __slots__ = (
         "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch",
-        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_welcome", "link", "name", "our_fanouts",
-        "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
+        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_released", "is_welcome",
+        "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
         "waiting",
     )  # fmt: skip
 
@@ -59,6 +59,7 @@ class Peer:
         self.fanouts: frozenset[str] = frozenset()
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
+        self.is_released = False  # the operator has freed what was in doubt with it
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
         self.said_last = 0
         # of fanouts, on this link: that have come, and that may come

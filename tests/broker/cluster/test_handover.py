@@ -287,3 +287,20 @@ def test_who_waits_for_a_full_batch_waits_once(monkeypatch: pytest.MonkeyPatch) 
     while a.step():
         waiting = max(waiting, len(a.broker.desk.open.then))
     assert len(a.disk.platter.doubts) == 64 and waiting <= 10
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_peer_whose_store_is_an_older_one_links_again_only_after_a_release(is_released: bool) -> None:
+    nodes = pair()
+    older = nodes["b"].disk.platter.copy()
+    nodes["b"].say(subscribe(1, "work"))
+    nodes["a"].say(send(1, "work"))
+    nodes.run()
+    nodes.cut("a", "b")
+    if is_released:
+        assert nodes["a"].admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 0}
+    nodes.start("b", older)
+    nodes.link("a", "b")
+    nodes.run()
+    assert (nodes.cluster("a").peers["b"].state == "up") is is_released
+    assert ("link_error" in [note.event for note in nodes["a"].notes]) is not is_released
