@@ -39,9 +39,9 @@ class Peer:
 
     __slots__ = (
         "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch",
-        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_released", "is_welcome",
-        "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s", "store_id", "taken_in",
-        "waiting",
+        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_released", "is_welcome", "link", "name",
+        "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s",
+        "store_id", "taken_in", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
