@@ -59,6 +59,7 @@ CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
 READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
+SHARES_PER_TURN = 64  # wait: queues of scope "cluster" that a turn looks at after a change of links, and at a Tick
 REPLIES_PER_TURN = 16_000  # wait: a burst to a topic of many subscribers goes on in the next turn
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
@@ -157,7 +158,7 @@ GREETING_MAX_BYTES = 80  # close: the line that a link begins with
 STORE_ID_MAX_BYTES = 64  # refuse: ours have 16
 NODE_ADDRESS_MAX_BYTES = 300  # refuse: `peer://HOST:PORT`; a host's name has at most 253
 LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
-LINK_CAUSE_MAX = 300  # cut: characters that `radiator peers` shows of why there is no link
+LINK_CAUSE_MAX = 512  # cut: characters that `radiator peers` shows of why there is no link
 LINK_HEADERS_GROWTH = 2  # refuse: a block so many times max_header_bytes: colons that a client left raw take two bytes
 LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of the queue that it died in takes 539
 LINK_TEXTS_KEPT = 4096  # forgotten, and checked anew: names and destinations that peers have said

@@ -158,7 +158,9 @@ class Broker:
                     self.retry_freed()
         if self.cluster is not None and not self.is_stopping:
             self.cluster.end_turn()
-        can_go_on = not self.is_stopping and any(chore.can_go_on for chore in self.chores)
+        can_go_on = not self.is_stopping and (
+            any(chore.can_go_on for chore in self.chores) or (self.cluster is not None and bool(self.cluster.due))
+        )
         turn.again = bool(self.backlog) or can_go_on
         if (
             self.is_stopping

@@ -175,8 +175,7 @@ class Intake:
                 plan.puts.extend((outbox, copy, dedup_id) for outbox in destinations.copies_to)
         elif kind == TOPIC:
             destinations.check_topic(name, for_send=True)
-            is_wanted_elsewhere = self.spreading is not None and self.spreading.is_wanted(name)
-            if command.mandatory and not is_wanted_elsewhere and not destinations.topics.matching(name):
+            if command.mandatory and not destinations.topics.matching(name) and not self.is_wanted_elsewhere(name):
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
                 )
@@ -349,6 +348,10 @@ class Intake:
             if self.spreading is not None and self.spreading.must_flush(name, message.size):
                 return FLUSH
         return None
+
+    def is_wanted_elsewhere(self, topic: str) -> bool:
+        """Whether somebody on another node is subscribed."""
+        return self.spreading is not None and self.spreading.is_wanted(topic)
 
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 

@@ -58,5 +58,6 @@ def of(broker: "Broker") -> Numbers:
             name: {"children": list(fanout.children), "accepted": fanout.accepted}
             for name, fanout in sorted(destinations.fanouts.items())
         },
+        "peers": {} if broker.cluster is None else {peer.pop("name"): peer for peer in broker.cluster.numbers()},
         "topics": {name: {"subscribers": len(there)} for name, there in sorted(destinations.topics.exact.items())},
     }

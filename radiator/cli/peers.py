@@ -14,9 +14,8 @@ from radiator.errors import EXIT_USAGE
 WATCH_S = 2.0
 DRAIN_POLL_S = 1.0
 DRAIN_TELL_S = 5.0
-CAUSE_MAX = 120  # characters of why there is no link; --json and the log have more
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
-_HEADS = ("node", "state", "since", "lag", "in doubt", "outbox", "handed over", "taken in", "cause")
+_HEADS = ("node", "state", "since", "lag", "in doubt", "outbox", "handed over", "taken in")
 _MAY_DOUBLE = "it may be processed twice if {peer} ever had it, or comes back"
 
 
@@ -49,7 +48,8 @@ def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     draining = ", which is being drained" if answer.get("draining") else ""
     alone = "This broker has no [node] in its configuration any more; what it still has of other nodes:"
     head = f"This is node {node}{draining}." if node else alone
-    return "\n\n".join(filter(None, [head, _links(field(answer, "peers")), _routes(answer)]))
+    peers = field(answer, "peers")
+    return "\n\n".join(filter(None, [head, _links(peers), _causes(peers), _routes(answer)]))
 
 
 def _links(peers: list[dict[str, Any]]) -> str:
@@ -72,12 +72,13 @@ def _link_row(peer: dict[str, Any]) -> list[str | int]:
         outbox,
         int(peer.get("handed_over", 0)),
         int(peer.get("taken_in", 0)),
-        _cut(printable(str(peer.get("cause", "")))),
     ]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= CAUSE_MAX else text[: CAUSE_MAX - 3] + "..."
+def _causes(peers: list[dict[str, Any]]) -> str:
+    """Why links are not up, below the table: what is to be done stands at the end of a sentence."""
+    rows = [[str(peer["name"]), str(peer["cause"])] for peer in peers if peer.get("cause")]
+    return table(("not linked", "because"), sorted(rows)) if rows else ""
 
 
 def _routes(answer: dict[str, Any]) -> str:
@@ -202,8 +203,7 @@ PEERS = Command(
         "One line for each node that this one is linked with, or should be: since when its link is in that state, for "
         "how long the oldest message waits for it (lag), how many messages are offered to it and not yet confirmed (in "
         "doubt), how many copies of fanouts wait for it (outbox), and how many it was handed and has handed over since "
-        "the start of this broker; and why a link is not up (cause). Below them, the nodes that are reached through "
-        "others."
+        "the start of this broker. Below them, why a link is not up, and the nodes that are reached through others."
     ),
     example="radiator peers --watch",
     add_arguments=_peers_arguments,

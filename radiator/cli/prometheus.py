@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 _QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "in_flight", "storing", "consumers", "stored", "stored_bytes", "damaged", "blocked",
+    "messages", "bytes", "ready", "in_flight", "in_doubt", "storing", "consumers", "stored", "stored_bytes", "damaged", "blocked",
     "adds_up",
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
 _QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
+_PEER_GAUGES = ("in_doubt", "outbox", "outbox_bytes", "lag_ms")
+_PEER_TOTALS = ("handed_over", "taken_in")
 _BROKER_GAUGES = {
     "boot": "boot",
     "uptime_s": "uptime_seconds",
@@ -50,6 +52,12 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
     for name in _QUEUE_TOTALS:
         yield f"radiator_queue_{name}_total", "counter", _labelled("queue", queues, name)
     yield "radiator_fanout_accepted_total", "counter", _labelled("fanout", answer.get("fanouts", {}), "accepted")
+    peers = answer.get("peers", {})
+    yield "radiator_peer_up", "gauge", [({"peer": name}, peers[name]["state"] == "up") for name in sorted(peers)]
+    for name in _PEER_GAUGES:
+        yield f"radiator_peer_{name}", "gauge", _labelled("peer", peers, name)
+    for name in _PEER_TOTALS:
+        yield f"radiator_peer_{name}_total", "counter", _labelled("peer", peers, name)
     yield "radiator_topic_subscribers", "gauge", _labelled("topic", answer.get("topics", {}), "subscribers")
 
 

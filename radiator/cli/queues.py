@@ -21,6 +21,8 @@ def _row(queue: dict[str, Any]) -> list[str | int]:
     remarks = []
     if queue.get("blocked"):
         remarks.append("producers wait")
+    if queue.get("in_doubt"):
+        remarks.append(f"{queue['in_doubt']} in doubt with another node")
     if queue.get("damaged"):
         remarks.append(f"{count_text(queue['damaged'], 'damaged record')}: see `radiator check`")
     if queue.get("adds_up") is False:

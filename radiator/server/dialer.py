@@ -39,9 +39,11 @@ class Dialer:
             self._begin(name)
 
     def add(self, name: str, address: str) -> None:
-        """A node that others know of is dialled too, unless it is in the list: that says where it is, or to wait."""
+        """A node that others know of is dialled too, unless it is in the list, which says where it is or to wait, or
+        has dialled us.
+        """
         found = _ADDRESS.fullmatch(address)
-        if found is None or self._links.is_known(name):
+        if found is None or name in self._links.neighbours:
             return
         self._links.know(name, Address(PEER, found[1].strip("[]"), int(found[2])))
         self._begin(name)

@@ -76,8 +76,9 @@ class Links:
             neighbour.judge()
 
     def is_known(self, name: str) -> bool:
-        """Whether that node may be linked with."""
-        return name in self.neighbours
+        """Whether that node may be linked with: with `discover` everybody who has the secret, while there is room."""
+        has_room = len(self.neighbours) < NODE_NEIGHBOURS_MAX
+        return name in self.neighbours or (self._node is not None and self._node.discover and has_room)
 
     # ---- told by connections ----------------------------------------------------------------------------------------
 
@@ -95,7 +96,7 @@ class Links:
 
     def opened(self, name: str, peer: str) -> None:
         """A link with that node is up: both ends have proved who they are."""
-        neighbour = self.neighbours[name]
+        neighbour = self.neighbours.setdefault(name, Neighbour(None))
         if not neighbour.links:
             neighbour.up_since_s = time.monotonic()
         neighbour.links += 1

@@ -13,7 +13,7 @@ from random import Random
 
 from radiator import settings
 from radiator.broker.cluster.cluster import Cluster
-from radiator.commands import Closed, Heard, Open, Read, Tick
+from radiator.commands import Closed, Heard, Open, Read, Send, Tick
 from radiator.limits import (
     GIB,
     LINK_WINDOW,
@@ -117,7 +117,7 @@ class History:
         self.subscribed: set[tuple[int, str]] = set()
         self.waiting.clear()
         self.acking.clear()
-        self.node.open(1, 2, 3)
+        self.node.open(1, 2, 3, 4)  # the last is the operator's
         return self.node
 
     @property
@@ -135,8 +135,8 @@ class History:
         chance = self.chance
         for _ in range(STEPS):
             deed = chance.choices(
-                (self.client, self.link, self.speak, self.disk, self.tick, self.cut, self.crash),
-                (20, 6, 45, 25, 4, 1, 0.3),
+                (self.client, self.link, self.speak, self.disk, self.tick, self.cut, self.crash, self.release),
+                (20, 6, 45, 25, 4, 1, 0.3, 0.5),
             )[0]
             deed()
             self.hear()
@@ -219,6 +219,17 @@ class History:
             if bad.number == number:
                 bad.number = 0
 
+    def release(self) -> None:
+        """The operator frees what is in doubt with a peer that is away: it may come twice."""
+        bad = self.peers[self.chance.choice(PEERS)]
+        peer = self.cluster.peers[bad.name]
+        if peer.link is None or not peer.is_welcome:
+            body = b'{"do": "peer-release", "peer": "%b", "force": true}' % bad.name.encode()
+            admin = Send(4, "/admin", b"", ESCAPING_1_2, body, reply_to="admin", correlation_id=b"1")
+            self.node.turn([Read(4, [admin])])
+            if not peer.doubts:
+                bad.said = {}
+
     def crash(self) -> None:
         """The power goes. What is in doubt on the disk may have been said, as far as the next run can know; what a peer
         had taken was not settled yet where it is still there.
@@ -254,11 +265,12 @@ class History:
         """Say it, and judge whether it was believed."""
         peer = self.cluster.peers[bad.name]
         before = peer.in_last, peer.in_epoch
+        is_released = peer.is_released and not peer.doubts
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
         is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
         if is_believed and isinstance(word, Taken | Welcome):
-            if word.last > bad.high:
+            if word.last > bad.high and not (is_released and isinstance(word, Welcome)):
                 self.wrong(f"{bad.name} said {word}, which was believed, and was said {bad.high} at most.")
             for sequence in [s for s in bad.said if s <= word.last]:
                 body = bad.said.pop(sequence)
@@ -425,6 +437,8 @@ class History:
     def delivered(self, deliver: Deliver) -> None:
         queue = (deliver.subscription or b"").decode()
         body = deliver.message.body
+        if queue == "/temp-queue/admin":
+            return
         if self.acked[queue, body] or self.taken[queue, body]:
             self.wrong(f"{body!r} of {queue} was acked, or taken by a peer, and is delivered again.")
         if body[:1] == b"h" and body not in self.brought:
@@ -491,9 +505,11 @@ class History:
             "shares": (len(cluster.shares), count),
         }
         for share in cluster.shares.values():
-            for name in ("hungry", "offers", "credits", "told", "offered", "awaited"):
-                found[f"{name} of {share.queue.name}"] = len(getattr(share, name)), len(cluster.peers)
-            found[f"passed_s of {share.queue.name}"] = len(share.passed_s), NODES_MAX
+            for name in share.__slots__:
+                held = getattr(share, name)
+                if isinstance(held, dict | set | list):
+                    most = NODES_MAX if name == "passed_s" else len(cluster.peers)
+                    found[f"{name} of {share.queue.name}"] = len(held), most
         for peer in cluster.peers.values():
             found[f"in doubt with {peer.name}"] = len(peer.doubts), LINK_WINDOW
             found[f"waiting for {peer.name}"] = len(peer.waiting), count + 1

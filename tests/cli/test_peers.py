@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from radiator.cli import main
-from radiator.cli.peers import CAUSE_MAX
 
 Answer = dict[str, Any]
 Script = Callable[[dict[str, list[Answer]]], list[Answer]]
@@ -56,29 +55,22 @@ def test_peers_is_a_table_of_links_and_one_of_routes(script: Script, capsys: pyt
     assert main(["peers"]) == 0
     assert capsys.readouterr().out == (
         "This is node c.\n\n"
-        "node      state    since      lag        in doubt  outbox       handed over  taken in  cause\n"
-        "a\\x1b[2J  refused  -          1 min 1 s        64  0                    100         5  refused: \\x1b[2J\n"
+        "node      state    since      lag        in doubt  outbox       handed over  taken in\n"
+        "a\\x1b[2J  refused  -          1 min 1 s        64  0                    100         5\n"
         "b         up       1 h 1 min  999 ms            2  3 (2.0 KiB)          100         5\n\n"
+        "not linked  because\n"
+        "a\\x1b[2J    refused: \\x1b[2J\n\n"
         "reached through others  links  via\n"
         "f                           2  b\n"
         "e                           3  b\n"
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "shown"), [(CAUSE_MAX, "x" * CAUSE_MAX), (CAUSE_MAX + 1, "x" * (CAUSE_MAX - 3) + "...")]
-)
-def test_peers_cuts_a_long_cause(script: Script, capsys: pytest.CaptureFixture[str], size: int, shown: str) -> None:
-    script({"peers": [{**PEERS, "peers": [{**DOWN, "cause": "x" * size}]}]})
-    assert main(["peers"]) == 0
-    assert capsys.readouterr().out.splitlines()[3].endswith(f"  5  {shown}")
-
-
 def test_peers_of_an_older_broker_has_no_cause(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
     older = {key: value for key, value in DOWN.items() if key != "cause"}
     script({"peers": [{**PEERS, "peers": [older]}]})
     assert main(["peers"]) == 0
-    assert capsys.readouterr().out.splitlines()[3].endswith("  5")
+    assert "because" not in capsys.readouterr().out
 
 
 def test_peers_says_that_a_node_is_drained_and_has_no_peers(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,6 +90,18 @@ def test_peers_tells_json(script: Script, capsys: pytest.CaptureFixture[str]) ->
     script({"peers": [PEERS]})
     assert main(["peers", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == PEERS
+
+
+@pytest.mark.parametrize(("in_doubt", "remark"), [(0, ""), (20, "20 in doubt with another node")])
+def test_queues_tells_what_is_in_doubt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], in_doubt: int, remark: str
+) -> None:
+    queue = {"name": "work", "persistent": True, "messages": 20, "in_doubt": in_doubt}
+    monkeypatch.setattr("radiator.cli.queues.ask", lambda arguments, request: {"ok": True, "queues": [queue]})
+    assert main(["queues"]) == 0
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[:3] == ["work", "persistent", "20"]
+    assert " ".join(row[10:]) == remark
 
 
 def test_release_without_force_does_nothing(script: Script, capsys: pytest.CaptureFixture[str]) -> None:

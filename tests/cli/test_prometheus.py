@@ -13,6 +13,7 @@ ANSWER: dict[str, Any] = {
     "queues": {"a": QUEUE, 'we"ird\\na\nme': QUEUE | {"adds_up": False}},
     "fanouts": {"f": {"children": ["a"], "accepted": 5}},
     "topics": {"t": {"subscribers": 1}},
+    "peers": {"b": {"state": "up", "in_doubt": 3, "lag_ms": 7, "handed_over": 9}, "c": {"state": "down", "outbox": 5}},
 }  # fmt: skip
 
 # name, labels, value: https://prometheus.io/docs/instrumenting/exposition_formats/
@@ -61,3 +62,10 @@ def test_exposition_leaves_out_what_the_broker_did_not_say() -> None:
     assert exposition({"ok": True, "version": "9", "store_id": "x"}) == (
         '# TYPE radiator_info gauge\nradiator_info{version="9",store_id="x"} 1\n'
     )
+
+
+def test_exposition_tells_of_each_peer() -> None:
+    lines = exposition(ANSWER).splitlines()
+    assert 'radiator_peer_up{peer="b"} 1' in lines and 'radiator_peer_up{peer="c"} 0' in lines
+    assert 'radiator_peer_in_doubt{peer="b"} 3' in lines and 'radiator_peer_handed_over_total{peer="b"} 9' in lines
+    assert 'radiator_peer_outbox{peer="c"} 5' in lines

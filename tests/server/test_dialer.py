@@ -72,6 +72,21 @@ def test_a_node_that_was_learned_is_known_as_long_as_there_is_room(logged: Logge
     assert links.is_known(f"n{NODE_NEIGHBOURS_MAX - 3}") and not links.is_known(f"n{NODE_NEIGHBOURS_MAX - 2}")
 
 
+def test_with_discover_a_node_is_known_that_proves_itself_and_dialled_once_it_is_learned(tmp_path: Path) -> None:
+    logged = Logged(tmp_path / "log", Node(name="a", secret=b"s" * 16, peers={"b": B}, discover=True))
+    links = logged.links
+    assert links.is_known("c") and "c" not in links.neighbours, "nothing is kept of who only says a name"
+    links.opened("c", "10.0.0.3:1")
+    assert links.neighbours["c"].address is None and links.neighbours["c"].links == 1
+    for number in range(NODE_NEIGHBOURS_MAX - 3):
+        links.know(f"n{number}", B)
+    assert links.is_known("last")
+    links.know("last", B)
+    assert links.is_known("last") and not links.is_known("one too many")
+    links.opened("one too many", "10.0.0.3:1")  # was asked for before the last one came
+    links.closed("one too many")
+
+
 def test_a_link_is_wanted_while_there_is_none_and_nobody_tries(logged: Logged) -> None:
     b = logged.links.neighbours["b"]
     assert b.is_wanting.is_set()

@@ -268,6 +268,16 @@ def test_nodes_that_are_learned_are_linked(place: Place) -> None:
     eventually(lambda: any(" node=a " in line for line in lines_of(c, "linked")), 10)
 
 
+def test_with_discover_one_entry_of_the_new_node_is_enough(place: Place) -> None:
+    lines = "discover = true"
+    a = place.node("a", {"b": place.port("b")}, lines=lines).start()
+    b = place.node("b", {"a": None}, lines=lines).start()
+    a.wait_for_log(" linked ")
+    place.node("d", {"b": place.port("b")}, lines=lines).start()
+    eventually(lambda: any(" node=d " in line for line in lines_of(b, "linked")), 10)
+    eventually(lambda: any(" node=d " in line for line in lines_of(a, "linked")), 10)
+
+
 # ---- how many there may be
 
 

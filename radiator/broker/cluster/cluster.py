@@ -5,13 +5,15 @@ so). What a word may do to the store it does through the turn's open batch, as a
 """
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from radiator.broker.cluster.handover import Handover, with_path
 from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.outbox import Outbox
 from radiator.broker.cluster.peer import Doubtful, Peer
-from radiator.broker.cluster.sharing import Outbox, Share
+from radiator.broker.cluster.sharing import Share
 from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection
 from radiator.broker.destinations import FANOUT, OUTBOX_PREFIX, PEERS_TOPIC, QUEUE, Destinations, split
@@ -21,7 +23,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.commands import NotLinked
 from radiator.errors import LinkError, Refusal, shown
-from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN
+from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN, SHARES_PER_TURN
 from radiator.links import (
     Ask,
     Digest,
@@ -44,11 +46,14 @@ Refuse = Callable[[Connection, str, str, bytes | None], None]
 
 
 class Cluster:
-    """peers: every node of the list, every one that has ever been linked and left something, by name."""
+    """peers: every node of the list, every one that has ever been linked and left something, by name.
+
+    due: shares that time, or a change of links, concerns (then True): some each turn.
+    """
 
     __slots__ = (
-        "declarations", "desk", "destinations", "handover", "intake", "is_draining", "known", "lag_s", "name", "node",
-        "outboxes", "peers", "refuse", "shares", "spreading",
+        "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining", "known", "lag_s", "name",
+        "node", "outboxes", "peers", "refuse", "shares", "spreading",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +82,7 @@ class Cluster:
         self.peers = {name: Peer(desk, name, fanouts, rows.get(name)) for name in (*rows, *self.known)}
         self.recover_doubts(recovery)
         self.shares: dict[str, Share] = {}
+        self.due: OrderedDict[Share, bool] = OrderedDict()
         self.outboxes: dict[str, Outbox] = {}
         if node is None:
             self.spreading = Spreading(desk, "", 0, declarations, "", self.deliver, self.say)
@@ -242,20 +248,37 @@ class Cluster:
 
     def end_turn(self) -> None:
         """What has changed in this turn is told as one."""
-        is_rerouted = self.spreading.is_rerouted
+        if self.spreading.is_rerouted:
+            self.reconsider()
         self.spreading.end_turn()
-        if is_rerouted:
-            for share in [*self.shares.values()]:
-                share.rerouted()
+        if self.due:
+            self.step_shares()
+
+    def reconsider(self) -> None:
+        """Who is linked, or whether this node is being drained, has changed: that concerns every share."""
+        self.due.update(dict.fromkeys(self.shares.values(), True))
+
+    def step_shares(self) -> None:
+        """Some of what is due: thousands of queues must not hold up the turn."""
+        for _ in range(min(len(self.due), SHARES_PER_TURN)):
+            if len(self.desk.turn.replies) >= REPLIES_PER_TURN:
+                return
+            share, is_changed = self.due.popitem(last=False)
+            if is_changed:
+                share.reconsider()
+            else:
+                share.ticked()
 
     def on_hello(self, peer: Peer, word: Hello) -> None:
         self.handover.hello(peer, word)
+        if peer.name in self.outboxes:
+            for fanout in sorted(self.declarations.cluster_fanouts - peer.fanouts):
+                self.lacking(peer, fanout)
         self.grant_copies(peer)
 
     def on_welcome(self, peer: Peer, word: Welcome) -> None:
         self.handover.welcome(peer, word)
-        for share in list(self.shares.values()):
-            share.linked(peer)
+        self.reconsider()
         outbox = self.outboxes.get(peer.name)
         if outbox is not None:
             outbox.pumped()
@@ -430,7 +453,7 @@ class Cluster:
             if share.queue.is_gone:
                 del self.shares[share.queue.name]
             elif share.is_busy or self.is_draining:
-                share.ticked()
+                self.due.setdefault(share, False)
         for name in [name for name, outbox in self.outboxes.items() if outbox.queue.is_gone]:
             del self.outboxes[name]
         is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
@@ -464,8 +487,7 @@ class Cluster:
             self.is_draining = is_draining
             self.desk.note("info", "draining" if is_draining else "not_draining")
             self.say("draining", node=self.name, draining=is_draining)
-            for share in self.shares.values():
-                share.drained(is_draining)
+            self.reconsider()
         stored = {queue.name: queue.ledger.stored for queue in self.destinations.stored_queues()}
         shared = {*self.shares, *(OUTBOX_PREFIX + name for name in self.destinations.outboxes)}
         left = sum(count for name, count in stored.items() if name in shared)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from radiator.commands import Closed, Heard, Open, Read
-from radiator.limits import LINK_WINDOW, NODES_MAX
-from radiator.links import Grant, Hello, Identity, News, Offer, Taken, Transfer, Version, Welcome, Word
+from radiator.limits import LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN, ROUTES_PER_TURN
+from radiator.links import Digest, Grant, Hello, Identity, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
 from radiator.message import ESCAPING_1_2, Message
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
@@ -182,3 +182,56 @@ def test_nodes_that_are_learned_and_that_link_are_bounded() -> None:
         a.turn([Open(number, Identity(f"n{n}", "s", is_dialled=False))])
     assert len(cluster.peers) == NODES_MAX
     assert a.refusal(5000 + NODES_MAX - 1).code == "unknown-node"
+
+
+def made_up(nodes: Nodes, patterns: list[str]) -> list[str]:
+    """`a` believes that nearly as many nodes as it may know are behind `b`, and want these."""
+    names = [f"n{n}" for n in range(NODES_MAX - 4)]
+    version = nodes.cluster("a").spreading.known["b"].version
+    link = number(nodes, "a")
+    hear(nodes, "a", News(Version("b", version[0], version[1] + 1), True, ["a", *names], [], patterns, [], ""))
+    hear(nodes, "a", *[News(Version(name, 1, 1), True, ["b"], [], patterns, [], "") for name in names])
+    nodes["a"].take(link)
+    nodes["a"].auto = False
+    return names
+
+
+def test_digests_of_a_few_bytes_are_answered_in_many_turns() -> None:
+    nodes = pair()
+    made_up(nodes, [])
+    a = nodes["a"]
+    said = len(a.log)
+    hear(nodes, "a", *[Digest([])] * 40)
+    assert REPLIES_PER_TURN <= len(a.log) - said < REPLIES_PER_TURN + 2 * NODES_MAX
+    while a.again:
+        before = len(a.log)
+        a.turn([])
+        assert len(a.log) - before < REPLIES_PER_TURN + 2 * NODES_MAX
+    assert len(a.log) - said > 40 * (NODES_MAX - 4)
+
+
+def test_messages_of_many_origins_are_passed_on_in_many_turns() -> None:
+    nodes = pair()
+    names = made_up(nodes, ["t.#"])
+    a = nodes["a"]
+    a.say(subscribe(1, "/topic/t.x", ack="auto"))
+    message = Message("/topic/t.x", b"", ESCAPING_1_2, b"p", 1)
+    hear(nodes, "a", *[Publish(name, 1, 1, 1, b"a-1-1t", message) for name in names[: 3 * ROUTES_PER_TURN]])
+    delivered = len(a.bodies(1))
+    assert delivered == ROUTES_PER_TURN and a.again
+    while a.again:
+        a.turn([])
+        assert len(a.bodies(1)) <= ROUTES_PER_TURN
+    assert nodes.cluster("a").spreading.known[names[3 * ROUTES_PER_TURN - 1]].sequence == 1
+
+
+def test_queue_that_is_deleted_while_it_waits_for_room_in_the_window_gives_nothing() -> None:
+    nodes = pair()
+    a = nodes["a"]
+    hear(nodes, "a", Grant("w.1", 100), Grant("w.2", 100))
+    a.say(*[send(1, "w.1", b"%d" % n) for n in range(LINK_WINDOW)])
+    a.say(send(1, "w.2", b"x"))
+    assert a.numbers("w.2")["ready"] == 1
+    assert a.admin(1, do="delete", queue="w.2")["ok"]
+    hear(nodes, "a", Taken(LINK_WINDOW))
+    assert not a.crashed().disk.platter.doubts

@@ -1,14 +1,18 @@
 """Which messages go where: local consumers first, the fullest answers, and nobody waits while there is work."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from radiator.broker.destinations import Fanout
+from radiator.broker.turn import Turn
+from radiator.limits import SHARES_PER_TURN
 from radiator.links import Ask, Grant, Offer, Transfer
+from radiator.replies import Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
-from tests.broker.words import ack, header, send, subscribe
+from tests.broker.words import ack, header, send, subscribe, unsubscribe
 
 
 def with_clients(names: str, links: str | None = None, **queues: QueueSettings) -> Nodes:
@@ -211,3 +215,74 @@ def test_offers_and_grants_for_queues_that_are_not_shared_here_change_nothing() 
     nodes.run()
     assert nodes.said(Transfer) == [] and nodes["a"].stored("x") == [b"x"]
     assert not nodes["a"].has("no/such")
+
+
+def test_who_has_asked_once_need_not_ask_for_each_message() -> None:
+    nodes = with_clients("abc")
+    nodes["c"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes.heard.clear()
+    for _ in range(20):
+        post(nodes, "a", 1)
+        nodes.run()
+        nodes["c"].say(ack(nodes["c"].message(1)))
+        nodes.run()
+    assert nodes.said(Ask) == []
+
+
+def test_drain_goes_on_when_there_is_room_again() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].broker.destinations.queues["work"].settings.max_messages = 5
+    post(nodes, "a", 8)
+    nodes["a"].admin(1, do="drain")
+    nodes.wait(1)
+    assert nodes["a"].admin(1, do="drain")["left"] == 3
+    nodes["b"].broker.destinations.queues["work"].settings.max_messages = None
+    nodes.wait(1)
+    assert nodes["a"].admin(1, do="drain")["left"] == 0
+
+
+def test_end_of_drain_ends_it() -> None:
+    nodes = with_clients("ab")
+    post(nodes, "a", 500)
+    nodes["a"].admin(1, do="drain")
+    for _ in range(3):
+        nodes.step()
+    nodes["a"].admin(1, do="drain", stop=True)
+    nodes.wait(1)
+    assert 0 < len(nodes["b"].stored("work")) < 300 and len(nodes["a"].stored("work")) > 200
+
+
+def test_credit_that_nobody_needs_any_more_is_taken_back() -> None:
+    nodes = with_clients("ab")
+    post(nodes, "a", 1)
+    nodes["b"].say(subscribe(1, "work", prefetch_count=10))
+    nodes.run()
+    nodes["b"].say(unsubscribe(1, "work"))
+    for _ in range(12):
+        nodes.wait(0.25)
+    post(nodes, "a", 5)
+    nodes.wait(1)
+    assert len(nodes["a"].stored("work")) == 5
+
+
+def test_thousands_of_queues_do_not_hold_up_a_turn() -> None:
+    names = [f"q{number}" for number in range(SHARES_PER_TURN * 2 + 1)]
+    nodes = with_clients("ab", "", **{name: QueueSettings(scope="cluster") for name in names})
+    a = nodes["a"]
+    for name in names:
+        a.say(subscribe(1, name))
+    nodes.pairs = [("a", "b")]
+    nodes.cluster("a").known["b"] = nodes.cluster("b").known["a"] = None
+    nodes.link("a", "b")
+    most, longest = 0, a.broker.turn
+
+    def counted(*now: Any) -> Turn:
+        nonlocal most
+        turn = longest(*now)
+        most = max(most, sum(isinstance(reply, Tell) and isinstance(reply.word, Ask) for reply in turn.replies))
+        return turn
+
+    a.broker.turn = counted  # type: ignore[method-assign]
+    nodes.run()
+    assert len(nodes.said(Ask)) == len(names) and most == SHARES_PER_TURN
