@@ -130,6 +130,7 @@ SECRET_MAX_BYTES = 1024  # refuse: a longer one is no secret but another file
 NODES_MAX = 1024  # refuse: nodes that one node hears of
 NODE_NEIGHBOURS_MAX = 1024  # refuse: links of one node
 NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster"
+PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up to cost most, they take 0.5 GB
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
 LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers

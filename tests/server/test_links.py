@@ -83,7 +83,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def lines_of(broker: BrokerProcess, event: str) -> list[str]:
-    return [line for line in broker.log.splitlines() if f" {event} " in line]
+    return [line for line in broker.log.splitlines() if line.split(" ")[2:3] == [event]]
 
 
 def moment_s(line: str) -> float:

@@ -206,7 +206,9 @@ class Share:
             return
         asker = self.neighbour(peer)
         asker.path = word.path
-        asker.told = asker.ready = 0
+        asker.told = 0
+        if len(word.path) == 1:
+            asker.ready = 0  # it has none itself
         self.pumped()
         if asker.told:
             return
@@ -255,8 +257,6 @@ class Share:
         if best is None:
             if not stock and not self.is_asked and self.idle_slots(1):
                 self.ask()
-            if self.granted and not self.ahead and not any(taker.credit for taker in self.neighbours.values()):
-                self.withdraw()  # nobody waits for it any more
             return
         if best.is_draining:
             if not self.coming:

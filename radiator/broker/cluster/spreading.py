@@ -22,7 +22,15 @@ from radiator.broker.cluster.news import (
 )
 from radiator.broker.turn import Desk
 from radiator.errors import LinkError
-from radiator.limits import NODES_MAX, ROUTES_KEPT, ROUTES_PER_TURN, SCOPES_KEPT, TOPIC_HOPS_MAX, TREES_KEPT
+from radiator.limits import (
+    NODES_MAX,
+    PATTERNS_MAX,
+    ROUTES_KEPT,
+    ROUTES_PER_TURN,
+    SCOPES_KEPT,
+    TOPIC_HOPS_MAX,
+    TREES_KEPT,
+)
 from radiator.links import Digest, News, Publish, Version
 from radiator.message import Message
 from radiator.patterns import overlaps
@@ -42,9 +50,8 @@ class Spreading:
 
     __slots__ = (
         "claims", "declarations", "deliver", "desk", "has_forgotten", "interest", "is_changed", "is_rerouted", "known",
-        "links", "name", "own", "own_interest", "reached", "routes", "scopes", "sequence", "sought", "sought_turn",
-        "tell", "told", "trees",
-        "unreachable",
+        "links", "name", "own", "own_interest", "patterns", "reached", "routes", "scopes", "sequence", "sought",
+        "sought_turn", "tell", "told", "trees", "unreachable",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +78,7 @@ class Spreading:
         self.told: dict[str, Link] = {}  # those on which the other side's Digest is answered
         self.known = {name: self.own}
         self.interest = Interest()
+        self.patterns = 0  # of all other nodes together
         # who claims to be linked with whom: what was told, but for this node what is
         self.claims: dict[str, set[str]] = {name: set()}
         self.reached: routes.Tree = {name: ("", 0)}  # as `tell` knows it
@@ -271,6 +279,9 @@ class Spreading:
             self.miss(link, word, known)
             return
         change = (known or Known()).change(word)
+        patterns = self.patterns + len(change.wanted) - len(change.unwanted)
+        if patterns > PATTERNS_MAX:
+            raise LinkError(f"With {origin} all nodes want {patterns} patterns: at most {PATTERNS_MAX} are taken.")
         if known is None:
             if not self.make_room():
                 self.desk.count("nodes_ignored")
@@ -283,6 +294,7 @@ class Spreading:
         if word.address and word.address != known.address:
             self.tell("learned", node=origin, address=word.address)
         known.apply(word, change)
+        self.patterns += len(change.wanted) - len(change.unwanted)
         if any(routes.is_link(self.claims, origin, other) for other in change.linked):
             self.forget_routes()
         self.interest.remove(origin, change.unwanted)
@@ -370,6 +382,7 @@ class Spreading:
         for name in self.unreachable:
             known = self.known.pop(name)
             self.interest.remove(name, known.patterns)
+            self.patterns -= len(known.patterns)
             del self.claims[name], self.unreachable[name]
             self.routes.clear()
             return True

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from radiator.commands import Closed, Heard, Open, Read
-from radiator.limits import LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN, ROUTES_PER_TURN
+from radiator.limits import LINK_WINDOW, NODE_PATTERNS_MAX, NODES_MAX, PATTERNS_MAX, REPLIES_PER_TURN, ROUTES_PER_TURN
 from radiator.links import Digest, Grant, Hello, Identity, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
 from radiator.message import ESCAPING_1_2, Message
-from radiator.replies import Tell
+from radiator.replies import Refuse, Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.words import ack, send, subscribe, unsubscribe
@@ -235,3 +235,18 @@ def test_queue_that_is_deleted_while_it_waits_for_room_in_the_window_gives_nothi
     assert a.admin(1, do="delete", queue="w.2")["ok"]
     hear(nodes, "a", Taken(LINK_WINDOW))
     assert not a.crashed().disk.platter.doubts
+
+
+def test_patterns_of_all_nodes_together_are_bounded() -> None:
+    nodes = pair()
+    count, left = divmod(PATTERNS_MAX - 1, NODE_PATTERNS_MAX)
+    for n in range(count):
+        patterns = [f"*.{n}.{m}" for m in range(NODE_PATTERNS_MAX)]
+        hear(nodes, "a", News(Version(f"n{n}", 1, 1), True, [], [], patterns, [], ""))
+    hear(nodes, "a", News(Version("last", 1, 1), True, [], [], [f"t.{m}" for m in range(left + 1)], [], ""))
+    assert nodes.cluster("a").spreading.patterns == PATTERNS_MAX
+    hear(nodes, "a", News(Version("last", 1, 2), False, [], [], ["t.more"], ["t.0"], ""))
+    link = hear(nodes, "a", News(Version("last", 1, 3), False, [], [], ["t.0"], [], ""))
+    refusals = [reply for reply in nodes["a"].take(link) if isinstance(reply, Refuse)]
+    assert [refusal.code for refusal in refusals] == ["link-error"]
+    assert nodes.cluster("a").spreading.patterns == PATTERNS_MAX

@@ -7,6 +7,7 @@ import pytest
 
 from radiator.broker.destinations import Fanout
 from radiator.broker.turn import Turn
+from radiator.commands import Heard, Read
 from radiator.limits import SHARES_PER_TURN
 from radiator.links import Ask, Grant, Offer, Transfer
 from radiator.replies import Tell
@@ -205,8 +206,6 @@ def test_draining_everybody_moves_nothing() -> None:
 
 
 def test_offers_and_grants_for_queues_that_are_not_shared_here_change_nothing() -> None:
-    from radiator.commands import Heard, Read
-
     nodes = with_clients("ab")
     number = next(end[1] for end in nodes.ends if end[0] == "a")
     words = [Ask("x", ["b"]), Offer("x", 9, 1, False), Grant("x", 9), Ask("no/such", ["b"]), Grant("no/such", 1)]
@@ -286,3 +285,18 @@ def test_thousands_of_queues_do_not_hold_up_a_turn() -> None:
     a.broker.turn = counted  # type: ignore[method-assign]
     nodes.run()
     assert len(nodes.said(Ask)) == len(names) and most == SHARES_PER_TURN
+
+
+def test_ask_that_is_passed_on_does_not_mean_that_its_bearer_has_none() -> None:
+    nodes = with_clients("abc", "ab bc")
+    post(nodes, "b", 50)
+    nodes["a"].say(subscribe(1, "work"))
+    nodes["c"].say(subscribe(1, "work"))
+    nodes.run()
+    share = nodes.cluster("a").shares["work"]
+    before = share.neighbours["b"].ready
+    number = next(end[1] for end in nodes.ends if end[0] == "a")
+    nodes["a"].turn([Read(number, [Heard(number, Ask("work", ["c", "b"]))])])
+    assert share.neighbours["b"].ready == before > 0
+    nodes["a"].turn([Read(number, [Heard(number, Ask("work", ["b"]))])])
+    assert share.neighbours["b"].ready == 0
