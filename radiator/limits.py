@@ -133,6 +133,7 @@ NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster
 PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up to cost most, they take 0.5 GB
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
+LINK_OFFER_MAX = 2**32  # cut: messages that a node says it could give; what relays add must still be a number
 LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers
 TOPIC_HOPS_MAX = 16  # drop: links that a topic's message crosses
 ROUTES_KEPT = 16_384  # forgotten, and found anew: the links for an origin and a topic

@@ -347,7 +347,9 @@ class History:
         if deed < 0.65:
             return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
-            return Offer(chance.choice(("work", "w.1", "w.2")), chance.choice((0, 1, 100)), 1, chance.random() < 0.1)
+            return Offer(
+                chance.choice(("work", "w.1", "w.2")), chance.choice((0, 1, 100, NUMBER_MAX)), 1, chance.random() < 0.1
+            )
         if deed < 0.85:
             return Ask(chance.choice(("work", "w.1", "w.2", "few")), [bad.name])
         return self.news(bad, 0) if deed < 0.93 else self.published(0)
@@ -478,6 +480,7 @@ class History:
         self.unacked.append((queue, deliver))
 
     def heard(self, number: int, word: Word) -> None:
+        list(Frames(LIMITS, AFTER_PROOF).words(encode(word)))  # what others make it say must be legal too
         for bad in self.peers.values():
             if bad.number == number and isinstance(word, Grant):
                 bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))

@@ -21,6 +21,7 @@ from radiator.limits import (
     AHEAD_DECAY,
     ASK_EVERY_S,
     LINK_CREDIT_MAX,
+    LINK_OFFER_MAX,
     LINK_WINDOW,
     NODES_MAX,
     PASSED_OVER_MAX,
@@ -358,7 +359,7 @@ class Share:
         """ON RECEIVE Offer."""
         self.awaited.discard(peer.name)
         giver = self.neighbour(peer)
-        giver.ready, giver.hops, giver.is_draining = word.ready, word.hops, word.is_draining
+        giver.ready, giver.hops, giver.is_draining = min(word.ready, LINK_OFFER_MAX), word.hops, word.is_draining
         if word.ready and word.hops == 1:
             giver.credit = 0  # it has some itself now
         if word.ready and giver is self.source:
@@ -372,7 +373,7 @@ class Share:
     def came(self, peer: Peer, left: int) -> None:
         """A message of it has come from there, where so many more are left."""
         giver = self.neighbour(peer)
-        giver.ready = left  # an answer, too
+        giver.ready = min(left, LINK_OFFER_MAX)  # an answer, too
         self.awaited.discard(peer.name)
         if giver is self.source and self.granted:
             self.granted -= 1

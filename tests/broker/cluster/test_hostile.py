@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from radiator.commands import Closed, Heard, Open, Read
-from radiator.limits import LINK_WINDOW, NODE_PATTERNS_MAX, NODES_MAX, PATTERNS_MAX, REPLIES_PER_TURN, ROUTES_PER_TURN
+from radiator.limits import (
+    LINK_OFFER_MAX,
+    LINK_WINDOW,
+    NODE_PATTERNS_MAX,
+    NODES_MAX,
+    PATTERNS_MAX,
+    REPLIES_PER_TURN,
+    ROUTES_PER_TURN,
+)
 from radiator.links import Digest, Grant, Hello, Identity, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
 from radiator.message import ESCAPING_1_2, Message
 from radiator.replies import Refuse, Tell
@@ -250,3 +258,18 @@ def test_patterns_of_all_nodes_together_are_bounded() -> None:
     refusals = [reply for reply in nodes["a"].take(link) if isinstance(reply, Refuse)]
     assert [refusal.code for refusal in refusals] == ["link-error"]
     assert nodes.cluster("a").spreading.patterns == PATTERNS_MAX
+
+
+def test_offer_of_as_many_as_a_number_can_be_does_not_break_other_links() -> None:
+    nodes = Nodes("abc", "ab bc")
+    for name in "abc":
+        nodes[name].open(1)
+    b = nodes["b"]
+    b.say(send(1, "work", b"1"), send(1, "work", b"2"))
+    to_a, to_c = [
+        next(end for end, far in nodes.ends.items() if end[0] == "b" and far[0] == other)[1] for other in "ac"
+    ]
+    b.turn([Read(to_a, [Heard(to_a, Offer("work", 2**63 - 1, 1, False))])])
+    b.turn([Read(to_c, [Heard(to_c, Grant("work", 1))])])
+    (word,) = [reply.word for reply in b.take(to_c) if isinstance(reply, Tell) and isinstance(reply.word, Transfer)]
+    assert word.left == LINK_OFFER_MAX + 1
