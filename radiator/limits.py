@@ -59,7 +59,7 @@ CLIENT_LIMITS = Limits(max_frame_bytes=64 * MIB, max_header_bytes=256 * KIB, max
 READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their turn
 READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
-SHARES_PER_TURN = 64  # wait: queues of scope "cluster" that a turn looks at after a change of links, and at a Tick
+SHARES_PER_TURN = 16  # wait: queues of scope "cluster" that a turn looks at after a change of links, and at a Tick
 REPLIES_PER_TURN = 16_000  # wait: a burst to a topic of many subscribers goes on in the next turn
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up

@@ -23,7 +23,15 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.commands import NotLinked
 from radiator.errors import LinkError, Refusal, shown
-from radiator.limits import LAG_EVERY_S, LINK_CREDIT_MAX, LINK_WINDOW, NODES_MAX, REPLIES_PER_TURN, SHARES_PER_TURN
+from radiator.limits import (
+    LAG_EVERY_S,
+    LINK_CREDIT_MAX,
+    LINK_WINDOW,
+    NODES_MAX,
+    REDELIVERIES_MAX,
+    REPLIES_PER_TURN,
+    SHARES_PER_TURN,
+)
 from radiator.links import (
     Ask,
     Digest,
@@ -351,7 +359,8 @@ class Cluster:
         link.arrived[name] = count + 1
         headers = with_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
-        share.queue.put_handed_over(message, word.redeliveries, word.redelivered)
+        redeliveries = min(word.redeliveries, REDELIVERIES_MAX // 2)  # so that one more can still be handed on
+        share.queue.put_handed_over(message, redeliveries, word.redelivered)
         share.came(peer, word.left)
         share.pumped()
 

@@ -269,11 +269,20 @@ class Share:
             self.ahead = min(LINK_CREDIT_MAX, max(idle, 2 * self.ahead))
         if self.awaited and self.desk.now_s - self.asked_s < ASK_EVERY_S:
             return  # a fuller one may still answer
+        wanted = max(idle, self.ahead)
+        source = best if wanted else self.best_for_takers()
+        if source is None:
+            return
         near = self.around.are_neighbours
-        relayed = sum(t.credit for name, t in self.neighbours.items() if not near(name, best.peer.name))
-        target = min(LINK_CREDIT_MAX, max(idle, self.ahead) + relayed)
+        relayed = sum(t.credit for name, t in self.neighbours.items() if not near(name, source.peer.name))
+        target = min(LINK_CREDIT_MAX, wanted + relayed)
         if target and stock + self.coming <= target // 2:
-            self.grant(best, target - stock)
+            self.grant(source, target - stock)
+
+    def best_for_takers(self) -> Neighbour | None:
+        """The fullest for one who has granted credit and cannot ask it itself."""
+        found = (self.best_giver((name,)) for name, taker in self.neighbours.items() if taker.credit)
+        return next((giver for giver in found if giver is not None), None)
 
     def is_sated(self, stock: int) -> bool:
         """Whether there is more here than our consumers can take, or nobody waits for more."""

@@ -11,6 +11,7 @@ from radiator.limits import (
     NODE_PATTERNS_MAX,
     NODES_MAX,
     PATTERNS_MAX,
+    REDELIVERIES_MAX,
     REPLIES_PER_TURN,
     ROUTES_PER_TURN,
 )
@@ -19,7 +20,7 @@ from radiator.message import ESCAPING_1_2, Message
 from radiator.replies import Refuse, Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
-from tests.broker.words import ack, send, subscribe, unsubscribe
+from tests.broker.words import ack, nack, send, subscribe, unsubscribe
 
 
 def pair() -> Nodes:
@@ -273,3 +274,14 @@ def test_offer_of_as_many_as_a_number_can_be_does_not_break_other_links() -> Non
     b.turn([Read(to_c, [Heard(to_c, Grant("work", 1))])])
     (word,) = [reply.word for reply in b.take(to_c) if isinstance(reply, Tell) and isinstance(reply.word, Transfer)]
     assert word.left == LINK_OFFER_MAX + 1
+
+
+def test_message_that_came_back_as_often_as_can_be_said_can_come_back_once_more() -> None:
+    nodes = pair()
+    b = nodes["b"]
+    granted(nodes, 1)
+    word = transfer(nodes, 1)
+    word.redeliveries = REDELIVERIES_MAX
+    hear(nodes, "b", word)
+    b.say(nack(b.message(1)))
+    assert b.message(1).redeliveries <= REDELIVERIES_MAX
