@@ -153,7 +153,7 @@ class History:
                     self.operator,
                     self.overflow,
                 ),
-                (20, 6, 45, 25, 4, 1, 0.3, 0.5, 1, 0),
+                (20, 6, 45, 25, 4, 1, 0.3, 0.5, 1, 4),
             )[0]
             deed()
             self.hear()

@@ -12,7 +12,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX
+from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX, SEQUENCE_MAX
 from radiator.links import Hello, Taken, Transfer, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -89,7 +89,7 @@ class Handover:
         """The other side says what it has: what is in doubt is settled, and the link may hand over."""
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
-        if peer.is_released and not peer.doubts:
+        if peer.is_released and not peer.doubts and word.last <= SEQUENCE_MAX:
             peer.out_taken = word.last  # whatever it has: nothing is removed or given back by it
         else:
             self._check_last(peer, word.last)

@@ -409,6 +409,8 @@ class Share:
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.desk.now_s - self.asked_s >= ASK_EVERY_S:
             self.awaited.clear()
+        if self.granted and not self.around.room_for(self.queue):
+            self.withdraw()
         is_late = self.desk.now_s - self.hoped_s >= self.patience_s
         if is_late and not self.queue.ready_count and self.idle_slots(1):
             self.patience_s = min(2 * self.patience_s, PATIENCE_MAX_S)

@@ -259,10 +259,13 @@ class DurableQueue(Queue):
     def doubt_count(self) -> int:
         return len(self.doubts)
 
+    def kept(self) -> tuple[int, int]:
+        return len(self.entries_out) + len(self.doubts), self.out_bytes + self.doubt_bytes
+
     def beyond_memory(self) -> tuple[int, int]:
-        held = len(self.entries_out) + len(self.ready) + len(self.returned) + len(self.storing) + len(self.doubts)
-        held_bytes = self.out_bytes + self.window_bytes + self.doubt_bytes
-        return self.ledger.stored - held, self.ledger.stored_bytes - held_bytes
+        kept, kept_bytes = self.kept()
+        held = kept + len(self.ready) + len(self.returned) + len(self.storing)
+        return self.ledger.stored - held, self.ledger.stored_bytes - kept_bytes - self.window_bytes
 
     def droppable(self) -> list[Entry]:
         return super().droppable() + list(self.storing.values())
@@ -304,6 +307,10 @@ class DurableQueue(Queue):
         self.doubt_bytes -= size
         if entry is None:
             self.unread -= 1  # it is read back as READY, when its turn comes
+            if position <= self.window_end:  # which is over: it is damaged
+                self.beyond -= 1
+                self.damaged += 1
+                self.desk.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
             return
         move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
         self.put_back(entry)
@@ -330,7 +337,8 @@ class DurableQueue(Queue):
         ledger.stored_bytes -= size
         ledger.stored_expiring -= expires
         self.beyond -= 1
-        self.taken_unread.add(position)
+        if position > self.window_end:
+            self.taken_unread.add(position)
         self.desk.part(self)
         self.desk.write(Remove(self.number, position))
         if self.waiters:

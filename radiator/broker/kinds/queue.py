@@ -333,9 +333,9 @@ class Queue:
     def may_evict(self, messages: int, size: int) -> bool:
         """Whether dropping the oldest that are not in flight makes room. False: they must be loaded first."""
         settings = self.settings
-        out = len(self.entries_out)
+        out, out_bytes = self.kept()
         if (settings.max_messages is not None and out + self.reserved + messages > settings.max_messages) or (
-            settings.max_bytes is not None and self.out_bytes + self.reserved_bytes + size > settings.max_bytes
+            settings.max_bytes is not None and out_bytes + self.reserved_bytes + size > settings.max_bytes
         ):
             raise Refusal(
                 "queue-full",
@@ -343,12 +343,15 @@ class Queue:
             )
         beyond, beyond_bytes = self.beyond_memory()
         if (settings.max_messages is None or out + beyond + self.reserved + messages <= settings.max_messages) and (
-            settings.max_bytes is None
-            or self.out_bytes + beyond_bytes + self.reserved_bytes + size <= settings.max_bytes
+            settings.max_bytes is None or out_bytes + beyond_bytes + self.reserved_bytes + size <= settings.max_bytes
         ):
             return True
         self.refill(is_needed=True)
         return False
+
+    def kept(self) -> tuple[int, int]:
+        """Messages that may not be dropped, since they are in flight or in doubt, and their bytes."""
+        return len(self.entries_out), self.out_bytes
 
     def beyond_memory(self) -> tuple[int, int]:
         """Messages that are stored and not in memory, and their bytes: they are dropped only once they are loaded."""
