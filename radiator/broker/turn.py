@@ -5,7 +5,7 @@ A reply that promises the disk is `held`: it exists nowhere but in its Batch, an
 told `Committed`. So a receipt cannot escape early.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,7 +41,7 @@ class Turn:
     replies: list[Reply] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    dials: list[tuple[str, str]] = field(default_factory=list)
+    dials: Sequence[tuple[str, str]] = ()
     again: bool = False
     stopped: bool = False
 

@@ -452,7 +452,7 @@ class Cluster:
             and len(self.known) < NODES_MAX
         ):
             self.known[name] = None
-            self.desk.turn.dials.append((name, address))
+            self.desk.turn.dials = [*self.desk.turn.dials, (name, address)]
 
     # ---- time, and the operator -------------------------------------------------------------------------------------
 
