@@ -275,7 +275,9 @@ class Mesh:
         nodes = [*self.nodes.values()]
         for node in nodes:
             node.stall_share = node.load_fails_share = 0.0
+            # and once more: a word that was said before may come later, on a connection of its own
             self.drain(node, stop=True)
+            self.scheduler.after(0.2, lambda node=node: self.drain(node, stop=True))  # type: ignore[misc]
         for dialler in self.diallers:
             dialler.again_s = 0.2
         for worker in self.workers:
