@@ -371,12 +371,12 @@ class Share:
         giver.ready, giver.hops, giver.is_draining = min(word.ready, LINK_OFFER_MAX), word.hops, word.is_draining
         if word.ready and word.hops == 1:
             giver.credit = 0  # it has some itself now
-        if word.ready and giver is self.source:
-            self.granted = 0  # offers are for those who have granted nothing
+        if word.ready and giver is self.source and self.granted:
+            self.withdraw()  # offers are for those who have granted nothing: so both know the same again
         self.pumped()
         if word.ready and not self.queue.ready_count:
             for asker in self.neighbours.values():
-                if asker.path and not asker.told:
+                if asker.path and not asker.told and not asker.credit:
                     self.relay(asker)
 
     def came(self, peer: Peer, left: int) -> None:

@@ -300,3 +300,14 @@ def test_ask_that_is_passed_on_does_not_mean_that_its_bearer_has_none() -> None:
     assert share.neighbours["b"].ready == before > 0
     nodes["a"].turn([Read(number, [Heard(number, Ask("work", ["b"]))])])
     assert share.neighbours["b"].ready == 0
+
+
+def test_offer_of_who_was_granted_credit_takes_that_back_so_that_both_know_the_same() -> None:
+    nodes = with_clients("ab")
+    b, number = nodes["b"], next(end[1] for end in nodes.ends if end[0] == "b")
+    b.say(subscribe(1, "work"))
+    nodes.run()
+    for _ in range(2):
+        b.turn([Read(number, [Heard(number, Offer("work", 5, 2, False))])])
+    told = [reply.word for reply in b.take(number) if isinstance(reply, Tell)]
+    assert [word.through for word in told if isinstance(word, Grant)] == [1, 0, 1]
