@@ -145,6 +145,7 @@ INCARNATION_MAX = 2**62 - 1  # refuse: of a node; some 2 million boots
 PASSED_OVER_MAX = 64  # wait: messages that may travel no more, behind which one that may is looked for
 QUEUE_HOPS_MAX = 4  # links that an Ask or an Offer crosses: so far work is looked for
 PATH_HOPS_MAX = 8  # stay: links that a queue's message crosses, so that nothing is thrown to and fro for ever
+HINTS_MAX = 8  # wait: what a node says of one queue to each it is linked with, from Tick to Tick while no message moves
 ASK_EVERY_S = 0.25  # wait: how often an Ask of one node is passed on, and how long answers are awaited
 PATIENCE_S = 1.0  # ask again: how long a node waits for messages that another has said it has
 PATIENCE_MAX_S = 60.0  # and at most, where nothing ever comes

@@ -2,8 +2,9 @@
 
 Local consumers come first: what is given away is surplus, ready while none of them has room. It goes to nodes that have
 granted credit. A node whose consumers are idle while its queue is empty asks; who has surplus offers; the fullest is
-granted credit, and nobody else. Asks and offers are hints: lost or late they cost time, never a message; where nothing
-comes of them, they are forgotten and said anew.
+granted credit, and nobody else. Asks, offers and grants are hints: lost or late they cost time, never a message; where
+nothing comes of them, they are forgotten and said anew. They answer each other, so they are counted: where no message
+comes or goes, a share says only so many from one Tick to the next.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from radiator.commands import AUTO
 from radiator.limits import (
     AHEAD_DECAY,
     ASK_EVERY_S,
+    HINTS_MAX,
     LINK_CREDIT_MAX,
     LINK_OFFER_MAX,
     LINK_WINDOW,
@@ -74,12 +76,14 @@ class Share:
     source: the one giver that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready:
     doubled where consumers ran dry (is_dry) although somebody had more. is_asked: all who are linked know that we are
     hungry; awaited: they have not answered yet. is_cramped: there was no room for more. hoped_s: when we last asked,
-    granted or got something. staying: messages that may travel no more, as last seen.
+    granted or got something. staying: messages that may travel no more, as last seen. hints: how many were said since
+    the last message came or went, or the last Tick; is_owing: there was more to say.
     """
 
     __slots__ = (
-        "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hoped_s", "is_asked", "is_cramped",
-        "is_dry", "neighbours", "passed_s", "patience_s", "queue", "source", "staying", "was_draining",
+        "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hints", "hoped_s", "is_asked",
+        "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "source", "staying",
+        "was_draining",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -93,7 +97,8 @@ class Share:
         self.source: Neighbour | None = None
         self.granted = 0
         self.ahead = 0
-        self.is_dry = self.is_cramped = self.is_asked = False
+        self.is_dry = self.is_cramped = self.is_asked = self.is_owing = False
+        self.hints = 0
         self.awaited: set[str] = set()
         self.asked_s = 0.0
         self.hoped_s = desk.now_s
@@ -107,9 +112,11 @@ class Share:
             return  # deleted, while it waited for room in the window
         if self.neighbours or self.around.is_draining:
             self.give()
-            self.tell_takers()
-        if not self.around.is_draining:
-            self.want()
+        if self.may_say():
+            if self.neighbours or self.around.is_draining:
+                self.tell_takers()
+            if not self.around.is_draining:
+                self.want()
 
     def neighbour(self, peer: Peer) -> Neighbour:
         """What is known of it."""
@@ -118,6 +125,12 @@ class Share:
             assert peer.link is not None, "only who is linked says something, or is told"
             known = self.neighbours[peer.name] = Neighbour(peer, peer.link)
         return known
+
+    def may_say(self) -> bool:
+        """Whether enough is left to say one thing to everybody; otherwise the next Tick says what there is then."""
+        has_said_enough = self.hints >= HINTS_MAX * (1 + len(self.neighbours))
+        self.is_owing |= has_said_enough
+        return not has_said_enough
 
     # ---- giving -----------------------------------------------------------------------------------------------------
 
@@ -136,6 +149,7 @@ class Share:
                 stays.append(entry)  # it has travelled enough
                 continue
             queue.doubt(entry)
+            self.hints = 0
             taker.credit -= 1
             given = taker.link.given
             given[queue.name] = given.get(queue.name, 0) + 1
@@ -189,6 +203,7 @@ class Share:
 
     def offer(self, taker: Neighbour, ready: int, hops: int = 1) -> None:
         """Tell it what it could get from us, or through us."""
+        self.hints += 1
         taker.told = ready
         taker.link.tell(Offer(self.queue.name, ready, hops, self.around.is_draining))
 
@@ -213,7 +228,7 @@ class Share:
         self.pumped()
         if asker.told:
             return
-        if not self.relay(asker):
+        if self.may_say() and not self.relay(asker):
             self.offer(asker, 0)
         self.pass_ask(word.path)
 
@@ -240,6 +255,13 @@ class Share:
             return False
         self.offer(asker, best.ready, best.hops + 1)
         return True
+
+    def relay_to_all(self) -> None:
+        """To all who have asked, and know of nothing that they could get through us."""
+        if not self.queue.ready_count:
+            for asker in self.neighbours.values():
+                if asker.path and not asker.told and not asker.credit:
+                    self.relay(asker)
 
     def is_near(self, path: Sequence[str], name: str) -> bool:
         """Whether that node is in the path of an Ask, or can be asked without us by a node that is."""
@@ -362,6 +384,7 @@ class Share:
         link, name = giver.link, self.queue.name
         through = link.arrived.get(name, 0) + self.granted
         link.allowed[name] = max(through, link.allowed.get(name, 0))
+        self.hints += 1
         link.tell(Grant(name, through))
 
     def offered_by(self, peer: Peer, word: Offer) -> None:
@@ -374,10 +397,8 @@ class Share:
         if word.ready and giver is self.source and self.granted:
             self.withdraw()  # offers are for those who have granted nothing: so both know the same again
         self.pumped()
-        if word.ready and not self.queue.ready_count:
-            for asker in self.neighbours.values():
-                if asker.path and not asker.told and not asker.credit:
-                    self.relay(asker)
+        if word.ready and self.may_say():
+            self.relay_to_all()
 
     def came(self, peer: Peer, left: int) -> None:
         """A message of it has come from there, where so many more are left."""
@@ -387,6 +408,7 @@ class Share:
         if giver is self.source and self.granted:
             self.granted -= 1
         self.is_dry = False
+        self.hints = 0
         self.hoped_s = self.desk.now_s
         self.patience_s = PATIENCE_S
 
@@ -395,7 +417,7 @@ class Share:
     @property
     def is_busy(self) -> bool:
         """Whether time alone may change what is to be done."""
-        if self.ahead or self.is_cramped or self.granted:
+        if self.ahead or self.is_cramped or self.granted or self.is_owing:
             return True
         is_late = self.desk.now_s - self.hoped_s >= self.patience_s
         return bool(self.queue.ring) and (is_late or bool(self.awaited) or not self.is_asked)
@@ -405,6 +427,7 @@ class Share:
 
         What is known of others are hints: where nothing comes of them they are forgotten, ever more seldom.
         """
+        was_owing, self.is_owing, self.hints = self.is_owing, False, 0
         if self.ahead and not (self.is_dry and self.queue.ring):
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.desk.now_s - self.asked_s >= ASK_EVERY_S:
@@ -417,6 +440,8 @@ class Share:
             self.hoped_s = self.desk.now_s
             self.start_over()
         self.pumped()
+        if was_owing:
+            self.relay_to_all()
 
     def start_over(self) -> None:
         """Forget what others have said that they could give: they are asked anew."""

@@ -8,7 +8,7 @@ import pytest
 from radiator.broker.destinations import Fanout
 from radiator.broker.turn import Turn
 from radiator.commands import Heard, Read
-from radiator.limits import SHARES_PER_TURN
+from radiator.limits import HINTS_MAX, SHARES_PER_TURN
 from radiator.links import Ask, Grant, Offer, Transfer
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
@@ -311,3 +311,20 @@ def test_offer_of_who_was_granted_credit_takes_that_back_so_that_both_know_the_s
         b.turn([Read(number, [Heard(number, Offer("work", 5, 2, False))])])
     told = [reply.word for reply in b.take(number) if isinstance(reply, Tell)]
     assert [word.through for word in told if isinstance(word, Grant)] == [1, 0, 1]
+
+
+def test_what_is_said_while_no_message_moves_is_bounded_so_that_words_cannot_breed() -> None:
+    nodes = with_clients("ab")
+    b, number = nodes["b"], next(end[1] for end in nodes.ends if end[0] == "b")
+    b.say(subscribe(1, "work"))
+    nodes.run()
+
+    def say(times: int) -> int:
+        for _ in range(times):
+            b.turn([Read(number, [Heard(number, Offer("work", 5, 2, False))])])
+        return len([reply for reply in b.take(number) if isinstance(reply, Tell)])
+
+    most = HINTS_MAX * 2  # it has one neighbour
+    assert 0 < say(1000) <= most + 2 and say(1000) <= 1
+    b.wait(1)
+    assert 0 < say(1000) <= most + 2
