@@ -39,6 +39,7 @@ TOPICS = ["t.a", "t.b", "t.b.c", "local"]
 PATTERNS = ["t.a", "t.*", "t.#", "#", "t.b.*", "*.a", "local"]
 FAULTS_S = 0.8
 ALONE_S = 4.0  # how long one consumer alone has for all the work of the mesh
+MOVES_S = 1.5  # longer than a node waits before it asks again
 END_S = 40.0
 SETTLED_S = 1.5  # how long the last changes may take until everybody has heard of them
 WORDS_MAX = 100  # of one link within SETTLED_S of quiet
@@ -286,6 +287,8 @@ class Mesh:
             self.careful_worker(node, b"local", LOCAL)
         self.careful_worker(scheduler.random.choice(nodes), b"alone", WORK)
         self.run_until_done(FAULTS_S + ALONE_S)
+        while not self.is_done and self.something_moves():
+            pass  # slow disks, far ways: it comes
         if not self.is_done:
             self.judge_alone()
             for node in nodes:
@@ -308,6 +311,12 @@ class Mesh:
     def run_until_done(self, until_s: float) -> None:
         while self.scheduler.now_s < until_s and not self.is_done:
             self.scheduler.run(self.scheduler.now_s + 0.25)
+
+    def something_moves(self) -> bool:
+        """Whether a message comes any nearer to its consumer in the next MOVES_S."""
+        before = self.custody.deliveries, self.custody.handed_over
+        self.run_until_done(self.scheduler.now_s + MOVES_S)
+        return before != (self.custody.deliveries, self.custody.handed_over)
 
     @property
     def is_done(self) -> bool:

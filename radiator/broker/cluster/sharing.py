@@ -214,6 +214,7 @@ class Share:
         taker.credit = max(0, through - taker.link.given.get(self.queue.name, 0))
         if taker.credit:
             taker.ready = 0  # it has none itself any more
+            taker.told = taker.told or 1  # it believes that there is some: else it must hear that there is not
         self.pumped()
 
     def asked(self, peer: Peer, word: Ask) -> None:

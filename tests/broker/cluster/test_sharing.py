@@ -328,3 +328,14 @@ def test_what_is_said_while_no_message_moves_is_bounded_so_that_words_cannot_bre
     assert 0 < say(1000) <= most + 2 and say(1000) <= 1
     b.wait(1)
     assert 0 < say(1000) <= most + 2
+
+
+def test_who_grants_credit_to_one_that_has_nothing_hears_so_and_does_not_wait() -> None:
+    nodes = with_clients("ab")
+    post(nodes, "a", 1)
+    nodes["b"].say(subscribe(2, "work", ack="auto"))
+    nodes.run()
+    assert nodes["b"].bodies(2) == [b"a0"]
+    a, number = nodes["a"], next(end[1] for end in nodes.ends if end[0] == "a")
+    a.turn([Read(number, [Heard(number, Grant("work", 9))])])
+    assert Offer("work", 0, 1, False) in [reply.word for reply in a.take(number) if isinstance(reply, Tell)]
