@@ -21,6 +21,8 @@ class Send:
 
     expiration_ms: time to live in ms, or None. expires_ms: absolute, or None; 0 means never.
     reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
+    delay_ms: kept back for so long, or None; deliver_at_ms: until that time, or None. immediate: refused unless a
+    consumer can take it now.
     """
 
     connection: int
@@ -36,6 +38,9 @@ class Send:
     mandatory: bool = False
     dedup_id: bytes | None = None
     correlation_id: bytes | None = None  # looked up only for `/admin`
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    immediate: bool = False
 
     @property
     def size(self) -> int:
@@ -50,6 +55,8 @@ class Subscribe:
     prefetch_count: width of its own window, or None for the connection's shared window of one.
     buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
+    durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so.
+    ack_timeout_s: instead of the queue's own, or None.
     """
 
     connection: int
@@ -62,15 +69,21 @@ class Subscribe:
     buffer_max_messages: int | None = None
     receipt: bytes | None = None
     named: bool = True
+    durable: bool = False
+    ack_timeout_s: float | None = None
 
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """UNSUBSCRIBE."""
+    """UNSUBSCRIBE. durable: of a durable subscription the end, whoever is subscribed to it; destination: where it
+    named one.
+    """
 
     connection: int
     subscription: bytes
     receipt: bytes | None = None
+    durable: bool = False
+    destination: str | None = None
 
 
 @dataclass(slots=True)
@@ -88,7 +101,7 @@ class Ack:
 
 @dataclass(slots=True)
 class Nack:
-    """NACK. requeue False: to the dead-letter queue now."""
+    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after so long, or None."""
 
     connection: int
     message_id: bytes
@@ -96,6 +109,7 @@ class Nack:
     transaction: bytes | None = None
     receipt: bytes | None = None
     requeue: bool = True
+    delay_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -242,6 +256,23 @@ class Loaded:
 
 
 @dataclass(slots=True)
+class StoredDelayed:
+    """One delayed message read back: see StoredMessage. It stays delayed until a Wake."""
+
+    due_ms: int
+    stored: StoredMessage
+
+
+@dataclass(slots=True)
+class LoadedDelayed:
+    """The answer to a LoadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
+
+    request: int
+    messages: list[StoredDelayed] = field(default_factory=list)
+    next_due_ms: int = 0
+
+
+@dataclass(slots=True)
 class Found:
     """The answer to a LookUp: whether the dedup-id is remembered in the last committed state, not yet forgotten."""
 
@@ -266,4 +297,4 @@ class Stop:
     """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop."""
 
 
-Event = Open | Read | Written | Closed | NotLinked | Committed | Loaded | Found | Tick | Stop
+Event = Open | Read | Written | Closed | NotLinked | Committed | Loaded | LoadedDelayed | Found | Tick | Stop

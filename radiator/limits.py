@@ -40,6 +40,7 @@ TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching cost
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
+ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
 TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live together stay within 64 bits
 SIZE_MAX = 10**15 - 1  # refuse: bytes or messages that a header asks for; 15 digits, as a time has
 NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() of a long text is slow

@@ -20,6 +20,19 @@ class Load:
 
 
 @dataclass(slots=True)
+class LoadDelayed:
+    """The queue's delayed messages that are due before a time, in the order of time and then position, up to either
+    limit, at least one if any is there.
+    """
+
+    request: int
+    queue: int
+    before_ms: int
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(slots=True)
 class LookUp:
     """Whether a dedup-id is remembered for the queue, and not past its time at `now_ms`."""
 
@@ -29,4 +42,4 @@ class LookUp:
     now_ms: int
 
 
-Question = Load | LookUp
+Question = Load | LoadDelayed | LookUp

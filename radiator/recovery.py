@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass, field
 
-from radiator.writes import KeepPeer, Ledger
+from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
 
 
 @dataclass(slots=True)
 class StoredQueue:
-    """A queue found at the start."""
+    """A queue found at the start. settings: as KeepSettings has them, "" where it has none. next_due_ms: of its delayed
+    messages the first; 0: there are none.
+    """
 
     number: int
     name: str
     ledger: Ledger
+    settings: str = ""
+    next_due_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -33,6 +37,7 @@ class Recovery:
     boot: this run's number, committed and synced before this word exists, so ids never repeat.
     next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
     was_clean: whether the last run ended by a clean stop. doubts: in the order of peer and sequence.
+    declared: exchanges and fanouts that were declared at run time. bindings: all that are durable.
     """
 
     store_id: str
@@ -43,3 +48,5 @@ class Recovery:
     retired: dict[int, int] = field(default_factory=dict)
     peers: list[KeepPeer] = field(default_factory=list)
     doubts: list[StoredDoubt] = field(default_factory=list)
+    declared: list[KeepDeclared] = field(default_factory=list)
+    bindings: list[Bind] = field(default_factory=list)

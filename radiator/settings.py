@@ -11,6 +11,9 @@ from radiator.patterns import matches, rank
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
 OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
+DIRECT, TOPIC, FANOUT = "direct", "topic", "fanout"
+EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)
+STANDARD_EXCHANGES = {"amq.direct": DIRECT, "amq.topic": TOPIC, "amq.fanout": FANOUT}  # always there
 NODE, CLUSTER = "node", "cluster"
 SCOPES = (NODE, CLUSTER)
 
@@ -19,6 +22,7 @@ PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
 HEART_BEAT_MS = 2000  # of a link: see Node
 
+REDELIVERY_DELAY_MAX_MS = 3_600_000  # where none is given
 MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
 MEMORY_BYTES_MAX = 64 * MIB
 
@@ -38,7 +42,31 @@ class QueueSettings:
     dedup_window_s: float = 0
     exclusive: bool = False
     auto_delete: bool = False
+    expires_ms: int | None = None
+    redelivery_delay_ms: int = 0
+    redelivery_delay_factor: float = 2
+    redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
     scope: str = NODE
+
+
+@dataclass(slots=True, kw_only=True)
+class ExchangeSettings:
+    """The settings of one exchange (docs/OPERATING.md). durable: it outlives a restart, and so do its bindings to
+    persistent queues; one of config.toml always is. auto_delete: it goes with its last binding.
+    """
+
+    type: str = DIRECT
+    durable: bool = True
+    auto_delete: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Binding:
+    """What is sent to the exchange with a key that matches goes into the queue."""
+
+    exchange: str
+    key: str
+    queue: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +75,7 @@ class Declarations:
 
     queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
     table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster".
+    exchanges: without the three that are always there. bindings: to queues that are declared or may be created.
     """
 
     queues: dict[str, QueueSettings] = field(default_factory=dict)
@@ -55,6 +84,8 @@ class Declarations:
     topics: list[str] = field(default_factory=list)
     cluster_fanouts: frozenset[str] = frozenset()
     cluster_topics: frozenset[str] = frozenset()
+    exchanges: dict[str, ExchangeSettings] = field(default_factory=dict)
+    bindings: list[Binding] = field(default_factory=list)
     create_queues: bool = False
     create_topics: bool = False
 

@@ -16,6 +16,7 @@ class Ledger:
 
     accepted = stored + acked + expired + dropped + purged + dead_lettered, in both columns, always.
     `stored_expiring`: how many of the stored messages have an expiry; lets a start know which heads to watch.
+    `stored_delayed`, `stored_delayed_bytes`: those of the stored ones that wait for their time.
     """
 
     accepted: int = 0
@@ -33,6 +34,8 @@ class Ledger:
     dead_lettered: int = 0
     dead_lettered_bytes: int = 0
     stored_expiring: int = 0
+    stored_delayed: int = 0
+    stored_delayed_bytes: int = 0
 
     def adds_up(self) -> bool:
         """Whether both columns balance and nothing is negative."""
@@ -49,6 +52,8 @@ class Ledger:
             self.accepted == left
             and self.accepted_bytes == left_bytes
             and 0 <= self.stored_expiring <= self.stored
+            and 0 <= self.stored_delayed <= self.stored
+            and 0 <= self.stored_delayed_bytes <= self.stored_bytes
             and min(astuple(self)) >= 0
         )
 
@@ -97,6 +102,70 @@ class Books:
 
 
 @dataclass(slots=True)
+class Delay:
+    """Store a message until its time. Where it is in its queue already, the same batch has its Remove."""
+
+    queue: int
+    due_ms: int
+    position: int
+    message: Message
+    redeliveries: int = 0
+    redelivered: bool = False
+
+
+@dataclass(slots=True)
+class Wake:
+    """The message is delayed no more: the same batch puts it at its place, or lets go of it."""
+
+    queue: int
+    due_ms: int
+    position: int
+
+
+@dataclass(slots=True)
+class KeepSettings:
+    """What the queue was declared with at run time: JSON, its keys those of config.toml. It goes with a Retire."""
+
+    queue: int
+    text: str
+
+
+@dataclass(slots=True)
+class KeepDeclared:
+    """A durable exchange or fanout that was declared at run time. kind: `exchange` or `fanout`; text: JSON."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class DropDeclared:
+    """It is no longer."""
+
+    kind: str
+    name: str
+
+
+@dataclass(slots=True)
+class Bind:
+    """What is sent to that exchange with a key that matches goes into the queue. exchange "": topics."""
+
+    exchange: str
+    key: str
+    queue: int
+
+
+@dataclass(slots=True)
+class Unbind:
+    """No longer. A Retire of the queue, or a DropDeclared of the exchange, comes with one for each of its bindings."""
+
+    exchange: str
+    key: str
+    queue: int
+
+
+@dataclass(slots=True)
 class Retire:
     """The queue is deleted: its name is free at once, its messages are swept later (also after a restart)."""
 
@@ -106,7 +175,7 @@ class Retire:
 
 @dataclass(slots=True)
 class Sweep:
-    """Delete up to `limit` stored messages of a retired queue, and its row with the last of them."""
+    """Delete up to `limit` stored messages of a retired queue, delayed ones too, and its row with the last of them."""
 
     queue: int
     limit: int
@@ -176,6 +245,13 @@ Write = (
     | Remove
     | Count
     | Books
+    | Delay
+    | Wake
+    | KeepSettings
+    | KeepDeclared
+    | DropDeclared
+    | Bind
+    | Unbind
     | Retire
     | Sweep
     | Remember

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from radiator.broker.turn import Batch
 from radiator.commands import Event, Found, Loaded
 from radiator.limits import BEAT_S, READER_CHECK_S
-from radiator.reads import Load, Question
+from radiator.reads import Load, LoadDelayed, Question
 from radiator.server.worker import Worker
 from radiator.store import Store
 
@@ -82,6 +82,8 @@ def answer(store: Store, question: Question) -> Event:
     """One question, answered from the last committed state."""
     if isinstance(question, Load):
         return Loaded(question.request, store.load(question))
+    if isinstance(question, LoadDelayed):
+        return store.load_delayed(question)
     return Found(question.request, store.look_up(question))
 
 

@@ -5,8 +5,8 @@ promises.
 from collections.abc import Sequence
 from typing import Protocol
 
-from radiator.commands import StoredMessage
-from radiator.reads import Load, LookUp
+from radiator.commands import LoadedDelayed, StoredMessage
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.recovery import Recovery as Recovery
 from radiator.recovery import StoredQueue as StoredQueue
 from radiator.writes import Write
@@ -34,6 +34,9 @@ class Store(Protocol):
 
     def load(self, load: Load) -> list[StoredMessage]:
         """Messages of the last committed state, each checked; a damaged one comes with `message` None."""
+
+    def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
+        """Answers it from the last committed state, and says when the next one is due."""
 
     def look_up(self, look_up: LookUp) -> bool:
         """Whether the dedup-id is remembered."""

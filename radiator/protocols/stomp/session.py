@@ -30,6 +30,7 @@ from radiator.commands import (
 )
 from radiator.errors import Violation, shown
 from radiator.limits import (
+    ACK_TIMEOUT_MAX_S,
     ADDRESSES_KEPT,
     DEDUP_ID_MAX_BYTES,
     ID_MAX_BYTES,
@@ -75,7 +76,18 @@ _ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_IND
 _KEPT_IDS = (b"transaction", b"id")
 _HOP_HEADERS_AND_REPLY_TO = HOP_HEADERS | {b"reply-to"}
 _SEND_OPTIONS = frozenset(
-    [b"transaction", b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"correlation-id"]
+    [
+        b"transaction",
+        b"expiration",
+        b"expires",
+        b"reply-to",
+        b"mandatory",
+        b"dedup-id",
+        b"correlation-id",
+        b"delay",
+        b"deliver-at",
+        b"immediate",
+    ]
 )
 
 _CONNECTING, _OPEN, _ENDED = range(3)
@@ -250,6 +262,9 @@ class StompSession:
             flag(headers, b"mandatory", absent=False),
             _dedup_id(headers),
             headers.get(b"correlation-id"),
+            number(headers, b"delay", 0, TIME_MAX_MS),
+            number(headers, b"deliver-at", 0, TIME_MAX_MS),
+            flag(headers, b"immediate", absent=False),
         )
 
     def _subscribe(self, frame: Frame, receipt: bytes | None) -> Command:
@@ -276,16 +291,20 @@ class StompSession:
             number(headers, b"buffer-max-messages", 1, SIZE_MAX),
             receipt,
             named=subscription is not None,
+            durable=_is_durable(headers, subscription),
+            ack_timeout_s=_ack_timeout_s(headers),
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:
         subscription = frame.headers.get(b"id")
+        destination = frame.headers.get(b"destination")
+        durable = _is_durable(frame.headers, subscription)
         if subscription is None:  # 1.0 only: the table requires `id` in the others
-            destination = frame.headers.get(b"destination")
             if destination is None:
                 raise Violation("UNSUBSCRIBE without the header 'id' or 'destination': one of them must be there.")
             subscription = self._address(destination).encode()
-        return Unsubscribe(self._connection, subscription, receipt)
+        named = self._address(destination) if durable and destination is not None else None
+        return Unsubscribe(self._connection, subscription, receipt, durable, named)
 
     def _ack(self, frame: Frame, receipt: bytes | None) -> Command:
         message_id, subscription = self._acked(frame.headers)
@@ -294,7 +313,11 @@ class StompSession:
     def _nack(self, frame: Frame, receipt: bytes | None) -> Command:
         message_id, subscription = self._acked(frame.headers)
         requeue = flag(frame.headers, b"requeue", absent=True)
-        return Nack(self._connection, message_id, subscription, frame.headers.get(b"transaction"), receipt, requeue)
+        delay_ms = number(frame.headers, b"delay", 0, TIME_MAX_MS)
+        if delay_ms is not None and not requeue:
+            raise Violation("NACK with both delay and requeue:false: a message that does not come back has no delay.")
+        transaction = frame.headers.get(b"transaction")
+        return Nack(self._connection, message_id, subscription, transaction, receipt, requeue, delay_ms)
 
     def _acked(self, headers: dict[bytes, bytes]) -> tuple[bytes, bytes | None]:
         """What an ACK or NACK names: each version says it in its own way."""
@@ -355,6 +378,22 @@ def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
     if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
         raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
     return value
+
+
+def _is_durable(headers: dict[bytes, bytes], subscription: bytes | None) -> bool:
+    """durable:true, which needs a name of its own to be found again, and is never deleted by itself."""
+    durable = flag(headers, b"durable", absent=False)
+    auto_delete = flag(headers, b"auto-delete", absent=False)
+    if durable and subscription is None:
+        raise Violation("durable:true without the header 'id': a durable subscription is known by its id.")
+    if durable and auto_delete:
+        raise Violation("durable:true with auto-delete:true: a durable subscription stays until UNSUBSCRIBE.")
+    return durable
+
+
+def _ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:
+    seconds = number(headers, b"ack-timeout-s", 1, ACK_TIMEOUT_MAX_S)
+    return number(headers, b"ack_timeout_s", 1, ACK_TIMEOUT_MAX_S) if seconds is None else seconds
 
 
 def _temp_queue(headers: dict[bytes, bytes]) -> str | None:

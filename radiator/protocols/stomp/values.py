@@ -10,6 +10,7 @@ from radiator.protocols.stomp.spec import VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"
 
+EXCHANGE = "/exchange/"
 _NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
@@ -22,6 +23,11 @@ def address(value: bytes, header: str = "destination") -> str:
         raise Violation(f"{header} {shown(value)} has a control character in it: a name may have none.")
     if not text.startswith("/"):
         text = f"/queue/{text}"
+    if text.startswith(EXCHANGE):
+        name, _, key = text[len(EXCHANGE) :].partition("/")
+        _check_name(name.encode(), EXCHANGE, header)
+        if len(key.encode()) > NAME_MAX_BYTES:
+            raise Violation(f"{header} {shown(value)} has a routing key of more than {NAME_MAX_BYTES} bytes.")
     for prefix in _NAMED:
         if text.startswith(prefix):
             _check_name(text[len(prefix) :].encode(), prefix, header)
