@@ -32,7 +32,7 @@ from benchmarks.report import comparison_table, data_of, growth_data, growth_tab
 from benchmarks.shapes import BODIES, CASES, Case, rows
 from radiator.cli.load import LoadFailed
 from radiator.cli.text import bytes_text
-from radiator.config.values import parse_size
+from radiator.config import parse_size
 
 BODY_MIN_BYTES = 32
 PICTURES = CHECKOUT / "docs" / "bench"

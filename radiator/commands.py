@@ -56,7 +56,7 @@ class Subscribe:
     buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
     durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so.
-    ack_timeout_s: instead of the queue's own, or None.
+    ack_timeout_s: instead of the queue's own, or None. is_getter: no consumer whose end an auto_delete queue waits for.
     """
 
     connection: int
@@ -71,6 +71,7 @@ class Subscribe:
     named: bool = True
     durable: bool = False
     ack_timeout_s: float | None = None
+    is_getter: bool = False
 
 
 @dataclass(slots=True)
@@ -257,7 +258,7 @@ class Loaded:
 
 @dataclass(slots=True)
 class StoredDelayed:
-    """One delayed message read back: see StoredMessage. It stays delayed until a Wake."""
+    """One delayed message read back: see StoredMessage. It stays delayed until a Wake, a damaged one for good."""
 
     due_ms: int
     stored: StoredMessage

@@ -38,6 +38,9 @@ COMMAND_MAX_BYTES = 32  # refuse: no STOMP command is longer than 11
 ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what it names lasts
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
+BINDINGS_MAX = 200_000  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 1.5 KiB each
+MATCHES_KEPT = 4096  # forgotten, and found anew: what a trie has found for a name
+MATCHED_KEPT = 131_072  # forgotten: what all that was found comes to, of one trie
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
@@ -61,8 +64,10 @@ READ_BYTES = 64 * KIB  # wait: what one reader takes before others get their tur
 READS_PER_TURN = 64  # wait: reads, or connections that wait, that one turn hears
 COMMANDS_PER_TURN = 256  # wait: commands that one turn carries out, at 4 to 10 µs each
 REPLIES_PER_TURN = 16_000  # wait: a burst to a topic of many subscribers goes on in the next turn
+COPIES_PER_TURN = 1024  # wait: copies that SENDs to exchanges, fanouts, and transactions make in a turn; one goes alone
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
+STALE_TIMEOUTS = 64  # swept: deliveries with an ack timeout that are settled, beside as many as are out
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
 MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs find no room
 
@@ -90,6 +95,7 @@ LOAD_MESSAGES = 500  # one stretch of a window that is read back
 LOAD_BYTES = MIB
 WINDOW_MESSAGES = 1000  # READY messages of one persistent queue that are kept in memory
 WINDOW_BYTES = 2 * MIB  # the same in bytes; an empty window takes one message of any size
+WAKES_AT_ONCE = 4  # wait: queues whose delayed messages are read back at once, LOAD_MESSAGES of each
 WINDOWS_BYTES = 32 * MIB  # all windows together: past it each keeps one message only
 MAP_BATCHES_MIN = 4  # refuse: a map_size that does not hold so many largest batches
 READERS_MAX = 16  # refuse, with a StoreError: who reads the store at once: the loader, backups and checks
@@ -122,6 +128,7 @@ PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
 PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
+DESCRIBED_BINDINGS = 1000  # cut: bindings in one answer to `describe`
 
 # ---- links between nodes
 NODE_NAME_MAX_BYTES = 64  # refuse: the name of a node; it is part of an LMDB key and of each message's path

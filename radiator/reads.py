@@ -22,7 +22,8 @@ class Load:
 @dataclass(slots=True)
 class LoadDelayed:
     """The queue's delayed messages that are due before a time, in the order of time and then position, up to either
-    limit, at least one if any is there.
+    limit, at least one if any is there; damaged ones count for no limit. Only those behind a time and a position (0
+    and 0: from the first).
     """
 
     request: int
@@ -30,6 +31,8 @@ class LoadDelayed:
     before_ms: int
     messages_max: int
     bytes_max: int
+    after_ms: int = 0
+    after: int = 0
 
 
 @dataclass(slots=True)

@@ -103,7 +103,7 @@ class Books:
 
 @dataclass(slots=True)
 class Delay:
-    """Store a message until its time. Where it is in its queue already, the same batch has its Remove."""
+    """Store a message until its time, which is not 0. Where it is at its place, the same batch has its Remove."""
 
     queue: int
     due_ms: int
@@ -141,7 +141,7 @@ class KeepDeclared:
 
 @dataclass(slots=True)
 class DropDeclared:
-    """It is no longer."""
+    """It is no longer, or config.toml declares it now."""
 
     kind: str
     name: str
@@ -158,7 +158,7 @@ class Bind:
 
 @dataclass(slots=True)
 class Unbind:
-    """No longer. A Retire of the queue, or a DropDeclared of the exchange, comes with one for each of its bindings."""
+    """No longer. A Retire of the queue, or the end of the exchange, comes with one for each of its bindings."""
 
     exchange: str
     key: str

@@ -300,7 +300,7 @@ def test_client_beats_while_it_waits(peer: Callable[[Script], str]) -> None:
 
 
 def test_client_takes_a_silent_broker_for_dead(peer: Callable[[Script], str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radiator.client.SILENCE_SLACK_S", 0.1)
+    monkeypatch.setattr("radiator.client.connection.SILENCE_SLACK_S", 0.1)
 
     def script(connection: socket.socket) -> None:
         greet(connection, CONNECTED.replace(b"0,0", b"50,0"))
@@ -314,7 +314,7 @@ def test_client_takes_a_silent_broker_for_dead(peer: Callable[[Script], str], mo
 def test_client_leaves_a_silent_broker_alone_that_promised_nothing(
     peer: Callable[[Script], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("radiator.client.SILENCE_SLACK_S", 0.01)
+    monkeypatch.setattr("radiator.client.connection.SILENCE_SLACK_S", 0.01)
 
     def script(connection: socket.socket) -> None:
         greet(connection)

@@ -9,20 +9,20 @@ from collections import deque
 from collections.abc import Callable
 
 from radiator.broker import admin, stats
-from radiator.broker.chores import Chore, Expiring, Give, Sweeping
+from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
-from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Subscription, Transaction, reply_cost_bytes
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
-from radiator.broker.destinations import FANOUT, QUEUE, TEMP, TOPIC, Destinations, split
+from radiator.broker.destinations import QUEUE, Destinations, split
 from radiator.broker.entry import Entry
+from radiator.broker.exchanges import OWN_SETTINGS
 from radiator.broker.intake import FLUSH, Intake, Plan, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.kinds.topic import TopicSubscription
 from radiator.broker.states import Event
+from radiator.broker.subscriptions import Subscriptions
 from radiator.broker.turn import WRITE_COST_BYTES, Batch, Desk, Turn
 from radiator.commands import (
-    AUTO,
     Abort,
     Ack,
     Begin,
@@ -35,6 +35,7 @@ from radiator.commands import (
     Found,
     Heard,
     Loaded,
+    LoadedDelayed,
     Nack,
     NotLinked,
     Open,
@@ -58,7 +59,6 @@ from radiator.limits import (
     high_water_bytes,
 )
 from radiator.message import Message, header_line, without_headers
-from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.settings import Declarations, Node
@@ -113,12 +113,14 @@ class Broker:
         self.destinations = Destinations(
             declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue, node is not None
         )
+        self.subscriptions = Subscriptions(desk, self.destinations, limits, self.delete, self.maybe_delete)
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
         self.cluster: Cluster | None = None
         if node is not None or recovery.doubts:
             self.cluster = Cluster(node, declarations, recovery, desk, self.destinations, self.intake, self.refuse)
             if node is not None:
-                self.intake.spreading = self.destinations.topics.spreading = self.cluster.spreading
+                self.intake.spreading = self.cluster.spreading
+                self.destinations.spread(self.cluster.spreading)
         self.connections: dict[int, Connection] = {}
         self.parked: dict[int, Connection] = {}
         self.freed: dict[Resource, None] = {}
@@ -159,7 +161,9 @@ class Broker:
         if self.cluster is not None and not self.is_stopping:
             self.cluster.end_turn()
         can_go_on = not self.is_stopping and (
-            any(chore.can_go_on for chore in self.chores) or (self.cluster is not None and bool(self.cluster.due))
+            # a full batch keeps every chore waiting: `committed` goes on
+            (desk.open.size < BATCH_BYTES and any(chore.can_go_on for chore in self.chores))
+            or (self.cluster is not None and bool(self.cluster.due))
         )
         turn.again = bool(self.backlog) or can_go_on
         if (
@@ -289,7 +293,7 @@ class Broker:
             self.freed[self.intake.batch_room] = None
         return True
 
-    def loaded(self, event: Loaded) -> bool:
+    def loaded(self, event: Loaded | LoadedDelayed) -> bool:
         waiting = self.destinations.windows.waiting.pop(event.request)
         if not self.is_stopping:
             waiting(event)
@@ -333,16 +337,12 @@ class Broker:
             self.unpark(connection)
         for transaction in connection.transactions.values():
             transaction.release()
-        for topic_subscription in connection.topic_subscriptions.values():
-            self.destinations.topics.unsubscribe(topic_subscription)
-        self.destinations.drop_temp_queues(connection)
-        queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
-        for subscription in connection.queue_subscriptions.values():
-            subscription.queue.unsubscribe(subscription)
+        queues = self.subscriptions.closed(connection)
         lost = [
             *connection.unacked.values(),
             *(delivery for _, delivery in connection.unwritten if delivery is not None and delivery.is_out),
         ]
+        connection.unwritten.clear()
         queues.update((delivery.subscription.queue, None) for delivery in lost)
 
         def given() -> None:
@@ -364,14 +364,14 @@ class Broker:
         intake = self.intake
         self.judge_disk()
         self.weigh_memory()
-        everything: list[Queue] = [*self.destinations.queues.values(), *self.destinations.replies.values()]
-        everything.extend(self.destinations.outboxes.values())
-        for queue in [q for q in everything if q.ledger.stored_expiring or q.settings.ack_timeout_s]:
+        for queue in [
+            q
+            for q in self.destinations.all_queues()
+            if q.ledger.stored_expiring or q.timeouts or q.next_due_ms or q.settings.expires_ms
+        ]:
             self.watch(queue)
         self.refuse_long_parked()
-        if self.desk.now_s >= self.forget_s and any(
-            q.settings.dedup_window_s for q in self.destinations.queues.values()
-        ):
+        if self.desk.now_s >= self.forget_s and any(q.settings.dedup_window_s for q in self.destinations.everything()):
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
             self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
             self.forget_s = self.desk.now_s + (FORGET_BUSY_S if intake.remembered else FORGET_IDLE_S)
@@ -396,11 +396,10 @@ class Broker:
         self.parked.clear()
         for connection in self.connections.values():
             connection.is_closing = True
-        for queue in self.destinations.queues.values():
-            if isinstance(queue, DurableQueue):
-                # D13: exactly those that are out
-                for position, delivery in queue.entries_out.items():
-                    desk.write(Count(queue.number, position, delivery.entry.redeliveries, True))
+        for queue in self.destinations.stored_queues():
+            # D13: exactly those that are out
+            for position, delivery in queue.entries_out.items():
+                desk.write(Count(queue.number, position, delivery.entry.redeliveries, True))
         desk.write(StoppedClean())
         return True
 
@@ -451,81 +450,11 @@ class Broker:
         return blocked
 
     def subscribe(self, connection: Connection, command: Subscribe) -> Resource | None:
-        if (
-            command.subscription in connection.queue_subscriptions
-            or command.subscription in connection.topic_subscriptions
-        ):
-            raise Refusal(
-                "subscription",
-                f"The subscription id {shown(command.subscription)} is in use on this connection already.",
-            )
-        connection.check_subscriptions(self.limits.max_subscriptions)
-        kind, name = split(command.destination)
-        if kind == TOPIC:
-            self.subscribe_topic(connection, command, name)
-        elif kind in (QUEUE, TEMP):
-            self.subscribe_queue(connection, command, kind, name)
-        elif kind == FANOUT:
-            children = ", ".join(f"/queue/{child}" for child in self.destinations.fanout(name).children)
-            raise Refusal(
-                "send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}."
-            )
-        else:
-            raise Refusal("send-only", f"{command.destination} can only be sent to.")
+        self.subscriptions.subscribe(connection, command)
         return None
 
-    def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
-        self.destinations.check_topic(name, for_send=False)
-        bounds = [self.limits.outbox_max_bytes]
-        if command.buffer_max_bytes is not None:
-            bounds.append(command.buffer_max_bytes)
-        subscription = TopicSubscription(
-            connection, command.subscription, name, command.ack, command.named, min(bounds), command.buffer_max_messages
-        )
-        connection.topic_subscriptions[command.subscription] = subscription
-        connection.had_topic = True
-        self.destinations.topics.subscribe(subscription)
-        self.receipt(connection, command)
-
-    def subscribe_queue(self, connection: Connection, command: Subscribe, kind: str, name: str) -> None:
-        if is_pattern(name):
-            raise Refusal(
-                "wildcard", f"/{kind}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
-            )
-        existed = name in self.destinations.queues
-        queue = self.destinations.temp_queue(connection, name) if kind == TEMP else self.destinations.queue(name)
-        subscription = Subscription(
-            connection,
-            command.subscription,
-            queue,
-            command.ack,
-            command.prefetch_count,
-            command.exclusive,
-            command.named,
-            connection.next_place,
-        )
-        queue.subscribe(subscription)
-        connection.next_place += 1
-        connection.queue_subscriptions[command.subscription] = subscription
-        connection.had_auto = connection.had_auto or command.ack == AUTO
-        self.receipt(connection, command, durable=queue.is_persistent and not existed)
-        queue.join(subscription)
-
     def unsubscribe(self, connection: Connection, command: Unsubscribe) -> Resource | None:
-        subscription = connection.queue_subscriptions.pop(command.subscription, None)
-        topic_subscription = connection.topic_subscriptions.pop(command.subscription, None)
-        if subscription is not None:
-            subscription.queue.unsubscribe(subscription)
-            self.receipt(connection, command)
-            self.maybe_delete(subscription.queue)
-        elif topic_subscription is not None:
-            self.destinations.topics.unsubscribe(topic_subscription)
-            self.receipt(connection, command)
-        else:
-            raise Refusal(
-                "subscription",
-                f"There is no subscription with the id {shown(command.subscription)} on this connection.",
-            )
+        self.subscriptions.unsubscribe(connection, command)
         return None
 
     def ack(self, connection: Connection, command: Ack | Nack) -> Resource | None:
@@ -727,13 +656,19 @@ class Broker:
     # ---- queues over time -------------------------------------------------------------------------------------------
 
     def watch(self, queue: Queue) -> None:
-        """Expiry at its head, consumer or not; deliveries that are overdue."""
+        """Expiry at its head, consumer or not; what is due; deliveries that are overdue; whether it is used at all."""
         if queue.ledger.stored_expiring and queue not in self.expiring:
             expiring = Expiring(self.desk, queue, self.expiring.discard)
             if not expiring.is_done:
                 self.expiring.add(queue)
                 self.chores.append(expiring)
-        if queue.settings.ack_timeout_s is None:
+        if 0 < queue.next_due_ms <= self.desk.now_ms:
+            was_waking = queue.is_waking
+            if queue.wake_due() and not was_waking:
+                self.chores.append(Waking(queue))
+        if queue.settings.expires_ms is not None and queue.has_outlived():
+            self.delete(queue)
+        if not queue.timeouts:
             return
         for delivery in queue.overdue():
             connection = delivery.subscription.connection
@@ -745,14 +680,15 @@ class Broker:
                 connection,
                 "ack-timeout",
                 f"{shown(delivery.message_id)} of /queue/{queue.name} was not acked within "
-                f"{queue.settings.ack_timeout_s:g} s.",
+                f"{delivery.subscription.ack_timeout_s or 0:g} s.",
                 None,
             )
         queue.pump()
 
     def maybe_delete(self, queue: Queue) -> None:
-        """auto_delete: its last consumer has gone, and nothing is unacked."""
-        if queue.settings.auto_delete and queue.is_idle and not queue.is_gone and not self.is_stopping:
+        """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
+        is_over = queue.had_consumer and queue.is_idle and not queue.is_gone
+        if queue.settings.auto_delete and is_over and not self.is_stopping:
             self.delete(queue)
 
     def delete(self, queue: Queue) -> None:
@@ -766,7 +702,7 @@ class Broker:
     def bury(self, queue: Queue, entry: Entry, reason: str) -> None:
         """A dead letter: a new message in the dead-letter queue, put in the batch that removes the old one (D9)."""
         assert queue.settings.dead_letter is not None
-        target = self.destinations.queue(queue.settings.dead_letter)
+        target = self.destinations.target(queue.settings.dead_letter)
         # D9: `leave` puts the Remove into this same batch
         target.put(self.moved(queue, entry, target, reason))
         if not target.is_persistent:
@@ -823,6 +759,7 @@ class Broker:
         held = sum(connection.held_bytes for connection in self.connections.values() if not connection.is_closing)
         queues = sum(queue.memory_bytes for queue in self.destinations.queues.values() if not queue.is_persistent)
         replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
+        replies += sum(queue.memory_bytes for queue in self.destinations.exchanges.own)
         return held + queues + replies + self.destinations.windows.size + self.destinations.windows.out
 
     def weigh_memory(self) -> None:
@@ -875,7 +812,8 @@ class Broker:
 
 
 def _holds(connection: Connection) -> int:
-    return connection.held_bytes + sum(delivery.entry.size for delivery in connection.unacked.values())
+    own = sum(s.queue.memory_bytes for s in connection.queue_subscriptions.values() if s.queue.settings is OWN_SETTINGS)
+    return connection.held_bytes + own + sum(delivery.entry.size for delivery in connection.unacked.values())
 
 
 def _outbox_bytes(connection: Connection) -> int:
@@ -887,6 +825,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     Written: Broker.written,
     Committed: Broker.committed,
     Loaded: Broker.loaded,
+    LoadedDelayed: Broker.loaded,
     Found: Broker.found,
     Tick: Broker.ticked,
     Open: Broker.opened,
@@ -894,7 +833,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     NotLinked: Broker.not_linked,
     Stop: Broker.stop,
 }
-_FIRST = frozenset((Written, Committed, Loaded, Found))
+_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, Found))
 _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Send: Broker.send,
     Ack: Broker.ack,

@@ -1,4 +1,4 @@
-"""Work that may be long: messages of a lost connection, sweeping a deleted queue, moving messages.
+"""Work that may be long: messages of a lost connection, sweeping a deleted queue, waking and moving messages.
 
 It goes on in slices, one a turn, each small enough for one batch, with everybody else in between.
 """
@@ -133,6 +133,27 @@ class Expiring:
             queue.refill()
         if self.is_done:
             self.then(queue)
+
+
+class Waking:
+    """Many delayed messages of a memory queue are due at once. (Those of a persistent queue come as they are read.)"""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+    @property
+    def is_done(self) -> bool:
+        return self.queue.is_gone or not self.queue.is_waking
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        if not self.queue.is_gone:
+            self.queue.wake_due()
 
 
 class Moving:

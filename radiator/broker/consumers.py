@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from radiator.broker.entry import Entry
 from radiator.commands import AUTO, Ack, Command, Nack, Send
-from radiator.errors import Refusal
+from radiator.errors import Refusal, shown
 from radiator.replies import Deliver, Receipt, Reply, Tell
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ MESSAGE_COST_BYTES = 256
 @dataclass(slots=True, eq=False)
 class Subscription:
     """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
-    the connection's window of one.
+    the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
+    queue's.
     """
 
     connection: "Connection"
@@ -46,6 +47,8 @@ class Subscription:
     in_flight: int = 0
     is_listed: bool = False
     is_over: bool = False
+    is_getter: bool = False
+    ack_timeout_s: float | None = None
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
@@ -55,7 +58,7 @@ class Subscription:
     def has_window(self) -> bool:
         """Whether its window has room."""
         if self.is_shared:
-            return self.connection.shared_in_flight == 0
+            return self.connection.shared_in_flight < self.connection.shared_window
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
 
     def has_room(self) -> bool:
@@ -117,9 +120,9 @@ class Connection:
     __slots__ = (
         "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
         "last_own_place", "last_place", "link", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
-        "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "shared_in_flight",
-        "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
-        "unlisted_shared", "unwritten", "waits_for", "written",
+        "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "rest_batch",
+        "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions",
+        "unacked", "unlisted_own", "unlisted_shared", "unwritten", "waits_for", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -129,6 +132,7 @@ class Connection:
         self.link: Link | None = None  # where the other end is a node
         # windows and round robin
         self.shared_in_flight = 0
+        self.shared_window = 1
         self.queue_subscriptions: dict[bytes, Subscription] = {}
         self.topic_subscriptions: dict[bytes, TopicSubscription] = {}
         # without room when their queue came to them: those that share the window, by place; and those whose own window
@@ -152,6 +156,7 @@ class Connection:
         self.transactions: dict[bytes, Transaction] = {}
         self.transaction_bytes = 0
         self.held_batch = 0
+        self.rest_batch = 0  # with which the last plan goes on that was in part for the disk
         self.held_reply_bytes = 0
         # waiting for room
         self.parked: deque[Command] = deque()
@@ -198,6 +203,18 @@ class Connection:
         batch.held.append(reply)
         self.held_reply_bytes += reply_cost_bytes(reply)
 
+    def set_prefetch(self, name: bytes, count: int) -> None:
+        """A subscription has another window from now on. Raises Refusal for one that has none of its own."""
+        subscription = self.queue_subscriptions.get(name)
+        if subscription is None and name not in self.topic_subscriptions:
+            raise Refusal("subscription", f"There is no subscription with the id {shown(name)} on this connection.")
+        if subscription is None or subscription.prefetch_count is None or subscription.ack == AUTO:
+            raise Refusal("bad-request", f"The subscription {shown(name)} has no window of its own (prefetch-count).")
+        subscription.prefetch_count = count
+        if not subscription.is_listed and subscription.has_window():
+            self.unlisted_own[subscription] = None
+        self.offer()
+
     @property
     def takes_more(self) -> bool:
         """Whether its outgoing buffer takes another queue message."""
@@ -227,7 +244,7 @@ class Connection:
         The one after the last served comes first: places above it, then those below.
         """
         shared = self.unlisted_shared
-        while shared and self.shared_in_flight == 0 and self.takes_more:
+        while shared and self.shared_in_flight < self.shared_window and self.takes_more:
             index = bisect_right(shared, self.last_place, key=_place) if len(shared) > 1 else 0
             subscription = shared.pop(index if index < len(shared) else 0)
             subscription.queue.join(subscription)

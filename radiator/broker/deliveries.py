@@ -1,4 +1,4 @@
-"""What an ACK or NACK means: which deliveries, and what becomes of them."""
+"""What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
 
 from radiator.broker.consumers import Connection, Delivery
 from radiator.broker.states import Event
@@ -50,9 +50,27 @@ def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -
 def settle(command: Ack | Nack, delivery: Delivery) -> None:
     """The outcome, in the delivery's queue; it has left its connection's window already."""
     queue = delivery.subscription.queue
+    if queue.is_gone:
+        return
     if isinstance(command, Ack):
         queue.ack(delivery)
     elif command.requeue:
-        queue.give_back(delivery, Event.NACK)
+        queue.give_back(delivery, Event.NACK, command.delay_ms)
     else:
         queue.reject(delivery)
+
+
+def extend(connection: Connection, message_id: bytes, timeout_s: float | None) -> int | None:
+    """Its ack timeout begins anew, with so much time, or the whole again. Until when, in ms since the epoch; None: it
+    has no ack timeout. Raises Refusal for what is not unacked on this connection.
+    """
+    delivery = connection.unacked.get(message_id)
+    if delivery is None:
+        raise Refusal("not-unacked", f"{shown(message_id)} cannot be extended: it is not unacked on this connection.")
+    whole_s = delivery.subscription.ack_timeout_s
+    if whole_s is None:
+        return None
+    queue = delivery.subscription.queue
+    timeout_s = whole_s if timeout_s is None else timeout_s
+    queue.begin_timeout(delivery, timeout_s)
+    return queue.desk.now_ms + int(timeout_s * 1000)

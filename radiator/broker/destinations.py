@@ -1,28 +1,45 @@
-"""Names -> destinations: what exists, what first use creates, and what is refused.
+"""Names -> destinations: what exists, what first use creates, what is declared at run time, and what is refused.
 
-Queues, fanouts and topics have separate names. Temp queues belong to one connection and are found by others under
-the id of their reply address only.
+Queues, fanouts, topics and exchanges have separate names. Temp queues belong to one connection and are found by others
+under the id of their reply address only.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import Connection
+from radiator.broker.exchanges import KIND as EXCHANGE_KIND
+from radiator.broker.exchanges import TOPICS, Exchange, Exchanges
 from radiator.broker.kinds.durable_queue import DurableQueue, Windows
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
-from radiator.broker.turn import Desk
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.declaring import exchange_settings, fanout_children, queue_name, queue_settings
 from radiator.errors import Refusal, StoreError
 from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
-from radiator.patterns import is_pattern, matches, overlaps
+from radiator.patterns import is_pattern, matches, name_mistake, overlaps
 from radiator.recovery import Recovery
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, QueueSettings
-from radiator.writes import Books, Declare, Ledger, Retire
+from radiator.settings import (
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    NODE,
+    STANDARD_EXCHANGES,
+    Declarations,
+    ExchangeSettings,
+    QueueSettings,
+)
+from radiator.writes import Books, Declare, DropDeclared, KeepDeclared, KeepSettings, Ledger, Retire
 
-QUEUE, FANOUT, TOPIC, TEMP, REPLY = "queue", "fanout", "topic", "temp-queue", "reply-queue"
+if TYPE_CHECKING:
+    from radiator.broker.cluster.spreading import Spreading
+
+QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY = "queue", "fanout", "topic", "exchange", "temp-queue", "reply-queue"
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
 OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
+DURABLE_PREFIX = "$durable/"  # queues of durable subscriptions, by destination and id
 REPLY_ID_BYTES = 16  # so that nobody can guess one
 TEMP_SETTINGS = QueueSettings(
     persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX, overflow="reject"
@@ -41,12 +58,12 @@ class Fanout:
 def split(address: str) -> tuple[str, str]:
     """`/queue/a/b` -> (`queue`, `a/b`). Raises Refusal for an address of no known kind."""
     kind, _, name = address[1:].partition("/")
-    if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, TEMP, REPLY)):
+    if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY)):
         return kind, name
     raise Refusal(
         "unknown-destination",
-        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /temp-queue/ or /reply-queue/, "
-        "or be /admin.",
+        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /temp-queue/ or "
+        "/reply-queue/, or be /admin.",
     )
 
 
@@ -63,8 +80,9 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "copies_to", "declarations", "desk", "entropy", "fanouts", "is_clustered", "limits", "next_number",
-        "on_new", "on_room", "outboxes", "queues", "replies", "retired", "topics", "windows",
+        "bury", "copies_to", "declarations", "declared_bindings", "desk", "durables", "entropy", "exchanges", "fanouts",
+        "is_clustered", "limits", "next_number", "on_new", "on_room", "outboxes", "queues", "replies", "retired",
+        "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +104,10 @@ class Destinations:
         self.on_room = on_room
         self.windows = Windows()
         self.topics = Topics(desk)
+        self.exchanges = Exchanges(desk, self.topics, declarations.exchanges, bury, on_room)
+        self.declared_bindings: dict[str, list[tuple[str, str]]] = {}  # by queue: exchange and key
+        for binding in declarations.bindings:
+            self.declared_bindings.setdefault(binding.queue, []).append((binding.exchange, binding.key))
         self.queues: dict[str, Queue] = {}
         self.replies: dict[str, Queue] = {}
         # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
@@ -93,14 +115,38 @@ class Destinations:
         self.is_clustered = is_clustered
         self.copies_to: list[DurableQueue] = []
         self.outboxes: dict[str, DurableQueue] = {}
+        self.durables: dict[str, DurableQueue] = {}
         self.on_new: Callable[[Queue], None] = lambda queue: None
         self.fanouts = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
         self.next_number = recovery.next_queue
         self.retired = dict(recovery.retired)
+        self._recover(recovery)
+        for name in declarations.queues:
+            if name not in self.queues:
+                self._create(name)
+            self.queues[name].is_declared = True
+        for name in self.declared_bindings:
+            self._bind_declared(self.target(name))
+
+    def _recover(self, recovery: Recovery) -> None:
+        """What the store has, as far as config.toml says nothing else."""
+        for row in recovery.declared:
+            is_exchange = row.kind == EXCHANGE_KIND
+            if row.name in (self.exchanges.all if is_exchange else self.fanouts):
+                self.desk.write(DropDeclared(row.kind, row.name))  # config.toml has it now
+            elif is_exchange:
+                self.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
+            else:
+                self.fanouts[row.name] = Fanout(row.name, fanout_children(json.loads(row.text)))
+        numbered: dict[int, Queue] = {}
+        gone = []
         for stored in recovery.queues:
-            settings = self._settings(stored.name)
+            settings = self._settings(stored.name, stored.settings)
             if settings.persistent:
-                self._open(stored.number, stored.name, settings, stored.ledger)
+                queue = self._open(stored.number, stored.name, settings, stored.ledger)
+                queue.next_due_ms = stored.next_due_ms
+                numbered[stored.number] = queue
+                numbered[stored.number].next_due_ms = stored.next_due_ms
             elif stored.ledger.stored:
                 raise StoreError(
                     f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of "
@@ -108,40 +154,63 @@ class Destinations:
                     "declare it persistent and consume or purge them first."
                 )
             else:
-                desk.write(Retire(stored.number, stored.name))
-        for name in declarations.queues:
-            if name not in self.queues:
-                self._create(name)
-            self.queues[name].is_declared = True
+                gone.append(Retire(stored.number, stored.name))
+        self.exchanges.recover(recovery, numbered)
+        for retire in gone:
+            self.desk.write(retire)
 
-    def _settings(self, name: str) -> QueueSettings:
-        """An outbox remembers dedup-ids as long as any child of a fanout may."""
-        if not name.startswith(OUTBOX_PREFIX):
-            return self.declarations.queue_settings(name)
-        children = {child for fanout in self.declarations.cluster_fanouts for child in self.fanouts[fanout].children}
-        windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
-        return QueueSettings(dedup_window_s=max(windows_s, default=0))
+    def _settings(self, name: str, text: str = "") -> QueueSettings:
+        """What is in force for a queue of that name. text: what it was declared with at run time, which counts where
+        config.toml has no table for this very name.
+        """
+        if name.startswith(OUTBOX_PREFIX):
+            # an outbox remembers dedup-ids as long as any child of a fanout may
+            fanouts = self.declarations.cluster_fanouts
+            children = {child for fanout in fanouts for child in self.fanouts[fanout].children}
+            windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
+            return QueueSettings(dedup_window_s=max(windows_s, default=0))
+        settings = self.declarations.queue_settings(name)
+        if name.startswith(DURABLE_PREFIX):
+            settings = settings if settings.persistent else QueueSettings()
+            return replace(settings, auto_delete=False, exclusive=False, scope=NODE)
+        if not text or name in self.declarations.queues:
+            return settings
+        try:
+            return queue_settings(json.loads(text), settings)
+        except Refusal as refusal:
+            raise StoreError(
+                f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal}"
+            ) from refusal
+
+    def _bind_declared(self, queue: Queue) -> None:
+        """The bindings that config.toml has for it."""
+        for exchange, key in self.declared_bindings.get(queue.name, ()):
+            self.exchanges.bind(exchange, key, queue, is_declared=True)
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
         if name.startswith(OUTBOX_PREFIX):
             self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
+        elif name.startswith(DURABLE_PREFIX):
+            self.durables[name] = queue
         else:
             self.queues[name] = queue
             self.on_new(queue)
         return queue
 
-    def _create(self, name: str) -> Queue:
-        settings = self._settings(name)
-        if not settings.persistent:
-            queue: Queue = MemoryQueue(name, settings, self.desk, self.bury, self.on_room)
-            self.queues[name] = queue
-            return queue
-        number = self.next_number
-        self.next_number += 1
-        self.desk.write(Declare(number, name))
-        queue = self._open(number, name, settings, Ledger())
-        self.desk.part(queue)
+    def _create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        settings = settings or self._settings(name)
+        queue: Queue
+        if settings.persistent:
+            number = self.next_number
+            self.next_number += 1
+            self.desk.write(Declare(number, name))
+            queue = stored = self._open(number, name, settings, Ledger())
+            self.desk.part(stored)
+        else:
+            queue = self.queues[name] = MemoryQueue(name, settings, self.desk, self.bury, self.on_room)
+        if name in self.declared_bindings:
+            self._bind_declared(queue)
         return queue
 
     def queue(self, name: str) -> Queue:
@@ -153,6 +222,8 @@ class Destinations:
             raise Refusal("wildcard", f"/queue/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`.")
         if name.startswith(OUTBOX_PREFIX):
             raise Refusal("reserved", f"/queue/{name} is kept for messages that wait for another node.")
+        if name.startswith(DURABLE_PREFIX):
+            raise Refusal("reserved", f"/queue/{name} is kept for a durable subscription.")
         if name not in self.declarations.queues:
             if not self.declarations.may_create_queue(name):
                 raise Refusal(
@@ -164,6 +235,23 @@ class Destinations:
         queue.is_declared = name in self.declarations.queues
         return queue
 
+    def target(self, name: str) -> Queue:
+        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it."""
+        found = self.queues.get(name)
+        if found is None:
+            found = self._create(name)
+            found.is_declared = name in self.declarations.queues
+        return found
+
+    def durable(self, name: str) -> DurableQueue:
+        """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
+        found = self.durables.get(name)
+        if found is None:
+            self.check_count()
+            self._create(name)
+            found = self.durables[name]
+        return found
+
     def outbox(self, node: str) -> DurableQueue:
         """Where copies of fanouts wait for that node; made where it is not there."""
         found = self.outboxes.get(node)
@@ -173,28 +261,142 @@ class Destinations:
         return found
 
     def everything(self) -> list[Queue]:
-        """Every queue that has a name of its own, outboxes included."""
-        return [*self.queues.values(), *self.outboxes.values()]
+        """Every queue that has a name of its own, outboxes and those of durable subscriptions included."""
+        return [*self.queues.values(), *self.durables.values(), *self.outboxes.values()]
+
+    def all_queues(self) -> list[Queue]:
+        """All that hold messages: those of one connection too."""
+        return [*self.everything(), *self.replies.values(), *self.exchanges.own]
 
     def find(self, name: str) -> Queue | None:
-        """The queue of that name, outboxes included, if it is there."""
+        """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
         found = self.queues.get(name)
         if found is None and name.startswith(OUTBOX_PREFIX):
             return self.outboxes.get(name.removeprefix(OUTBOX_PREFIX))
-        return found
+        return found or self.durables.get(name)
 
     def stored_queues(self) -> list[DurableQueue]:
         """Every queue that is on the disk."""
-        return [*self.outboxes.values(), *(q for q in self.queues.values() if isinstance(q, DurableQueue))]
+        return [queue for queue in self.everything() if isinstance(queue, DurableQueue)]
 
-    def check_count(self) -> None:
-        """Raises Refusal where one more destination would be too many."""
-        count = len(self.queues) + len(self.fanouts) + len(self.topics.exact)
-        if count >= self.limits.max_destinations:
+    def check_count(self, more: int = 1) -> None:
+        """Raises Refusal where one more destination, or so many, would be too many."""
+        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact)
+        count = named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)
+        if count + more > self.limits.max_destinations:
             raise Refusal(
                 "too-many-destinations",
                 f"There are {count} destinations already, and max_destinations is {self.limits.max_destinations}.",
             )
+
+    # ---- declared at run time ---------------------------------------------------------------------------------------
+
+    def settings_for(self, name: str) -> QueueSettings:
+        """Of the queue of that name, or what it would get by config.toml if it was made now."""
+        found = self.find(name)
+        return self._settings(name) if found is None else found.settings
+
+    def declare_queue(self, name: str, settings: QueueSettings, text: str) -> bool:
+        """Whether it was made. text: what was given of the settings, as JSON. Raises Refusal `declared-otherwise`
+        where it is there with other settings.
+        """
+        found = self.queues.get(name)
+        if found is not None:
+            if found.settings != settings:
+                raise Refusal("declared-otherwise", f"/queue/{name} is there already, with other settings.")
+            found.used()
+            return False
+        self._check_queue_name(name)
+        target = settings.dead_letter
+        self.check_count(1 + (target is not None and target not in self.queues))
+        queue = self._create(name, settings)
+        if target is not None:
+            self.target(target)
+        if isinstance(queue, DurableQueue) and text not in ("", "{}"):
+            self.desk.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
+        return True
+
+    def _check_queue_name(self, name: str) -> None:
+        if name.startswith((OUTBOX_PREFIX, DURABLE_PREFIX)):
+            raise Refusal("reserved", f"/queue/{name} is a name that the broker keeps for itself.")
+        try:
+            queue_name(name)
+        except ValueError as error:
+            raise Refusal("wildcard" if is_pattern(name) else "bad-request", f"A queue {error}.") from None
+
+    def declare_exchange(self, name: str, settings: ExchangeSettings) -> bool:
+        """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        found = self.exchanges.all.get(name)
+        if found is not None:
+            if found.settings != settings:
+                there = f'type "{found.type}", durable {found.durable}, auto_delete {found.auto_delete}'
+                raise Refusal("declared-otherwise", f"/exchange/{name} is there already, with {there}.")
+            return False
+        self.exchanges.check_name(name)
+        self.check_count()
+        self.exchanges.add(name, settings)
+        return True
+
+    def delete_exchange(self, name: str) -> None:
+        """See Exchanges.delete."""
+        self.exchanges.delete(name)
+
+    def exchange(self, name: str) -> Exchange:
+        """The exchange of that name; Refusal where there is none."""
+        return self.exchanges.get(name)
+
+    def bind(self, exchange: str, key: str, queue: str) -> bool:
+        """Whether it was not bound so. Raises Refusal; the queue must be there."""
+        return self.exchanges.bind(self.exchange(exchange).name, key, self._bindable(queue))
+
+    def unbind(self, exchange: str, key: str, queue: str) -> bool:
+        """Whether it was bound so. Raises Refusal."""
+        return self.exchanges.unbind(self.exchange(exchange).name, key, self._bindable(queue))
+
+    def _bindable(self, name: str) -> Queue:
+        found = self.queues.get(name)
+        if found is not None:
+            return found
+        if name.startswith((OUTBOX_PREFIX, DURABLE_PREFIX)):
+            raise Refusal("reserved", f"/queue/{name} is a queue that the broker keeps for itself.")
+        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}: declare it first.")
+
+    def bindings_of(self, queue: Queue) -> list[tuple[str, str]]:
+        """Exchange and key of each of its bindings; exchange "": a durable subscription to topics."""
+        return list(self.exchanges.bound.get(queue, ()))
+
+    def declare_fanout(self, name: str, children: tuple[str, ...]) -> bool:
+        """Whether it was made; its children are made where they are not there. Raises Refusal `declared-otherwise`
+        where it is there with others.
+        """
+        found = self.fanouts.get(name)
+        if found is not None:
+            if set(found.children) != set(children):
+                there = ", ".join(found.children)
+                raise Refusal("declared-otherwise", f"/fanout/{name} is there already, with the children {there}.")
+            return False
+        wrong = "has a wildcard" if is_pattern(name) else name_mistake(name)
+        if wrong:
+            raise Refusal("bad-request", f"{name!r:.80} is no name of a fanout: it {wrong}.")
+        for child in children:
+            self._check_queue_name(child)
+        self.check_count(1 + sum(child not in self.queues for child in children))
+        self.fanouts[name] = Fanout(name, children)
+        for child in children:
+            self.target(child)
+        text = json.dumps({"children": children})
+        self.desk.write(KeepDeclared(FANOUT, name, text), WRITE_COST_BYTES + len(text))
+        return True
+
+    def delete_fanout(self, name: str) -> None:
+        """Its children stay. Raises Refusal."""
+        self.fanout(name)
+        if name in self.declarations.fanouts:
+            raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
+        del self.fanouts[name]
+        self.desk.write(DropDeclared(FANOUT, name))
+
+    # ---- fanouts and topics -----------------------------------------------------------------------------------------
 
     def fanout(self, name: str) -> Fanout:
         """The fanout of that name; Refusal where none is declared."""
@@ -202,7 +404,7 @@ class Destinations:
         if found is None:
             raise Refusal(
                 "no-such-destination",
-                f"/fanout/{name} is not declared: a fanout needs a table [fanout.{name!r}] with its children.",
+                f"/fanout/{name} is not declared: config.toml or a request to /admin declares it, with its children.",
             )
         return found
 
@@ -226,6 +428,14 @@ class Destinations:
             )
         if not for_send and not pattern and name not in self.topics.exact:
             self.check_count()
+
+    def spread(self, spreading: "Spreading") -> None:
+        """This node is one among others, who are told what is wanted here."""
+        self.topics.spreading = spreading
+        for bindings in self.exchanges.bound.values():
+            for exchange, pattern in bindings:
+                if exchange == TOPICS:
+                    spreading.subscribed(pattern)
 
     # ---- temp queues ------------------------------------------------------------------------------------------------
 
@@ -257,17 +467,28 @@ class Destinations:
     # ---- delete -----------------------------------------------------------------------------------------------------
 
     def delete(self, queue: Queue) -> None:
-        """Its name is free at once; what it stored is swept later, in slices."""
+        """Its name is free at once, and its bindings go; what it stored is swept later, in slices. Who is subscribed
+        to it gets nothing more, and what becomes of a message that is out no longer matters.
+        """
+        self.exchanges.release(queue)
         queue.is_gone = True
         if queue.name.startswith(OUTBOX_PREFIX):
             del self.outboxes[queue.name.removeprefix(OUTBOX_PREFIX)]
+        elif queue.name.startswith(DURABLE_PREFIX):
+            del self.durables[queue.name]
         else:
             del self.queues[queue.name]
+        queue.ready.clear()
+        queue.returned.clear()
+        queue.entries_out.clear()
         if isinstance(queue, DurableQueue):
             desk = self.desk
             desk.write(Books(queue.number, queue.books().ledger))
             desk.write(Retire(queue.number, queue.name))
-            desk.open.parts.pop(queue, None)
+            for batch in (desk.open, desk.at_sea):
+                if batch is not None:
+                    batch.parts.pop(queue, None)
             self.windows.size -= queue.window_bytes
+            self.windows.out -= queue.out_bytes
             if queue.ledger.stored:
                 self.retired[queue.number] = queue.ledger.stored

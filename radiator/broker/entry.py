@@ -18,3 +18,10 @@ class Entry:
     size: int
     redeliveries: int = 0
     redelivered: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class DelayedEntry(Entry):
+    """One that is, or was, delayed until due_ms, milliseconds since the epoch."""
+
+    due_ms: int = 0

@@ -6,19 +6,21 @@ there); or it is refused, by a Refusal raised before anything has changed.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection, Delivery, Subscription, Transaction
 from radiator.broker.deliveries import settle
-from radiator.broker.destinations import FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
+from radiator.broker.destinations import EXCHANGE, FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
+from radiator.broker.exchanges import Exchange
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import AUTO, Ack, Nack, Send
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, BATCH_WRITES, REPLIES_PER_TURN, Limits
+from radiator.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, Limits
 from radiator.message import Message, header_line
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
@@ -40,35 +42,31 @@ Resource = Room | Queue
 FLUSH = Room("flush")  # not room but time: this turn ends here and goes on after its replies have been written
 
 
-Arrival = tuple[Queue, Message, bytes | None]  # where to, what, and its dedup-id
+Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a SEND or a COMMIT is about to do."""
+    """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
+    counts it. immediate: queues whose consumers must have room for what is put, and the address that says so.
+    """
 
     puts: list[Arrival] = field(default_factory=list)
     publishes: list[tuple[str, Message]] = field(default_factory=list)
     replies: list[tuple[Queue | None, Message]] = field(default_factory=list)
-    fanouts: list[Fanout] = field(default_factory=list)
+    copies: list[tuple[Queue, Message, int]] = field(default_factory=list)
+    through: list[Fanout | Exchange] = field(default_factory=list)
+    unrouted: list[Exchange] = field(default_factory=list)
+    immediate: dict[Queue, str] = field(default_factory=dict)
 
 
 class Intake:
     """Where messages come in."""
 
     __slots__ = (
-        "batch_room",
-        "desk",
-        "destinations",
-        "disk_room",
-        "limits",
-        "lookups",
-        "memory_bytes",
-        "memory_room",
-        "memory_tight_bytes",
-        "remembered",
-        "spreading",
-    )
+        "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_room", "limits", "lookups", "memory_bytes",
+        "memory_room", "memory_tight_bytes", "remembered", "spreading",
+    )  # fmt: skip
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
         self.desk = desk
@@ -83,6 +81,8 @@ class Intake:
         self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
+        # what plans have put in that turn
+        self.copies_turn = self.copies = 0
         # topics of nodes, where this is one among others
         self.spreading: Spreading | None = None
 
@@ -93,6 +93,8 @@ class Intake:
         size = len(command.headers) + len(command.body)
         settings = queue.settings
         if settings.dedup_window_s and command.dedup_id is not None or command.reply_to is not None:
+            return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
+        if command.delay_ms is not None or command.deliver_at_ms is not None or command.immediate:
             return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
         is_bounded = settings.max_messages is not None or settings.max_bytes is not None
         if is_bounded:
@@ -151,53 +153,122 @@ class Intake:
         """Add what this SEND would do. Raises Refusal for a destination that is not there or cannot take it."""
         kind, name = split(command.destination)
         destinations = self.destinations
+        due_ms = self.due_ms(command, kind, name)
         headers = command.headers
         if command.reply_to is not None:
             reply_id = self.asker(connection, command.reply_to).reply_id
             headers += header_line(b"reply-to", b"/reply-queue/" + reply_id.encode(), command.escaping)
         if kind == QUEUE:
-            queue = destinations.queue(name)
-            message = self.message(command, command.destination, headers, queue.settings.message_ttl_ms)
-            plan.puts.append((queue, message, command.dedup_id))
+            self.plan_puts(plan, command, headers, (destinations.queue(name),), due_ms)
         elif kind == FANOUT:
             fanout = destinations.fanout(name)
-            plan.fanouts.append(fanout)
+            plan.through.append(fanout)
             common = self.desk.message_id(self.desk.next_position())
             headers += header_line(b"fanout-message-id", common, command.escaping)
-            for child in fanout.children:
-                queue = destinations.queue(child)
-                message = self.message(command, command.destination, headers, queue.settings.message_ttl_ms)
-                plan.puts.append((queue, message, command.dedup_id))
+            self.plan_puts(plan, command, headers, [destinations.target(child) for child in fanout.children], due_ms)
             if name in destinations.declarations.cluster_fanouts:
                 # D19: an entry for each other node, in the batch of the local children
                 copy = self.message(command, command.destination, headers, None)
                 dedup_id = _dedup_id_of_copies(name, command.dedup_id)
-                plan.puts.extend((outbox, copy, dedup_id) for outbox in destinations.copies_to)
+                plan.puts.extend((outbox, copy, dedup_id, 0) for outbox in destinations.copies_to)
+        elif kind == EXCHANGE:
+            self.plan_exchange(plan, command, headers, name, due_ms)
         elif kind == TOPIC:
-            destinations.check_topic(name, for_send=True)
-            if command.mandatory and not destinations.topics.matching(name) and not self.is_wanted_elsewhere(name):
-                raise Refusal(
-                    "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
-                )
-            plan.publishes.append((name, self.message(command, command.destination, headers, None)))
+            self.plan_topic(plan, command, headers, name)
         elif kind == TEMP:
-            queue = destinations.temp_queue(connection, name)
-            plan.puts.append((queue, self.message(command, command.destination, headers, None), None))
+            self.plan_puts(plan, command, headers, (destinations.temp_queue(connection, name),), 0)
         elif kind == REPLY:
-            reply_queue = destinations.replies.get(name)
-            message = self.message(command, command.destination, headers, None)
-            if command.mandatory:
-                if reply_queue is None:
-                    raise Refusal(
-                        "no-subscriber",
-                        f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
-                    )
-                if not reply_queue.has_room(1, message.size):
-                    raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
-            plan.replies.append((reply_queue, message))
+            self.plan_reply(plan, command, headers, destinations.replies.get(name))
         else:
             raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
         return plan
+
+    def plan_puts(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Queue], due_ms: int) -> None:
+        """A copy for each of the queues."""
+        common = self.message(command, command.destination, headers, None)
+        for queue in queues:
+            ttl_ms = queue.settings.message_ttl_ms
+            message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
+            plan.puts.append((queue, message, command.dedup_id, due_ms))
+            if command.immediate:
+                plan.immediate[queue] = command.destination
+        if command.immediate and due_ms:
+            raise _no_consumer(command.destination, "it is kept back until later")
+
+    def plan_exchange(self, plan: Plan, command: Send, headers: bytes, address: str, due_ms: int) -> None:
+        """A copy for each queue with a binding that matches."""
+        name, _, key = address.partition("/")
+        exchange = self.destinations.exchange(name)
+        exchange.check_key(key, for_send=True)
+        own = self.destinations.exchanges.own
+        matching = list(exchange.matching(key))
+        queues = [queue for queue in matching if queue not in own]
+        copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
+        if not matching:
+            if command.mandatory:
+                raise Refusal(
+                    "no-subscriber", f"{command.destination} matches no binding, and the message is mandatory."
+                )
+            if command.immediate:
+                raise _no_consumer(command.destination, "it matches no binding")
+            plan.unrouted.append(exchange)
+        plan.through.append(exchange)
+        self.plan_puts(plan, command, headers, queues, due_ms)
+        if copies:
+            message = self.message(command, command.destination, headers, None)
+            plan.copies.extend((queue, message, due_ms) for queue in copies)
+        if command.immediate:
+            plan.immediate.update(dict.fromkeys(copies, command.destination))
+
+    def plan_topic(self, plan: Plan, command: Send, headers: bytes, name: str) -> None:
+        """To whoever is subscribed, and a copy for each durable subscription."""
+        destinations = self.destinations
+        destinations.check_topic(name, for_send=True)
+        topics = destinations.topics
+        durable = topics.durable.matching(name) if topics.durable else []
+        if command.mandatory or command.immediate:
+            is_live = bool(topics.matching(name)) or self.is_wanted_elsewhere(name)
+            if command.mandatory and not is_live and not durable:
+                raise Refusal(
+                    "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
+                )
+            if command.immediate and not is_live and not any(_can_hand(queue, 1) for queue in durable):
+                raise _no_consumer(command.destination, "nobody is subscribed")
+        message = self.message(command, command.destination, headers, None)
+        for queue in durable:
+            copy = with_ttl(message, queue.settings.message_ttl_ms, self.desk.now_ms)
+            plan.puts.append((queue, copy, command.dedup_id, 0))
+        plan.publishes.append((name, message))
+
+    def plan_reply(self, plan: Plan, command: Send, headers: bytes, queue: Queue | None) -> None:
+        """To somebody's temp queue: dropped where that is gone or full, unless it must not be."""
+        message = self.message(command, command.destination, headers, None)
+        if command.mandatory:
+            if queue is None:
+                raise Refusal(
+                    "no-subscriber",
+                    f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
+                )
+            if not queue.has_room(1, message.size):
+                raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
+        if command.immediate:
+            if queue is None:
+                raise _no_consumer(command.destination, "it is the address of nobody (any more)")
+            plan.immediate[queue] = command.destination
+        plan.replies.append((queue, message))
+
+    def due_ms(self, command: Send, kind: str, name: str) -> int:
+        """Until when it is kept back; 0: it is not. Raises Refusal where nothing can be."""
+        if command.delay_ms is None and command.deliver_at_ms is None:
+            return 0
+        if kind in (TOPIC, TEMP, REPLY) or (kind == FANOUT and name in self.destinations.declarations.cluster_fanouts):
+            raise Refusal(
+                "no-delay",
+                f"{command.destination} keeps nothing back: `delay` and `deliver-at` are for queues, exchanges, and "
+                "fanouts of one node.",
+            )
+        due_ms = max(self.desk.now_ms + (command.delay_ms or 0), command.deliver_at_ms or 0)
+        return due_ms if due_ms > self.desk.now_ms else 0
 
     def asker(self, connection: Connection, name: str) -> Queue:
         """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
@@ -227,6 +298,8 @@ class Intake:
             return new
         puts, duplicates_of = new
         needs, persistent_bytes = self.needs(puts)
+        if plan.immediate:
+            self.check_immediate(plan, needs)
         blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
         if blocked is not None:
             return blocked
@@ -234,8 +307,10 @@ class Intake:
         if len(puts) < len(plan.puts):
             self.desk.count("duplicates", len(plan.puts) - len(puts))
         self.forget_found(connection)
-        for fanout in plan.fanouts:
-            fanout.accepted += 1
+        for through in plan.through:
+            through.accepted += 1
+        for exchange in plan.unrouted:
+            exchange.unrouted += 1
         for queue, (count, size) in needs.items():
             if queue.settings.overflow != BLOCK:
                 queue.evict(count, size)
@@ -243,13 +318,16 @@ class Intake:
         settlements = transaction.settlements if transaction is not None else []
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0
         desk = self.desk
-        rest = _Rest(self, [(q, m) for q, m, _ in puts if not q.is_persistent], plan, settlements)
-        if is_persistent and not rest.is_empty:
+        rest = _Rest(self, [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent], plan, settlements)
+        # what waits for the disk is not overtaken by what the same connection sends next
+        must_wait = not rest.is_empty and (is_persistent or connection.rest_batch > desk.committed)
+        if must_wait:
             rest.reserve()
             desk.open.then.append(rest.carry_out_reserved)
+            connection.rest_batch = desk.open.number
         else:
             rest.carry_out()
-        if is_persistent:
+        if is_persistent or must_wait:
             connection.held_batch = desk.open.number
         elif duplicates_of > desk.committed:
             connection.held_batch = max(connection.held_batch, duplicates_of)
@@ -262,7 +340,7 @@ class Intake:
         duplicates_of = 0
         puts: list[Arrival] = []
         seen: set[tuple[int, bytes]] = set()
-        for queue, message, dedup_id in plan.puts:
+        for queue, message, dedup_id, due_ms in plan.puts:
             if dedup_id is not None and queue.settings.dedup_window_s and isinstance(queue, DurableQueue):
                 known = self.is_known(connection, queue, dedup_id)
                 if isinstance(known, Room):
@@ -271,15 +349,15 @@ class Intake:
                     duplicates_of = max(duplicates_of, known or 0)
                     continue
                 seen.add((queue.number, dedup_id))
-                puts.append((queue, message, dedup_id))
+                puts.append((queue, message, dedup_id, due_ms))
             else:
-                puts.append((queue, message, None))
+                puts.append((queue, message, None, due_ms))
         return puts, duplicates_of
 
     def needs(self, puts: list[Arrival]) -> tuple[dict[Queue, tuple[int, int]], int]:
         """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
         needs: dict[Queue, tuple[int, int]] = {}
-        for queue, message, _ in puts:
+        for queue, message, _, _ in puts:
             count, size = needs.get(queue, (0, 0))
             queue.check_size(message.size)
             needs[queue] = (count + 1, size + message.size)
@@ -297,9 +375,9 @@ class Intake:
     def store(self, puts: list[Arrival]) -> None:
         """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         desk = self.desk
-        for queue, message, dedup_id in puts:
+        for queue, message, dedup_id, due_ms in puts:
             if isinstance(queue, DurableQueue):
-                queue.put(message)
+                queue.take_in(message, due_ms)
                 if dedup_id is not None:
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
                     # D14: in the batch that holds the message's Put
@@ -335,10 +413,12 @@ class Intake:
             blocked = self.blocked(connection, queue, queue.is_persistent, persistent_bytes)
             if blocked is not None:
                 return blocked
-        if not needs and plan.publishes:
+        if not needs and (plan.publishes or plan.copies):
             blocked = self.blocked(connection, None, False, 0)
             if blocked is not None:
                 return blocked
+        if self.is_turn_full(len(needs) + len(plan.copies)):
+            return FLUSH
         if plan.publishes and len(self.desk.turn.replies) >= REPLIES_PER_TURN:
             return FLUSH
         topics = self.destinations.topics
@@ -349,9 +429,53 @@ class Intake:
                 return FLUSH
         return None
 
+    def check_immediate(self, plan: Plan, needs: dict[Queue, tuple[int, int]]) -> None:
+        """Raises Refusal unless the consumers of each queue that must hand on what is sent now have room for it all."""
+        others: dict[Queue | None, int] = {}
+        for queue in (*(queue for queue, _, _ in plan.copies), *(queue for queue, _ in plan.replies)):
+            others[queue] = others.get(queue, 0) + 1
+        for queue, address in plan.immediate.items():
+            count, _ = needs.get(queue, (0, 0))
+            if not _can_hand(queue, count + others.get(queue, 0)):
+                raise _no_consumer(address, "none has room for it")
+
+    def is_turn_full(self, copies: int) -> bool:
+        """Whether so many copies must wait for the next turn, since this one has made many."""
+        turn = self.desk.turn_number
+        if self.copies_turn != turn:
+            self.copies_turn, self.copies = turn, 0
+        if copies > 1 and self.copies and self.copies + copies > COPIES_PER_TURN:
+            return True
+        self.copies += copies
+        return False
+
     def is_wanted_elsewhere(self, topic: str) -> bool:
         """Whether somebody on another node is subscribed."""
         return self.spreading is not None and self.spreading.is_wanted(topic)
+
+    # ---- what was published on another node -------------------------------------------------------------------------
+
+    def is_batch_full(self, connection: Connection) -> bool:
+        """Whether what comes from another node must wait until the open batch is sealed."""
+        batch = self.batch_room
+        if batch.waiters and batch.waiters[0] is not connection:
+            return True
+        return self.desk.open.size >= BATCH_BYTES or len(self.desk.open.writes) >= BATCH_WRITES
+
+    def collect(self, queue: Queue, message: Message) -> None:
+        """Into the queue of a durable subscription; where there is no room it is lost, as for a slow subscriber."""
+        copy = with_ttl(message, queue.settings.message_ttl_ms, self.desk.now_ms)
+        try:
+            queue.check_size(copy.size)
+            has_room = not self.disk_room.is_tight and queue.judge(1, copy.size)
+        except Refusal:
+            has_room = False
+        if not has_room:
+            self.desk.count("topic_messages_dropped")
+            return
+        if queue.settings.overflow != BLOCK:
+            queue.evict(1, copy.size)
+        queue.put(copy)
 
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
@@ -393,27 +517,58 @@ def _dedup_id_of_copies(fanout: str, dedup_id: bytes | None) -> bytes | None:
     return None if dedup_id is None else sha256(fanout.encode() + b"\0" + dedup_id).digest()
 
 
+def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
+    """The message as a queue takes it in that lets messages live for so long; None: as long as they say."""
+    if ttl_ms is None:
+        return message
+    by_queue = now_ms + ttl_ms
+    return replace(message, expires_ms=min(message.expires_ms, by_queue) if message.expires_ms else by_queue)
+
+
+def _can_hand(queue: Queue, count: int) -> bool:
+    """Whether consumers have room for so many more, beside all that is there for them already."""
+    wanted = queue.ready_count + queue.storing_count + queue.reserved + count
+    for subscription in queue.subscriptions:
+        if not subscription.has_room():
+            continue
+        if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
+            return True
+        connection = subscription.connection
+        if subscription.is_shared:
+            wanted -= connection.shared_window - connection.shared_in_flight
+        else:
+            wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
+        if wanted <= 0:
+            return True
+    return False
+
+
+def _no_consumer(address: str, why: str) -> Refusal:
+    return Refusal("no-consumer", f"{address} can hand the message to no consumer now ({why}), and it is immediate.")
+
+
 @dataclass(slots=True)
 class _Rest:
     """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
 
     intake: Intake
-    puts: list[tuple[Queue, Message]]
+    puts: list[tuple[Queue, Message, int]]
     plan: Plan
     settlements: list[tuple[Ack | Nack, list[Delivery]]]
 
     @property
     def is_empty(self) -> bool:
         has_memory_ack = any(not d.subscription.queue.is_persistent for _, ds in self.settlements for d in ds)
-        return not (self.puts or self.plan.publishes or self.plan.replies or has_memory_ack)
+        plan = self.plan
+        return not (self.puts or plan.publishes or plan.replies or plan.copies or has_memory_ack)
 
     def reserve(self) -> None:
-        for queue, message in self.puts:
+        for queue, message, _ in self.puts:
             queue.reserved += 1
             queue.reserved_bytes += message.size
 
     def carry_out_reserved(self) -> None:
-        for queue, message in self.puts:
+        for queue, message, _ in self.puts:
             queue.reserved -= 1
             queue.reserved_bytes -= message.size
         self.carry_out()
@@ -427,9 +582,14 @@ class _Rest:
                 if not queue.is_persistent and not queue.is_gone:
                     settle(command, delivery)
                 touched[queue] = None
-        for queue, message in self.puts:
+        for queue, message, due_ms in self.puts:
             if not queue.is_gone:
-                queue.put(message)
+                queue.take_in(message, due_ms)
+                intake.memory_bytes += message.size
+                touched[queue] = None
+        exchanges = intake.destinations.exchanges
+        for queue, message, due_ms in self.plan.copies:
+            if exchanges.deliver(queue, message, due_ms):
                 intake.memory_bytes += message.size
                 touched[queue] = None
         for reply_queue, message in self.plan.replies:

@@ -19,6 +19,8 @@ class State(Enum):
     IN_FLIGHT = "handed to a connection, not yet acked"
     IN_DOUBT = "offered to another node, which has not yet said that it is on its disk"
     REMOVING = "its removal is on its way to the disk"
+    DELAYED = "on the disk (in a memory queue: accepted), and kept until its time"
+    WAKING = "its time has come, and its place in the queue is on its way to the disk"
     GONE = "left its queue"
 
 
@@ -34,6 +36,8 @@ class Event(Enum):
     NACK = "given back by the consumer"
     LOST = "its connection ended"
     OVERDUE = "not acked within ack_timeout_s"
+    DELAY = "came back, and is kept for a while"
+    DUE = "its time has come"
     GIVE_UP = "came back, and goes to the dead-letter queue or is dropped"
     OFFER = "offered to another node"
     TAKEN = "the other node has it on its disk"
@@ -53,8 +57,14 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.IN_FLIGHT, E.NACK): S.READY,
     (S.IN_FLIGHT, E.LOST): S.READY,
     (S.IN_FLIGHT, E.OVERDUE): S.READY,
+    (S.IN_FLIGHT, E.DELAY): S.DELAYED,
     (S.IN_FLIGHT, E.GIVE_UP): S.REMOVING,
     (S.IN_FLIGHT, E.EXPIRE): S.REMOVING,
+    (S.DELAYED, E.DUE): S.WAKING,
+    (S.DELAYED, E.EXPIRE): S.REMOVING,
+    (S.DELAYED, E.DROP): S.REMOVING,
+    (S.WAKING, E.COMMITTED): S.READY,
+    (S.WAKING, E.DROP): S.REMOVING,
     (S.READY, E.OFFER): S.IN_DOUBT,
     (S.IN_DOUBT, E.TAKEN): S.REMOVING,
     (S.IN_DOUBT, E.NOT_TAKEN): S.READY,
@@ -64,7 +74,7 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.REMOVING, E.COMMITTED): S.GONE,
 }
 
-# Memory queues: no disk to wait for, so no STORING and no REMOVING.
+# Memory queues: no disk to wait for, so no STORING, no WAKING and no REMOVING.
 MEMORY_MOVES: dict[tuple[State, Event], State] = {
     (S.READY, E.DELIVER): S.IN_FLIGHT,
     (S.IN_FLIGHT, E.ACK): S.GONE,
@@ -72,8 +82,12 @@ MEMORY_MOVES: dict[tuple[State, Event], State] = {
     (S.IN_FLIGHT, E.NACK): S.READY,
     (S.IN_FLIGHT, E.LOST): S.READY,
     (S.IN_FLIGHT, E.OVERDUE): S.READY,
+    (S.IN_FLIGHT, E.DELAY): S.DELAYED,
     (S.IN_FLIGHT, E.GIVE_UP): S.GONE,
     (S.IN_FLIGHT, E.EXPIRE): S.GONE,
+    (S.DELAYED, E.DUE): S.READY,
+    (S.DELAYED, E.EXPIRE): S.GONE,
+    (S.DELAYED, E.DROP): S.GONE,
     (S.READY, E.EXPIRE): S.GONE,
     (S.READY, E.DROP): S.GONE,
 }
@@ -88,9 +102,14 @@ AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
         "it is said to the other node only when the doubt is on the disk; the link, when it is back, settles it",
     ),
     S.REMOVING: (
-        frozenset({S.READY, S.GONE}),
-        "the receipt of its ACK has not left; a dead letter is in exactly one of the two queues",
+        frozenset({S.READY, S.DELAYED, S.GONE}),
+        "what it was, as long as the receipt of its ACK has not left; a dead letter is in exactly one of the two queues",
     ),
+    S.DELAYED: (
+        frozenset({S.DELAYED, S.READY, S.GONE}),
+        "DELAYED once that is on the disk; until then what it was, and the receipt of its SEND or NACK has not left",
+    ),
+    S.WAKING: (frozenset({S.DELAYED, S.READY}), "it is in exactly one of the two places"),
     S.GONE: (frozenset({S.GONE}), "its removal is on the disk"),
 }
 

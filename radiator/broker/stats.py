@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from radiator.broker.exchanges import Exchange
 from radiator.broker.kinds.queue import Queue
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def of_queue(queue: Queue) -> Numbers:
         "ready": queue.ready_count,
         "in_flight": out,
         "storing": queue.storing_count,
+        "delayed": queue.delayed_count,
         "in_doubt": queue.doubt_count,
         "consumers": len(queue.subscriptions),
         **asdict(ledger),
@@ -29,6 +31,16 @@ def of_queue(queue: Queue) -> Numbers:
         "blocked": len(queue.waiters),
         "damaged": queue.damaged,
         "adds_up": ledger.adds_up(),
+    }
+
+
+def of_exchange(exchange: Exchange) -> Numbers:
+    """One exchange."""
+    return {
+        **asdict(exchange.settings),
+        "accepted": exchange.accepted,
+        "unrouted": exchange.unrouted,
+        "bindings": len(exchange.bindings),
     }
 
 
@@ -58,6 +70,7 @@ def of(broker: "Broker") -> Numbers:
             name: {"children": list(fanout.children), "accepted": fanout.accepted}
             for name, fanout in sorted(destinations.fanouts.items())
         },
+        "exchanges": {name: of_exchange(exchange) for name, exchange in sorted(destinations.exchanges.all.items())},
         "peers": {} if broker.cluster is None else {peer.pop("name"): peer for peer in broker.cluster.numbers()},
         "topics": {name: {"subscribers": len(there)} for name, there in sorted(destinations.topics.exact.items())},
     }

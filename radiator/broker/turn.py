@@ -58,9 +58,10 @@ class Stored(Protocol):
 
 @dataclass(slots=True)
 class Part:
-    """What a batch does in one queue: entries that it stores and that it removes."""
+    """What a batch does in one queue: entries that it stores, wakes and removes."""
 
     storing: list[Entry] = field(default_factory=list)
+    waking: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
 
 

@@ -15,22 +15,27 @@ from typing import NoReturn
 from radiator import __version__
 from radiator.cli.backup import BACKUP, RESTORE
 from radiator.cli.bench import BENCH
+from radiator.cli.bind import BIND, UNBIND
 from radiator.cli.check import CHECK
 from radiator.cli.command import Command
 from radiator.cli.config import CONFIG
+from radiator.cli.declare import DECLARE
+from radiator.cli.delete import DELETE
+from radiator.cli.describe import DESCRIBE
 from radiator.cli.peek import PEEK
 from radiator.cli.peers import DRAIN, PEER, PEERS
-from radiator.cli.queues import DELETE, MOVE, PURGE, QUEUES
+from radiator.cli.queues import MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
 from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
 from radiator.cli.stats import STATS
 from radiator.cli.text import printable
+from radiator.cli.top import TOP
 from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, QUEUES, PEEK, PURGE, DELETE, MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE,
-    BENCH,
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, DECLARE, BIND, UNBIND, DELETE, PURGE,
+    MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE, BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96
@@ -51,7 +56,8 @@ class _CommandParser(_Parser):
     _is_within = False
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        if self._is_within:  # argparse's own call, out of the one below
+        # within: argparse's own call, out of the one below; with commands of its own, they do it
+        if self._is_within or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
         self._is_within = True
         try:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Callable
 from typing import Any
 
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
@@ -10,8 +11,8 @@ from radiator.errors import Refusal
 ENVIRONMENT = "RADIATOR_BROKER"
 ASK_TIMEOUT_S = 30.0
 CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
-QUEUE_PREFIX = "/queue/"
-OTHER_PREFIXES = ("/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
+KINDS = ("queue", "exchange", "fanout")  # what can be declared
+PREFIXES = ("/queue/", "/exchange/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
@@ -32,16 +33,22 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
-def _queue_name(text: str) -> str:
-    """A name that begins as another kind of address is a slip: `move` would make a queue of that odd name."""
-    if text.startswith(OTHER_PREFIXES):
-        raise argparse.ArgumentTypeError(f"{text!r} is no queue; write NAME or {QUEUE_PREFIX}NAME")
-    return text.removeprefix(QUEUE_PREFIX)
+def name_of(kind: str) -> Callable[[str], str]:
+    """The type of an argument: the name of one of that kind; `/KIND/NAME` is taken as NAME."""
+
+    def name(text: str) -> str:
+        # a name that begins as another kind of address is a slip: `move` would make a queue of that odd name
+        bare = text.removeprefix(f"/{kind}/")
+        if text.startswith(PREFIXES) and bare == text:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; write NAME or /{kind}/NAME")
+        return bare
+
+    return name
 
 
 def add_queue(parser: argparse.ArgumentParser, name: str = "queue", metavar: str = "QUEUE") -> None:
-    """The name of a queue; `/queue/NAME` is taken as NAME."""
-    parser.add_argument(name, metavar=metavar, type=_queue_name, help="name of the queue")
+    """The name of a queue."""
+    parser.add_argument(name, metavar=metavar, type=name_of("queue"), help="name of the queue")
 
 
 def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float = ASK_TIMEOUT_S) -> dict[str, Any]:

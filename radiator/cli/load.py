@@ -189,7 +189,7 @@ class Connection:
     def read(self) -> bytes:
         data = self.socket.recv(self.read_bytes)
         if not data or self.wire.complaint(data):
-            raise LoadFailed(f"The broker ended the load: {data[-300:]!r}.")
+            raise LoadFailed(f"The broker ended the load: {data[-400:]!r}.")
         return data
 
     def write(self, data: bytes) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "in_flight", "in_doubt", "storing", "consumers", "stored", "stored_bytes", "damaged",
-    "blocked", "adds_up",
+    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "storing", "consumers", "stored", "stored_bytes",
+    "damaged", "blocked", "adds_up",
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
 _QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
@@ -33,7 +33,7 @@ Sample = tuple[dict[str, str], int | float]
 
 
 def exposition(answer: dict[str, Any]) -> str:
-    """The whole text. Queue, fanout and topic names are labels; a metric's samples stand together."""
+    """The whole text. Names of queues, exchanges, fanouts and topics are labels; a metric's samples stand together."""
     return "".join(_family(name, kind, samples) for name, kind, samples in _families(answer) if samples)
 
 
@@ -51,6 +51,10 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
         yield f"radiator_queue_{name}", "gauge", _labelled("queue", queues, name)
     for name in _QUEUE_TOTALS:
         yield f"radiator_queue_{name}_total", "counter", _labelled("queue", queues, name)
+    exchanges = answer.get("exchanges", {})
+    for name in ("accepted", "unrouted"):
+        yield f"radiator_exchange_{name}_total", "counter", _labelled("exchange", exchanges, name)
+    yield "radiator_exchange_bindings", "gauge", _labelled("exchange", exchanges, "bindings")
     yield "radiator_fanout_accepted_total", "counter", _labelled("fanout", answer.get("fanouts", {}), "accepted")
     peers = answer.get("peers", {})
     yield "radiator_peer_up", "gauge", [({"peer": name}, peers[name]["state"] == "up") for name in sorted(peers)]

@@ -1,4 +1,4 @@
-"""`radiator queues`, `purge`, `delete` and `move`: what an operator does to queues of a running broker."""
+"""`radiator queues`, `purge` and `move`: what an operator does to queues of a running broker."""
 
 import argparse
 from typing import Any
@@ -7,8 +7,20 @@ from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, fi
 from radiator.cli.command import Command
 from radiator.cli.text import bytes_text, count_text, printable, table
 
-_HEADS = ("queue", "kind", "messages", "size", "ready", "in flight", "storing", "consumers", "redelivered", "")
-_NUMBERS = ("messages", "ready", "in_flight", "storing", "consumers", "redelivered")
+_HEADS = (
+    "queue",
+    "kind",
+    "messages",
+    "size",
+    "ready",
+    "in flight",
+    "delayed",
+    "storing",
+    "consumers",
+    "redelivered",
+    "",
+)
+_NUMBERS = ("messages", "ready", "in_flight", "delayed", "storing", "consumers", "redelivered")
 
 
 def _run_queues(arguments: argparse.Namespace) -> int:
@@ -39,12 +51,6 @@ def _run_purge(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_delete(arguments: argparse.Namespace) -> int:
-    deleted = field(ask(arguments, {"do": "delete", "queue": arguments.queue}, CHANGE_TIMEOUT_S), "deleted")
-    print(f"{printable(arguments.queue)} deleted, and {count_text(deleted, 'message')} in it.")
-    return 0
-
-
 def _move_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     add_queue(parser, "source", "FROM")
@@ -71,8 +77,8 @@ QUEUES = Command(
     summary="list the queues of a running broker",
     description=(
         "One line for each queue: how many messages it holds, how many of them are ready, in flight "
-        "(delivered, not yet acked) or still being stored, its consumers, and how often messages of it were "
-        "redelivered."
+        "(delivered, not yet acked), delayed (kept back until their time) or still being stored, its consumers, and "
+        "how often messages of it were redelivered."
     ),
     example="radiator queues --broker stomp://127.0.0.1:61613",
     add_arguments=add_broker,
@@ -86,18 +92,6 @@ PURGE = Command(
     example="radiator purge orders.dead",
     add_arguments=_queue_arguments,
     run=_run_purge,
-)
-
-DELETE = Command(
-    name="delete",
-    summary="delete a queue and what is in it",
-    description=(
-        "Deletes a queue and its messages for good. Refused while it has consumers or unacked messages, and "
-        "for a queue that is declared in config.toml."
-    ),
-    example="radiator delete orders.old",
-    add_arguments=_queue_arguments,
-    run=_run_delete,
 )
 
 MOVE = Command(

@@ -24,11 +24,11 @@ def _escaped(character: str) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
     """Lines of aligned columns: text to the left, numbers to the right. Text is made printable."""
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(head), *(len(row[i]) for row in cells), 0) for i, head in enumerate(heads)]
+    cells = [[printable(str(cell)) for cell in row] for row in (heads, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     right = [bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(heads))]
     lines = []
-    for row in [list(heads), *cells]:
+    for row in cells:
         aligned = [cell.rjust(width) if to_right else cell.ljust(width)
                    for cell, width, to_right in zip(row, widths, right, strict=True)]  # fmt: skip
         lines.append("  ".join(aligned).rstrip())

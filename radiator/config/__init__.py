@@ -7,52 +7,54 @@ value may be stands in values.py, what must hold between values in rules.py; wha
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import toml
 
+from radiator.checks import Check, meant, parse_size, shown, size_text
 from radiator.config.mistakes import Keys, Mistakes, dotted
-from radiator.config.rules import File, judge, settings_in_force
+from radiator.config.rules import File, exchange_type, judge, settings_in_force
 from radiator.config.secret import how_to_make, read_secret
 from radiator.config.values import (
     CREATE,
+    EXCHANGE,
     FANOUT,
     LIMITS,
     PEER_NODE,
-    QUEUE,
     SERVER,
     THIS_NODE,
     TOPIC,
-    Check,
-    meant,
     node_name_mistake,
     parse_address,
-    parse_size,
     quoted,
-    shown,
-    size_text,
 )
+from radiator.declaring import QUEUE, exchange_name_mistake, with_bounds
 from radiator.errors import ConfigError
 from radiator.limits import MAP_BATCHES_MIN, Limits
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.settings import (
     CLUSTER,
     MAP_SIZE,
-    MEMORY_BYTES_MAX,
-    MEMORY_MESSAGES_MAX,
     NODE,
+    STANDARD_EXCHANGES,
     Address,
+    Binding,
     Config,
     Declarations,
+    ExchangeSettings,
     Node,
     QueueSettings,
 )
 
-__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "size_text"]
+__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "render_table", "size_text"]
 
-ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")  # what stands before a NAME
+# what stands before a NAME
+ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/exchange/", "/temp-queue/", "/reply-queue/")
+
+
+_NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake}
 
 
 def load(path: Path | None) -> Config:
@@ -81,7 +83,7 @@ def load(path: Path | None) -> Config:
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Config:
     """The Config of the file, to be used only if no mistake was found."""
-    known = ("server", "limits", "create", "node", "peer", "queue", "fanout", "topic")
+    known = ("server", "limits", "create", "node", "peer", "queue", "exchange", "fanout", "topic")
     for name in tables:
         if name not in known:
             offer = meant(name, known) or f"; it has {', '.join(known)}"
@@ -93,6 +95,7 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Con
         node=_node_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
+        exchanges=_named("exchange", tables, EXCHANGE, mistakes),
         fanouts=_named("fanout", tables, FANOUT, mistakes),
         topics=_named("topic", tables, TOPIC, mistakes),
     )
@@ -170,16 +173,16 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
     named = {}
     for name, below in table.items():
         keys = (kind, name)
-        mistake = node_name_mistake(name) if kind == "peer" else name_mistake(name)
+        mistake = _NAME_MISTAKES.get(kind, name_mistake)(name)
         prefix = next((prefix for prefix in ADDRESS_KINDS if name.startswith(prefix)), None)
         if not isinstance(below, dict):
             mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(name)}]")
             continue
-        if mistake:
-            mistakes.add(keys, f"has a name that {mistake}")
-        elif prefix:
+        if prefix:
             alone = shown(name.removeprefix(prefix))
             mistakes.add(keys, f"has a name that begins with {prefix}; write the name alone: {alone}")
+        elif mistake:
+            mistakes.add(keys, f"has a name that {mistake}")
         elif kind == "fanout" and is_pattern(name):
             mistakes.add(keys, "has a name with a wildcard; a fanout has one name")
         if kind == "fanout" and "children" not in below:
@@ -202,11 +205,21 @@ def _limits(file: File) -> Limits:
 
 
 def _declarations(file: File) -> Declarations:
-    """The file's queues, fanouts and topics, and those queues that only a dead_letter or a fanout's children name."""
+    """All that the file declares, and those queues that only a dead_letter, children or bindings name."""
     patterns = sorted(filter(is_pattern, file.queues), key=rank)
     declarations = Declarations(
         queues={name: _queue_settings(table) for name, table in file.queues.items() if not is_pattern(name)},
         queue_patterns=[(pattern, _queue_settings(file.queues[pattern])) for pattern in patterns],
+        exchanges={
+            name: ExchangeSettings(type=exchange_type(name, table))
+            for name, table in file.exchanges.items()
+            if name not in STANDARD_EXCHANGES
+        },
+        bindings=[
+            Binding(name, key, queue)
+            for name, table in file.exchanges.items()
+            for key, queue in table.get("bindings", ())
+        ],
         fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
         topics=list(file.topics),
         cluster_fanouts=_of_cluster(file.fanouts),
@@ -228,14 +241,7 @@ def _scope(name: str, of_cluster: frozenset[str]) -> str:
 
 
 def _queue_settings(table: Mapping[str, Any]) -> QueueSettings:
-    settings = QueueSettings(**table)
-    if settings.persistent:
-        return settings
-    return replace(
-        settings,
-        max_messages=settings.max_messages or MEMORY_MESSAGES_MAX,
-        max_bytes=settings.max_bytes or MEMORY_BYTES_MAX,
-    )
+    return with_bounds(QueueSettings(**table))
 
 
 def render(config: Config) -> str:
@@ -251,12 +257,19 @@ def render(config: Config) -> str:
         tables.append((("node",), _node_lines(config.node)))
         tables += [(("peer", name), {"address": _text(peer)}) for name, peer in config.node.peers.items()]
     tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
+    for name in dict.fromkeys((*declared.exchanges, *(binding.exchange for binding in declared.bindings))):
+        tables.append((("exchange", name), _exchange_lines(declared, name)))
     tables += [
         (("fanout", name), {"children": list(children), "scope": _scope(name, declared.cluster_fanouts)})
         for name, children in declared.fanouts.items()
     ]
     tables += [(("topic", name), {"scope": _scope(name, declared.cluster_topics)}) for name in declared.topics]
     return "\n".join(f"[{dotted(keys)}]\n{_lines(table)}" for keys, table in tables)
+
+
+def render_table(kind: str, name: str, table: dict[str, Any]) -> str:
+    """One table of a file: settings as `radiator/declaring.py` has them."""
+    return f"[{dotted((kind, name))}]\n{_lines(table)}"
 
 
 def _server(config: Config) -> dict[str, Any]:
@@ -282,6 +295,13 @@ def _node_lines(node: Node) -> dict[str, Any]:
     }
 
 
+def _exchange_lines(declared: Declarations, name: str) -> dict[str, Any]:
+    settings = declared.exchanges.get(name)
+    type_ = STANDARD_EXCHANGES[name] if settings is None else settings.type
+    bindings = [one for one in declared.bindings if one.exchange == name]
+    return {"type": type_, "bindings": bindings or None}
+
+
 def _text(value: Address | Path | None) -> str | None:
     return None if value is None else str(value)
 
@@ -290,6 +310,7 @@ def _lines(table: dict[str, Any]) -> str:
     """The table's settings that have a value; sizes in units."""
     encoder = toml.TomlEncoder()
     encoder.dump_funcs[str] = quoted  # toml's own breaks backslashes and what Python's repr escapes
+    encoder.dump_funcs[Binding] = lambda one: f"{{ key = {quoted(one.key)}, queue = {quoted(one.queue)} }}"
     sizes = {key for key in table if key.endswith("_bytes") or key in ("map_size", "disk_free_min")}
     given = {key: value for key, value in table.items() if value is not None}
     return toml.dumps({key: size_text(value) if key in sizes else value for key, value in given.items()}, encoder)

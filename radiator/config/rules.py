@@ -9,15 +9,25 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from radiator.checks import meant, shown, size_text
 from radiator.config.mistakes import Mistakes
-from radiator.config.values import THIS_NODE, meant, shown, size_text, told_address_mistake
+from radiator.config.values import THIS_NODE, told_address_mistake
+from radiator.declaring import (
+    RESERVED_QUEUES,
+    binding_mistake,
+    contradictions,
+    cycle_from,
+    cycle_mistake,
+    not_persistent_mistake,
+    standard_type_mistake,
+)
 from radiator.limits import MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.patterns import is_pattern, matches, overlaps, rank
-from radiator.settings import CLUSTER, DEAD_LETTER, PORT, Address
+from radiator.settings import CLUSTER, DIRECT, PORT, STANDARD_EXCHANGES, Address
 
 Table = dict[str, Any]
 
-NOT_OF_CLUSTER = {"persistent": False, "exclusive": True, "auto_delete": True}  # what no queue of the cluster has
+STANDARD_PREFIX = "amq."  # what names of exchanges begin with that are the broker's own
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,16 +40,25 @@ class File:
     node: Table | None  # None: no such table
     peers: dict[str, Table]
     queues: dict[str, Table]
+    exchanges: dict[str, Table]
     fanouts: dict[str, Table]
     topics: dict[str, Table]
 
     def queues_named_elsewhere(self) -> Iterator[str]:
-        """Each name in a `dead_letter` or in a fanout's `children`."""
+        """Each name in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
         for table in self.queues.values():
             if "dead_letter" in table:
                 yield table["dead_letter"]
         for table in self.fanouts.values():
             yield from table.get("children", ())
+        for table in self.exchanges.values():
+            yield from (queue for _, queue in table.get("bindings", ()))
+
+
+def exchange_type(name: str, table: Table) -> str:
+    """Of an exchange of the file; one that is always there need not say it."""
+    type_: str = table.get("type", STANDARD_EXCHANGES.get(name, DIRECT))
+    return type_
 
 
 def settings_in_force(file: File, name: str) -> Table:
@@ -65,6 +84,8 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     _judge_dead_letters(file, mistakes)
     _judge_dead_letter_cycles(file, mistakes)
     _judge_children(file, mistakes)
+    _judge_exchanges(file, mistakes)
+    _judge_bindings(file, mistakes)
 
 
 def _judge_listeners(file: File, mistakes: Mistakes) -> None:
@@ -171,19 +192,14 @@ def _judge_peers(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_scopes(file: File, mistakes: Mistakes) -> None:
-    """What is of the cluster needs other nodes; a queue that is shared must be on the disk of each."""
+    """What is of the cluster needs other nodes."""
+    if file.node is not None:
+        return
     for kind, tables in (("queue", file.queues), ("fanout", file.fanouts), ("topic", file.topics)):
         for name, table in tables.items():
-            if table.get("scope") != CLUSTER:
-                continue
-            keys = (kind, name, "scope")
-            if file.node is None:
+            if table.get("scope") == CLUSTER:
                 right = 'add [node] and its peers, or say scope = "node"'
-                mistakes.add(keys, f'is "cluster", but there are no other nodes; {right}')
-            for key, one_node_only in NOT_OF_CLUSTER.items():
-                if table.get(key) is one_node_only:
-                    wrong = f"the queue has {key} = {shown(one_node_only)}, which one node cannot keep for all"
-                    mistakes.add(keys, f'is "cluster", but {wrong}; remove one of the two')
+                mistakes.add((kind, name, "scope"), f'is "cluster", but there are no other nodes; {right}')
 
 
 def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
@@ -200,9 +216,11 @@ def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
 
 def _judge_number_of_destinations(file: File, limits: Limits, mistakes: Mistakes) -> None:
     names = {name for name in (*file.queues, *file.queues_named_elsewhere()) if not is_pattern(name)}
-    number = len(names) + len(file.fanouts) + len([name for name in file.topics if not is_pattern(name)])
+    exchanges = file.exchanges.keys() - STANDARD_EXCHANGES
+    topics = [name for name in file.topics if not is_pattern(name)]
+    number = len(names) + len(exchanges) + len(file.fanouts) + len(topics)
     if number > limits.max_destinations:
-        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, fanouts and topics"
+        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, exchanges, fanouts and topics"
         mistakes.add(("limits", "max_destinations"), f"{wrong}; raise it")
 
 
@@ -216,16 +234,12 @@ def _judge_patterns(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_queues(file: File, mistakes: Mistakes) -> None:
-    """Settings of one queue that contradict each other."""
+    """Names that are the broker's own, and settings of one queue that contradict each other."""
     for name, table in file.queues.items():
-        if table.get("overflow") == DEAD_LETTER and "dead_letter" not in table:
-            mistakes.add(("queue", name, "overflow"), 'is "dead-letter", but the queue has no dead_letter; name one')
-        if table.get("dedup_window_s") and not table.get("persistent", True):
-            wrong = f"is {table['dedup_window_s']}, but the queue is not persistent"
-            mistakes.add(
-                ("queue", name, "dedup_window_s"),
-                f"{wrong}, and only a persistent queue remembers dedup-ids; remove it, or set persistent = true",
-            )
+        if name.startswith(RESERVED_QUEUES) and not is_pattern(name):
+            mistakes.add(("queue", name), "is a queue that the broker keeps for itself; name another one")
+        for key, wrong in contradictions(table):
+            mistakes.add(("queue", name, key), wrong)
 
 
 def _judge_dead_letters(file: File, mistakes: Mistakes) -> None:
@@ -237,26 +251,21 @@ def _judge_dead_letters(file: File, mistakes: Mistakes) -> None:
         if wrong := _why_no_queue(file, target):
             mistakes.add(keys, wrong)
         elif table.get("persistent", True) and not settings_in_force(file, target).get("persistent", True):
-            wrong = f"is {shown(target)}, which is not persistent, while this queue is"
-            mistakes.add(keys, f"{wrong}; name a persistent queue, or set persistent = false here")
+            mistakes.add(keys, not_persistent_mistake(target))
 
 
 def _judge_dead_letter_cycles(file: File, mistakes: Mistakes) -> None:
     """Each cycle is reported once, where it is first met."""
     reported: set[str] = set()
+
+    def dead_letter_of(queue: str) -> str | None:
+        return settings_in_force(file, queue).get("dead_letter")
+
     for name, table in file.queues.items():
-        way: list[str] = [] if is_pattern(name) else [name]
-        target = table.get("dead_letter")
-        while target is not None and target not in way:
-            way.append(target)
-            target = settings_in_force(file, target).get("dead_letter")
-        if target is None or target in reported:
-            continue
-        cycle = way[way.index(target) :]
-        reported.update(cycle)
-        wrong = f"leads to a cycle: {' -> '.join(map(shown, (*cycle, target)))}"
-        right = "a message could go round for ever; give one of them a table of its own without dead_letter"
-        mistakes.add(("queue", name, "dead_letter"), f"{wrong}; {right}")
+        cycle = cycle_from(name, table.get("dead_letter"), dead_letter_of)
+        if cycle and cycle[0] not in reported:
+            reported.update(cycle)
+            mistakes.add(("queue", name, "dead_letter"), cycle_mistake(cycle))
 
 
 def _judge_children(file: File, mistakes: Mistakes) -> None:
@@ -266,18 +275,39 @@ def _judge_children(file: File, mistakes: Mistakes) -> None:
                 mistakes.add(("fanout", name, "children"), wrong)
 
 
+def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
+    """Those that are always there have their type, and no others have such names."""
+    for name, table in file.exchanges.items():
+        if name.startswith(STANDARD_PREFIX) and name not in STANDARD_EXCHANGES:
+            right = f"there are {', '.join(STANDARD_EXCHANGES)}"
+            mistakes.add(("exchange", name), f"has a name that begins with {STANDARD_PREFIX}; of these {right}")
+        elif wrong := standard_type_mistake(name, exchange_type(name, table)):
+            mistakes.add(("exchange", name, "type"), f"{wrong}; leave it out")
+
+
+def _judge_bindings(file: File, mistakes: Mistakes) -> None:
+    """Every binding leads to a queue, and its key is one that the exchange's type can match."""
+    for name, table in file.exchanges.items():
+        for key, queue in table.get("bindings", ()):
+            if wrong := _why_no_queue(file, queue):
+                mistakes.add(("exchange", name, "bindings"), wrong)
+            if wrong := binding_mistake(exchange_type(name, table), key):
+                mistakes.add(("exchange", name, "bindings"), f"has the key {wrong.removeprefix('is ')}")
+
+
 def _why_no_queue(file: File, name: str) -> str:
     """Why `name` is no queue, to stand behind a key's name; "" where it is one, or first use may create it.
 
     A queue is declared by its name or by a pattern that matches it; where [create] allows queues it need not be, unless
-    the name is that of a fanout or a topic, which is sooner a slip than a queue of the same name.
+    the name is that of a fanout, a topic or an exchange, which is sooner a slip than a queue of the same name.
     """
     if name in file.queues or any(matches(pattern, name) for pattern in filter(is_pattern, file.queues)):
         return ""
-    for kind, tables in (("fanout", file.fanouts), ("topic", file.topics)):
+    kinds = (("a fanout", file.fanouts), ("a topic", file.topics), ("an exchange", file.exchanges))
+    for kind, tables in kinds:
         if name in tables:
             right = f"name a queue, or declare [queue.{shown(name)}] too"
-            return f"names {shown(name)}, which is a {kind} and no queue; {right}"
+            return f"names {shown(name)}, which is {kind} and no queue; {right}"
     if file.create.get("queues"):
         return ""
     names = [queue for queue in file.queues if not is_pattern(queue)]

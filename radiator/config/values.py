@@ -1,27 +1,22 @@
-"""What one value of config.toml may be: a table of checks for each table of the file.
+"""What one value of config.toml may be: a table of checks (radiator/checks.py) for each table of the file.
 
-A check returns the value as the program wants it, or raises ValueError with what stands behind the key's name in the
-sentence about it: what is wrong, and what would be right.
+Those of what can be declared at run time too stand in radiator/declaring.py.
 """
 
-import difflib
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Iterable
 from typing import Any
 
+from radiator import declaring
+from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seconds, shown, size, whole
+from radiator.declaring import binding_key, queue_name
 from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
-from radiator.patterns import is_node_name, is_pattern, name_mistake
-from radiator.settings import OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
+from radiator.patterns import is_node_name
+from radiator.settings import PEER_PORT, PORT, SCOPES, Address
 
 STOMP, PEER = "stomp", "peer"
 LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
-TIB = 1024 * GIB
-SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
-DAY_S = 86_400
-
-Check = Callable[[object], Any]
 
 
 def parse_address(text: str, scheme: str = STOMP) -> Address:
@@ -32,7 +27,7 @@ def parse_address(text: str, scheme: str = STOMP) -> Address:
     host, port = found[2], int(found[3])
     if found[1] != scheme:
         why = f" ({LISTENED_BY[found[1]]})" if found[1] in LISTENED_BY else ""
-        raise ValueError(f"has the scheme {shown(found[1])}{why}; {_one_of([scheme])}{meant(found[1], [scheme])}")
+        raise ValueError(f"has the scheme {shown(found[1])}{why}; {one_of([scheme])}{meant(found[1], [scheme])}")
     if port > 65_535:
         raise ValueError(f"has the port {port}; a port is at most 65535")
     if host.startswith("["):
@@ -44,91 +39,12 @@ def parse_address(text: str, scheme: str = STOMP) -> Address:
     return Address(scheme, host, port)
 
 
-def parse_size(value: object) -> int:
-    """Bytes: a whole number, or text such as "64MiB". ValueError as a check."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    found = re.fullmatch(r"([0-9]{1,18}) ?(KiB|MiB|GiB|TiB)", value) if isinstance(value, str) else None
-    if found is None:
-        right = 'a size such as "64MiB" (KiB, MiB, GiB, TiB), or bytes as a whole number'
-        raise ValueError(f"is {shown(value)}; it must be {right}")
-    return int(found[1]) * SIZE_UNITS[found[2]]
-
-
-def size_text(size: int) -> str | int:
-    """The size as a person writes it: in the largest unit that divides it, or in bytes."""
-    for unit, factor in reversed(SIZE_UNITS.items()):
-        if size and size % factor == 0:
-            return f"{size // factor}{unit}"
-    return size
-
-
 def quoted(text: str) -> str:
     """The text as TOML has it in quotes, which is as JSON has it, but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def shown(value: object) -> str:
-    """A value of the file on one line of bounded length."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def meant(word: object, words: Iterable[str]) -> str:
-    """`; did you mean ...?` where one of the words is close, else nothing."""
-    close = difflib.get_close_matches(str(word), list(words), n=1)
-    return f"; did you mean {shown(close[0])}?" if close else ""
-
-
-def _one_of(words: Iterable[str]) -> str:
-    return "it must be one of " + ", ".join(map(shown, words))
-
-
 # ---- checks
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"is {shown(value)}; it must be true or false")
-    return value
-
-
-def _whole(least: int, most: int) -> Check:
-    def check(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"is {shown(value)}; it must be a whole number from {least} to {most}")
-        return value
-
-    return check
-
-
-def _seconds(least: float, most: float) -> Check:
-    def check(value: object) -> float:
-        # a nan is in no range
-        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-            raise ValueError(f"is {shown(value)}; it must be a number of seconds from {least} to {most}")
-        return value
-
-    return check
-
-
-def _size(least: int, most: int) -> Check:
-    def check(value: object) -> int:
-        size = parse_size(value)
-        if not least <= size <= most:
-            raise ValueError(f"is {shown(value)}; it must be a size from {size_text(least)} to {size_text(most)}")
-        return size
-
-    return check
-
-
-def _choice(*words: str) -> Check:
-    def check(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"is {shown(value)}; {_one_of(words)}{meant(value, words)}")
-        return str(value)
-
-    return check
 
 
 def _path(of_what: str) -> Check:
@@ -213,76 +129,67 @@ def _heart_beat(value: object) -> tuple[int, int]:
     return value[0], value[1]
 
 
-def _queue_name(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"is {shown(value)}; it must be the name of a queue, as text")
-    mistake = name_mistake(value)
-    if mistake:
-        raise ValueError(f"has the name {shown(value)}, which {mistake}")
-    if is_pattern(value):
-        raise ValueError(f"has {shown(value)}, which is a pattern; name one queue")
-    return value
+def _bindings(value: object) -> list[tuple[str, str]]:
+    """Key and queue of each binding of an exchange."""
+    right = 'it must be a list of tables such as [{ key = "orders.#", queue = "audit" }]'
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        raise ValueError(f"is {shown(value)}; {right}")
+    bindings: dict[tuple[str, str], None] = {}
+    for one in value:
+        for key in (*one, "queue"):
+            if key not in BINDING or key not in one:
+                raise ValueError(f"has {shown(one)}; each names its queue, and where it has one its key, no more")
+        key, queue = (_within(one, name, check) for name, check in BINDING.items())
+        if (key, queue) in bindings:
+            raise ValueError(f"has {shown(one)} twice; write it once")
+        bindings[key, queue] = None
+    return list(bindings)
 
 
-def _children(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError(f'is {shown(value)}; it must be a list of at least one queue, such as ["audit", "mail"]')
-    children = tuple(_queue_name(child) for child in value)
-    for child in children:
-        if children.count(child) > 1:
-            raise ValueError(f"names the queue {shown(child)} twice; name it once")
-    return children
+def _within(table: dict[str, object], key: str, check: Check) -> Any:
+    try:
+        return check(table.get(key, ""))
+    except ValueError as error:
+        raise ValueError(f"has {shown(table)}, in which {key} {error}") from error
 
 
 # ---- the tables of the file
 
 SERVER: dict[str, Check] = {
     "listen": _listeners,
-    "allow_anonymous": _flag,
+    "allow_anonymous": flag,
     "data_dir": _path("directory"),
-    "sync_interval_ms": _whole(0, 60_000),
-    "map_size": _size(16 * MIB, 64 * TIB),
-    "disk_free_min": _size(0, 64 * TIB),
+    "sync_interval_ms": whole(0, 60_000),
+    "map_size": size(16 * MIB, 64 * TIB),
+    "disk_free_min": size(0, 64 * TIB),
 }
 LIMITS: dict[str, Check] = {
-    "max_connections": _whole(1, 1_000_000),
-    "max_memory_bytes": _size(64 * KIB, 64 * TIB),
-    "max_frame_bytes": _size(256, GIB),
-    "max_header_bytes": _size(64, 16 * MIB),
-    "max_headers": _whole(1, 65_536),
-    "max_destinations": _whole(1, 1_000_000),
-    "max_subscriptions": _whole(1, 65_536),
-    "max_transactions": _whole(1, 65_536),
-    "max_batch_bytes": _size(256, 4 * GIB),
-    "outbox_max_bytes": _size(KIB, GIB),
-    "connect_timeout_s": _seconds(0.1, DAY_S),
-    "block_timeout_s": _seconds(0, DAY_S),
-    "tcp_timeout_s": _seconds(1, DAY_S),
+    "max_connections": whole(1, 1_000_000),
+    "max_memory_bytes": size(64 * KIB, 64 * TIB),
+    "max_frame_bytes": size(256, GIB),
+    "max_header_bytes": size(64, 16 * MIB),
+    "max_headers": whole(1, 65_536),
+    "max_destinations": whole(1, 1_000_000),
+    "max_subscriptions": whole(1, 65_536),
+    "max_transactions": whole(1, 65_536),
+    "max_batch_bytes": size(256, 4 * GIB),
+    "outbox_max_bytes": size(KIB, GIB),
+    "connect_timeout_s": seconds(0.1, DAY_S),
+    "block_timeout_s": seconds(0, DAY_S),
+    "tcp_timeout_s": seconds(1, DAY_S),
     "heart_beat_ms": _heart_beat,
 }
-CREATE: dict[str, Check] = {"queues": _flag, "topics": _flag}
-QUEUE: dict[str, Check] = {
-    "persistent": _flag,
-    "max_messages": _whole(1, 10**12),
-    "max_bytes": _size(1, 64 * TIB),
-    "overflow": _choice(*OVERFLOWS),
-    "dead_letter": _queue_name,
-    "max_redeliveries": _whole(0, 65_535),
-    "message_ttl_ms": _whole(1, 10**12),
-    "ack_timeout_s": _seconds(0.1, 365 * DAY_S),
-    "dedup_window_s": _seconds(0, 365 * DAY_S),
-    "exclusive": _flag,
-    "auto_delete": _flag,
-    "scope": _choice(*SCOPES),
-}
-FANOUT: dict[str, Check] = {"children": _children, "scope": _choice(*SCOPES)}
-TOPIC: dict[str, Check] = {"scope": _choice(*SCOPES)}
+CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
+FANOUT: dict[str, Check] = {**declaring.FANOUT, "scope": choice(*SCOPES)}
+BINDING: dict[str, Check] = {"key": binding_key, "queue": queue_name}
+EXCHANGE: dict[str, Check] = {"type": declaring.EXCHANGE["type"], "bindings": _bindings}
+TOPIC: dict[str, Check] = {"scope": choice(*SCOPES)}
 THIS_NODE: dict[str, Check] = {
     "name": _node_name,
     "listen": _node_address,
     "secret_file": _path("file"),
-    "discover": _flag,
+    "discover": flag,
     "advertise": _told_address,
-    "heart_beat_ms": _whole(HEART_BEAT_MIN_MS, 60_000),
+    "heart_beat_ms": whole(HEART_BEAT_MIN_MS, 60_000),
 }
 PEER_NODE: dict[str, Check] = {"address": _dialled_address}

@@ -29,6 +29,11 @@ class Store(Protocol):
         in doubt: the Settle comes in the same batch or earlier. After each batch the KeepPeer of a doubt's node has it
         between out_taken and out_offered: here a start, or `radiator check`, finds it otherwise.
 
+        Also: a Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Wake of
+        what is not there under that time; KeepSettings of a queue, or a Bind to one, that is not there; a Bind of what
+        is bound, an Unbind of what is not, a DropDeclared of what is not declared; and a Retire of a queue that is
+        still bound after the batch.
+
         After a DiskFailed nothing more may be asked of the store.
         """
 
@@ -36,7 +41,12 @@ class Store(Protocol):
         """Messages of the last committed state, each checked; a damaged one comes with `message` None."""
 
     def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
-        """Answers it from the last committed state, and says when the next one is due."""
+        """Answers it from the last committed state, and says when the next one is due.
+
+        A damaged one comes with `message` None, in every answer, since it stays where it is: delayed in the ledger and
+        never woken; whoever asks tells of it once. It counts for neither limit, so none keeps others from coming. In a
+        queue that is deleted it is swept with the others.
+        """
 
     def look_up(self, look_up: LookUp) -> bool:
         """Whether the dedup-id is remembered."""

@@ -5,6 +5,7 @@ First the file's structure by plain reads, because LMDB itself trusts its file a
 one; then the books; then every row of every table.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +14,20 @@ from typing import TypeVar
 from radiator.errors import DamagedRecord, StoreError
 from radiator.limits import CHECK_FINDINGS_MAX, CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
+from radiator.settings import STANDARD_EXCHANGES
 from radiator.store import directory, records
 from radiator.store.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
 from radiator.store.reader import Reader, Snapshot
 from radiator.store.tables import (
+    BINDINGS,
     BOOT,
     COUNTS,
+    DECLARED,
     DEDUP,
     DEDUP_BY_TIME,
+    DELAYED,
     DOUBTS,
+    FORMAT,
     LEDGERS,
     MESSAGES,
     META,
@@ -30,25 +36,33 @@ from radiator.store.tables import (
     PEERS,
     QUEUES,
     RETIRED,
+    SETTINGS,
     STORE_ID,
+    tables_of,
 )
 from radiator.writes import KeepPeer
 
 _Value = TypeVar("_Value")
+_KINDS = ("exchange", "fanout")
 
 
 @dataclass(slots=True)
 class Report:
     """What was read, and what is wrong with it.
 
+    messages, message_bytes: the delayed ones too. exchanges_elsewhere: that queues are bound to, and that are neither
+    standard nor declared at run time: config.toml has to.
     structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
     """
 
     messages: int = 0
     message_bytes: int = 0
+    delayed: int = 0
     queues: int = 0
     counts: int = 0
     dedup_ids: int = 0
+    bindings: int = 0
+    exchanges_elsewhere: list[str] = field(default_factory=list)
     structure_checked: bool = False
     findings: list[str] = field(default_factory=list)
     findings_left_out: int = 0
@@ -92,11 +106,16 @@ def _check_tables(reader: Reader, report: Report) -> None:
         meta = snapshot.meta()
         refuse_other_formats(reader.file, meta)
         refuse_bare_backups(reader.file, meta)
+        for table in tables_of(records.decode_number(FORMAT, meta[FORMAT])):
+            if not snapshot.has(table):
+                report.find(f"The table {table.decode()} is missing.")
         numbers = _check_meta(meta, report)
         _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
         _check_links(snapshot, report)
+        _check_declarations(snapshot, report)
     _recount(reader, report)
     _check_messages(reader, numbers.get(BOOT), report)
+    _check_delayed(reader, numbers.get(BOOT), report)
     _check_counts(reader, report)
     _check_dedup(reader, report)
 
@@ -127,7 +146,7 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
 
 
 def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> None:
-    """Names and ledgers of all queues, and their sum against LMDB's own count: all in one state of the store."""
+    """Names and ledgers of all queues, and their sum against LMDB's own counts: all in one state of the store."""
     names: dict[str, int] = {}
     booked = 0
     for key, value in snapshot.rows(QUEUES):
@@ -150,7 +169,7 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
             report.find(f"There is a ledger of queue {records.queue_of(key)}, but no such queue.")
     for key, value in snapshot.rows(RETIRED):
         booked += _decoded(records.decode_number, key, value, report) or 0
-    counted = snapshot.entries(MESSAGES)
+    counted = snapshot.entries(MESSAGES) + snapshot.entries(DELAYED)
     if booked != counted:
         report.find(f"The ledgers say {booked} stored messages, LMDB counts {counted}.")
 
@@ -185,8 +204,47 @@ def _check_sequence(doubt: str, sequence: int, peer: KeepPeer | None, report: Re
         report.find(f"{doubt} is not one of {peer.out_taken + 1} to {peer.out_offered}, as the node's row says.")
 
 
+def _check_declarations(snapshot: Snapshot, report: Report) -> None:
+    """What was declared at run time, and all bindings, in one state of the store. The core judges what settings say."""
+    for key, value in snapshot.rows(SETTINGS):
+        number = records.queue_of(key)
+        _check_json(f"The settings of queue {number}", _decoded(records.decode_text, key, value, report), report)
+        if snapshot.get(QUEUES, records.queue_key(number)) is None or key != records.settings_key(number):
+            report.find(f"There are settings of queue {number}, but no such queue.")
+    exchanges = {"", *STANDARD_EXCHANGES}
+    for key, value in snapshot.rows(DECLARED):
+        declared = _decoded(lambda key, _: records.split_declared_key(key), key, value, report)
+        text = _decoded(records.decode_text, key, value, report)
+        if declared is not None:
+            kind, name = declared
+            _check_json(f"What is declared of the {kind} {name!r}", text, report)
+            if kind not in _KINDS:
+                report.find(f"{name!r} is declared to be of kind {kind!r}; there are {' and '.join(_KINDS)}.")
+            elif kind == "exchange":
+                exchanges.add(name)
+    elsewhere = set()
+    for key, value in snapshot.rows(BINDINGS):
+        report.bindings += 1
+        number = records.queue_of(key)
+        binding = _decoded(records.decode_binding, key, value, report)
+        if snapshot.get(QUEUES, records.queue_key(number)) is None:
+            report.find(f"There is a binding to queue {number}, but no such queue.")
+        if binding is not None and binding[0] not in exchanges:
+            elsewhere.add(binding[0])
+    report.exchanges_elsewhere = sorted(elsewhere)
+
+
+def _check_json(what: str, text: str | None, report: Report) -> None:
+    """Text None: it is damaged, and found already."""
+    try:
+        if text is not None:
+            json.loads(text)
+    except (ValueError, RecursionError):
+        report.find(f"{what} is no JSON.")
+
+
 def _recount(reader: Reader, report: Report) -> None:
-    """Each queue's messages against its own ledger.
+    """Each queue's messages, the delayed ones too, against its own ledger.
 
     A running broker changes both in one commit, so both are read in one snapshot: a queue is never split over two,
     however long it is. Only the heads of its records are looked at, which takes about a second for a million.
@@ -206,20 +264,16 @@ def _recount(reader: Reader, report: Report) -> None:
 def _next_queue(snapshot: Snapshot, number: int) -> int | None:
     """The first queue from that number on that has messages, a row, or is being swept."""
     start = records.queue_key(number)
-    heads = [next(snapshot.rows(table, start), None) for table in (MESSAGES, LEDGERS, RETIRED)]
+    heads = [next(snapshot.rows(table, start), None) for table in (MESSAGES, DELAYED, LEDGERS, RETIRED)]
     return min((records.queue_of(head[0]) for head in heads if head is not None), default=None)
 
 
 def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
     key = records.queue_key(number)
-    stored = stored_bytes = stored_expiring = 0
-    for message_key, value in snapshot.rows(MESSAGES, key):
-        if not message_key.startswith(key):
-            break
-        size, expires = records.message_bytes(value)
-        stored += 1
-        stored_bytes += size
-        stored_expiring += expires
+    delayed, delayed_bytes, delayed_expiring = _count_rows(snapshot, DELAYED, key, records.delayed_bytes)
+    stored, stored_bytes, stored_expiring = _count_rows(snapshot, MESSAGES, key, records.message_bytes)
+    stored, stored_bytes = stored + delayed, stored_bytes + delayed_bytes
+    stored_expiring += delayed_expiring
     ledger_row, retired_row = snapshot.get(LEDGERS, key), snapshot.get(RETIRED, key)
     try:
         if ledger_row is not None:
@@ -230,6 +284,11 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
                     f"Queue {number} stores {stored} messages of {stored_bytes} bytes, {stored_expiring} expiring;"
                     f" its ledger says {booked[0]} of {booked[1]} bytes, {booked[2]} expiring."
                 )
+            if (ledger.stored_delayed, ledger.stored_delayed_bytes) != (delayed, delayed_bytes):
+                report.find(
+                    f"Queue {number} stores {delayed} delayed messages of {delayed_bytes} bytes;"
+                    f" its ledger says {ledger.stored_delayed} of {ledger.stored_delayed_bytes} bytes."
+                )
         elif retired_row is not None:
             left = records.decode_number(key, retired_row)
             if left != stored:
@@ -239,6 +298,21 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
     except DamagedRecord:
         pass  # found already, with the books
     return stored
+
+
+def _count_rows(
+    snapshot: Snapshot, table: bytes, prefix: bytes, sized: Callable[[memoryview], tuple[int, bool]]
+) -> tuple[int, int, int]:
+    """How many messages of a queue are in a table, their bytes, and how many of them expire."""
+    count = count_bytes = expiring = 0
+    for key, value in snapshot.rows(table, prefix):
+        if not key.startswith(prefix):
+            break
+        size, expires = sized(value)
+        count += 1
+        count_bytes += size
+        expiring += expires
+    return count, count_bytes, expiring
 
 
 # ---- every row ----------------------------------------------------------------------------------------------------
@@ -263,10 +337,29 @@ def _check_messages(reader: Reader, boot: int | None, report: Report) -> None:
         message = _decoded(records.decode_message, key, value, report)
         if message is not None:
             report.message_bytes += message.size
-            stored_in = records.position_in(key) >> SEQUENCE_BITS
-            # a start of the broker since the meta was read may have counted on
-            if boot is not None and stored_in > boot and stored_in > _boot_now(reader):
-                report.find(f"The message under key {key.hex()} is of boot {stored_in}, which has not been yet.")
+            _check_boot(reader, "message", key, records.position_in(key), boot, report)
+
+
+def _check_delayed(reader: Reader, boot: int | None, report: Report) -> None:
+    for snapshot, key, value in _slices(reader, DELAYED):
+        report.messages += 1
+        report.delayed += 1
+        found = _decoded(records.decode_delayed, key, value, report)
+        if found is not None:
+            report.message_bytes += found[0].size
+            due_ms, position = records.split_delayed_key(key)
+            _check_boot(reader, "delayed message", key, position, boot, report)
+            if due_ms == 0:
+                report.find(f"The delayed message under key {key.hex()} has no time.")
+            if snapshot.get(MESSAGES, records.message_key(records.queue_of(key), position)) is not None:
+                report.find(f"The delayed message under key {key.hex()} is in its queue too.")
+
+
+def _check_boot(reader: Reader, what: str, key: bytes, position: int, boot: int | None, report: Report) -> None:
+    stored_in = position >> SEQUENCE_BITS
+    # a start of the broker since the meta was read may have counted on
+    if boot is not None and stored_in > boot and stored_in > _boot_now(reader):
+        report.find(f"The {what} under key {key.hex()} is of boot {stored_in}, which has not been yet.")
 
 
 def _boot_now(reader: Reader) -> int:

@@ -162,9 +162,8 @@ def refuse_other_formats(file: Path, meta: dict[bytes, bytes]) -> None:
         raise StoreError(f"{file} is an LMDB file, but not a store of Radiator. Give another data directory.")
     number = records.decode_number(FORMAT, meta[FORMAT])
     if number not in records.FORMATS_READ:
-        read = " and ".join(map(str, records.FORMATS_READ))
         raise StoreError(
-            f"{file} has format {number}, this Radiator reads formats {read}:"
+            f"{file} has format {number}, this Radiator reads formats 1 to {records.FORMAT}:"
             " run the Radiator that wrote it, or a newer one."
         )
 

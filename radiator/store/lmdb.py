@@ -10,15 +10,16 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice, takewhile
 from pathlib import Path
 
 import lmdb
 
-from radiator.commands import StoredMessage
+from radiator.commands import LoadedDelayed, StoredDelayed, StoredMessage
 from radiator.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.limits import DRAIN_BYTES
 from radiator.message import SEQUENCE_BITS
-from radiator.reads import Load, LookUp
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.recovery import Recovery, StoredDoubt, StoredQueue
 from radiator.store import directory, records
 from radiator.store.datafile import (
@@ -32,11 +33,14 @@ from radiator.store.datafile import (
 )
 from radiator.store.reader import backup_meta
 from radiator.store.tables import (
+    BINDINGS,
     BOOT,
     CLEAN,
     COUNTS,
+    DECLARED,
     DEDUP,
     DEDUP_BY_TIME,
+    DELAYED,
     DOUBTS,
     FORMAT,
     LEDGERS,
@@ -48,17 +52,23 @@ from radiator.store.tables import (
     QUEUES,
     REDELIVERED_BELOW,
     RETIRED,
-    SINCE_FORMAT_2,
+    SETTINGS,
     STORE_ID,
     TABLES,
+    tables_of,
 )
 from radiator.writes import (
+    Bind,
     Books,
     Count,
     Declare,
+    Delay,
     Doubt,
+    DropDeclared,
     Forget,
+    KeepDeclared,
     KeepPeer,
+    KeepSettings,
     Ledger,
     Put,
     Remember,
@@ -67,6 +77,8 @@ from radiator.writes import (
     Settle,
     StoppedClean,
     Sweep,
+    Unbind,
+    Wake,
     Write,
 )
 
@@ -143,14 +155,13 @@ class LmdbStore:
     def _begin_boot(self) -> None:
         """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it.
 
-        A store of format 1 becomes one of the present format in that same commit.
+        A store of an earlier format becomes one of the present format in that same commit.
         """
         with self._env.begin() as txn:
             meta = _meta_rows(self._env, txn)
         refuse_other_formats(self._file, meta)
         refuse_bare_backups(self._file, meta)
-        is_format_1 = records.decode_number(FORMAT, meta[FORMAT]) == 1
-        there = [name for name in TABLES if not (is_format_1 and name in SINCE_FORMAT_2)]
+        there = tables_of(records.decode_number(FORMAT, meta[FORMAT]))
         self._tables = {name: self._env.open_db(name, create=False) for name in there}
         missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]
         if missing:
@@ -168,7 +179,8 @@ class LmdbStore:
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
             self._assert_books_agree(txn)
-        if not is_format_1:
+            self.recovery.declared, self.recovery.bindings = self._read_declarations(txn)
+        if PEERS in self._tables:
             with self._env.begin(buffers=True) as views:
                 self.recovery.peers, self.recovery.doubts = self._read_links(views)
         self._in_doubt = {
@@ -177,8 +189,8 @@ class LmdbStore:
         }
         # D8: whoever is given this boot can be sure that no later start gets it
         with self._commit_or_fail() as txn:
-            if is_format_1:
-                self._tables |= {name: self._env.open_db(name, txn=txn) for name in SINCE_FORMAT_2}
+            if there != TABLES:
+                self._tables |= {name: self._env.open_db(name, txn=txn) for name in TABLES if name not in there}
                 self._set_number(txn, FORMAT, records.FORMAT)
             self._set_number(txn, BOOT, boot)
             self._set_number(txn, CLEAN, 0)
@@ -193,10 +205,40 @@ class LmdbStore:
             StoredQueue(records.queue_of(key), records.decode_text(key, name), records.decode_ledger(key, ledgers[key]))
             for key, name in names.items()
         ]
+        if DELAYED in self._tables:
+            settings = dict(txn.cursor(self._tables[SETTINGS]))
+            delayed = txn.cursor(self._tables[DELAYED])
+            for queue in queues:
+                key = records.queue_key(queue.number)
+                settings_key = records.settings_key(queue.number)
+                if settings_key in settings:
+                    queue.settings = records.decode_text(settings_key, settings[settings_key])
+                if delayed.set_range(key) and delayed.key().startswith(key):
+                    queue.next_due_ms, _ = records.split_delayed_key(delayed.key())
         retired = {
             records.queue_of(key): records.decode_number(key, value) for key, value in txn.cursor(self._tables[RETIRED])
         }
         return queues, retired
+
+    def _read_declarations(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[KeepDeclared], list[Bind]]:
+        """What was declared at run time, and all bindings. Raises StoreError where a binding's queue is not there."""
+        if DECLARED not in self._tables:
+            return [], []
+        declared = [
+            KeepDeclared(*records.split_declared_key(key), records.decode_text(key, value))
+            for key, value in txn.cursor(self._tables[DECLARED])
+        ]
+        bindings = [
+            Bind(*records.decode_binding(key, value), records.queue_of(key))
+            for key, value in txn.cursor(self._tables[BINDINGS])
+        ]
+        stray = {binding.queue for binding in bindings} - {queue.number for queue in self.recovery.queues}
+        if stray:
+            raise StoreError(
+                f"{self._file} has bindings to queue {min(stray)}, which is not there."
+                f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
+            )
+        return declared, bindings
 
     def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
         """The linked nodes, and what is in doubt with them: as many rows as that, whatever else is stored.
@@ -221,18 +263,25 @@ class LmdbStore:
         return peers, doubts
 
     def _assert_books_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
-        """Raises StoreError unless every ledger adds up, and all together agree with LMDB's own count of messages."""
+        """Raises StoreError unless every ledger adds up, and all together agree with LMDB's own counts of messages."""
         for queue in self.recovery.queues:
             if not queue.ledger.adds_up():
                 raise StoreError(
                     f"The ledger of queue {queue.name!r} in {self._file} does not add up: {queue.ledger}."
                     f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
                 )
-        booked = sum(queue.ledger.stored for queue in self.recovery.queues) + sum(self.recovery.retired.values())
-        counted = txn.stat(self._tables[MESSAGES])["entries"]
+        ledgers = [queue.ledger for queue in self.recovery.queues]
+        retired = sum(self.recovery.retired.values())
+        rows = txn.stat(self._tables[DELAYED])["entries"] if DELAYED in self._tables else 0
+        counted = txn.stat(self._tables[MESSAGES])["entries"] + rows
+        self._assert_counted("stored", sum(ledger.stored for ledger in ledgers) + retired, counted)
+        if not retired:  # the row of a deleted queue does not say how many of its messages are delayed
+            self._assert_counted("delayed", sum(ledger.stored_delayed for ledger in ledgers), rows)
+
+    def _assert_counted(self, what: str, booked: int, counted: int) -> None:
         if booked != counted:
             raise StoreError(
-                f"The ledgers in {self._file} say {booked} stored messages, LMDB counts {counted}."
+                f"The ledgers in {self._file} say {booked} {what} messages, LMDB counts {counted}."
                 f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
             )
 
@@ -241,14 +290,16 @@ class LmdbStore:
     def commit(self, writes: Sequence[Write]) -> None:
         """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
 
-        Puts are carried out first, then Counts, Removes and Books, each in the order of keys, then the others as they
-        come: so a Retire finds the last books of its queue, and a Doubt the messages of its batch. What contradicts
-        the store (see the contract) is a bug: AssertionError, and nothing of the batch is kept.
+        Puts are carried out first, then Counts, Removes, Delays, Wakes and Books, each in the order of keys, then the
+        others as they come: so a Retire finds the last books of its queue, and a Doubt the messages of its batch. What
+        contradicts the store (see the contract) is a bug: AssertionError, and nothing of the batch is kept.
         """
         assert not self._ended, "nothing may be committed after a failure or a clean stop"
         puts: list[tuple[bytes, bytes]] = []
         counts: list[tuple[bytes, bytes]] = []
         removes: list[bytes] = []
+        delays: list[tuple[bytes, bytes]] = []
+        wakes: list[bytes] = []
         books: list[tuple[bytes, bytes]] = []
         others: list[Write] = []
         for write in writes:
@@ -263,6 +314,11 @@ class LmdbStore:
             elif isinstance(write, Books):
                 key = records.queue_key(write.queue)
                 books.append((key, records.encode_ledger(key, write.ledger)))
+            elif isinstance(write, Delay):
+                key = records.delayed_key(write.queue, write.due_ms, write.position)
+                delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
+            elif isinstance(write, Wake):
+                wakes.append(records.delayed_key(write.queue, write.due_ms, write.position))
             else:
                 others.append(write)
         in_doubt = self._in_doubt_after(others)
@@ -270,23 +326,23 @@ class LmdbStore:
         # D12: all of it in one transaction, synced when this returns
         with self._commit_or_fail() as txn:
             if puts:
-                puts.sort()
-                messages = txn.cursor(self._tables[MESSAGES])
-                # past the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB
-                append = not messages.last() or messages.key() < puts[0][0]
-                _, added = messages.putmulti(puts, overwrite=False, append=append)
-                assert added == len(puts), "a Put found its place taken"
+                assert self._add(txn, MESSAGES, puts), "a Put found its place taken"
             if counts:
                 counts.sort()
                 txn.cursor(self._tables[COUNTS]).putmulti(counts)
             if removes:
                 removes.sort()
                 self._remove(txn, removes)
+            if delays:
+                self._delay(txn, delays)
+            if wakes:
+                self._wake(txn, wakes)
             if books:
                 books.sort()
                 txn.cursor(self._tables[LEDGERS]).putmulti(books)
             for write in others:
                 self._carry_out(txn, write)
+            self._assert_unbound(txn, others)
             if in_doubt is not self._in_doubt:
                 self._keep_doubts(txn, in_doubt)
         self._in_doubt = in_doubt
@@ -335,6 +391,29 @@ class LmdbStore:
             directory.fill_up(self._file, end_bytes)
             self._filled_bytes = end_bytes
 
+    def _add(self, txn: "lmdb.Transaction[bytes]", table: bytes, rows: list[tuple[bytes, bytes]]) -> bool:
+        """Whether none of the keys was there."""
+        rows.sort()
+        cursor = txn.cursor(self._tables[table])
+        # past the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB
+        append = not cursor.last() or cursor.key() < rows[0][0]
+        _, added = cursor.putmulti(rows, overwrite=False, append=append)
+        return added == len(rows)
+
+    def _delay(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> None:
+        assert self._add(txn, DELAYED, rows), "a Delay found its place taken"
+        messages = txn.cursor(self._tables[MESSAGES])
+        for key, _ in rows:
+            due_ms, position = records.split_delayed_key(key)
+            assert due_ms, f"the message under {key.hex()} is delayed until never"
+            at_place = messages.set_key(records.message_key(records.queue_of(key), position))
+            assert not at_place, f"the message under {key.hex()} is delayed, and at its place"
+
+    def _wake(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
+        for key in sorted(keys):
+            was_there = txn.delete(key, db=self._tables[DELAYED])
+            assert was_there, f"a Wake found no message under {key.hex()}"
+
     def _remove(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
         """Deletes messages and their counts. Few messages have a count: the walk asks LMDB only where one may be."""
         messages = self._tables[MESSAGES]
@@ -363,6 +442,18 @@ class LmdbStore:
         elif isinstance(write, KeepPeer):
             key = records.peer_key(write.peer)
             txn.put(key, records.encode_peer(key, write), db=self._tables[PEERS])
+        elif isinstance(write, Bind | Unbind):
+            self._bind(txn, write)
+        elif isinstance(write, KeepSettings):
+            key = records.settings_key(write.queue)
+            assert self._has_queue(txn, write.queue), f"queue number {write.queue} has settings, but is not there"
+            txn.put(key, records.encode_text(key, write.text), db=self._tables[SETTINGS])
+        elif isinstance(write, KeepDeclared):
+            key = records.declared_key(write.kind, write.name)
+            txn.put(key, records.encode_text(key, write.text), db=self._tables[DECLARED])
+        elif isinstance(write, DropDeclared):
+            was_there = txn.delete(records.declared_key(write.kind, write.name), db=self._tables[DECLARED])
+            assert was_there, f"no {write.kind} {write.name!r} was declared at run time"
         elif isinstance(write, StoppedClean):
             self._set_number(txn, CLEAN, 1)
             self._ended = True
@@ -378,6 +469,27 @@ class LmdbStore:
         # the same batch may have written its books already
         txn.put(key, records.encode_ledger(key, Ledger()), overwrite=False, db=self._tables[LEDGERS])
         self._set_number(txn, NEXT_QUEUE, write.queue + 1)
+
+    def _has_queue(self, txn: "lmdb.Transaction[bytes]", queue: int) -> bool:
+        return txn.get(records.queue_key(queue), db=self._tables[QUEUES]) is not None
+
+    def _bind(self, txn: "lmdb.Transaction[bytes]", write: Bind | Unbind) -> None:
+        key = records.binding_key(write.queue, write.exchange, write.key)
+        if isinstance(write, Unbind):
+            assert txn.delete(key, db=self._tables[BINDINGS]), f"{write} of what is not bound"
+            return
+        assert self._has_queue(txn, write.queue), f"{write} to a queue that is not there"
+        value = records.encode_binding(key, write.exchange, write.key)
+        assert txn.put(key, value, overwrite=False, db=self._tables[BINDINGS]), f"{write} of what is bound already"
+
+    def _assert_unbound(self, txn: "lmdb.Transaction[bytes]", writes: Sequence[Write]) -> None:
+        """No binding leads to a queue that these retire."""
+        for write in writes:
+            if isinstance(write, Retire):
+                bindings = txn.cursor(self._tables[BINDINGS])
+                key = records.queue_key(write.queue)
+                is_bound = bindings.set_range(key) and bindings.key().startswith(key)
+                assert not is_bound, f"queue number {write.queue} is retired while it is bound"
 
     def _remember(self, txn: "lmdb.Transaction[bytes]", write: Remember) -> None:
         key = records.dedup_key(write.queue, write.dedup_id)
@@ -407,6 +519,7 @@ class LmdbStore:
         ledger = txn.pop(key, db=self._tables[LEDGERS])
         name = txn.pop(key, db=self._tables[QUEUES])
         assert ledger is not None and name is not None, f"queue number {write.queue} is retired but was never declared"
+        txn.delete(records.settings_key(write.queue), db=self._tables[SETTINGS])
         stored = records.decode_ledger(key, ledger).stored
         if stored:
             txn.put(key, records.encode_number(key, stored), db=self._tables[RETIRED])
@@ -417,19 +530,23 @@ class LmdbStore:
         if value is None:
             return  # nothing was stored in it, or it is swept already
         left = records.decode_number(key, value)
-        messages = txn.cursor(self._tables[MESSAGES])
-        messages.set_range(key)
-        keys: list[bytes] = []
-        for found in messages.iternext(values=False):
-            if len(keys) == write.limit or not found.startswith(key):
-                break
-            keys.append(found)
-        assert len(keys) == min(left, write.limit), f"retired queue {write.queue} has not the {left} messages it should"
+        keys = self._first_keys(txn, MESSAGES, key, write.limit)
+        delayed = self._first_keys(txn, DELAYED, key, write.limit - len(keys))
+        swept = len(keys) + len(delayed)
+        assert swept == min(left, write.limit), f"retired queue {write.queue} has not the {left} messages it should"
         self._remove(txn, keys)
-        if left > len(keys):
-            txn.put(key, records.encode_number(key, left - len(keys)), db=self._tables[RETIRED])
+        self._wake(txn, delayed)
+        if left > swept:
+            txn.put(key, records.encode_number(key, left - swept), db=self._tables[RETIRED])
         else:
             txn.delete(key, db=self._tables[RETIRED])
+
+    def _first_keys(self, txn: "lmdb.Transaction[bytes]", table: bytes, prefix: bytes, most: int) -> list[bytes]:
+        cursor = txn.cursor(self._tables[table])
+        if not cursor.set_range(prefix):
+            return []
+        keys = takewhile(lambda key: key.startswith(prefix), cursor.iternext(values=False))
+        return list(islice(keys, most))
 
     def _keep_doubts(self, txn: "lmdb.Transaction[bytes]", in_doubt: dict[bytes, bytes]) -> None:
         """The rows as they are after the batch: of one that it settles again it may remove the message too."""
@@ -454,7 +571,7 @@ class LmdbStore:
 
     def load(self, load: Load) -> list[StoredMessage]:
         """See the contract. Raises StoreError where LMDB itself cannot read on."""
-        first = records.message_key(load.queue, load.after + 1)
+        first = records.message_key(load.queue, load.after) + b"\0"
         prefix = records.queue_key(load.queue)
         found: list[StoredMessage] = []
         bytes_left = load.bytes_max
@@ -475,6 +592,44 @@ class LmdbStore:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
         return _in_order(found, load.after)
 
+    def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
+        """See the contract. Raises StoreError where LMDB itself cannot read on."""
+        loaded = LoadedDelayed(load.request)
+        prefix = records.queue_key(load.queue)
+        sound, bytes_left = 0, load.bytes_max
+        try:
+            with self._env.begin() as txn:
+                delayed = txn.cursor(self._tables[DELAYED])
+                if not delayed.set_range(records.delayed_key(load.queue, load.after_ms, load.after) + b"\0"):
+                    return loaded
+                for key, value in delayed.iternext():
+                    if not key.startswith(prefix):
+                        break
+                    due_ms, position = records.split_delayed_key(key)
+                    is_full = sound == load.messages_max or (sound and bytes_left < len(value))
+                    if due_ms >= load.before_ms or is_full:
+                        loaded.next_due_ms = due_ms
+                        break
+                    found = self._stored_delayed(key, value, position)
+                    loaded.messages.append(StoredDelayed(due_ms, found))
+                    if found.message is not None:
+                        sound += 1
+                        bytes_left -= len(value)
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+        return loaded
+
+    def _stored_delayed(self, key: bytes, value: bytes, position: int) -> StoredMessage:
+        try:
+            message, redeliveries, redelivered = records.decode_delayed(key, value)
+        except DamagedRecord:
+            return StoredMessage(position, None, 0, True)
+        return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))
+
+    def _is_suspect(self, position: int) -> bool:
+        """Whether it was stored before an unclean stop."""
+        return position >> SEQUENCE_BITS < self._redelivered_below
+
     def _stored_message(self, key: bytes, value: bytes, redelivery: "_RedeliveryCounts") -> StoredMessage:
         position = records.position_in(key)
         redeliveries, redelivered = redelivery.of(key)
@@ -482,8 +637,7 @@ class LmdbStore:
             message = records.decode_message(key, value)
         except DamagedRecord:
             message = None
-        before_unclean_stop = position >> SEQUENCE_BITS < self._redelivered_below
-        return StoredMessage(position, message, redeliveries, redelivered or before_unclean_stop)
+        return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))
 
     def look_up(self, look_up: LookUp) -> bool:
         """See the contract. A damaged row is not remembered: a message twice rather than not at all."""

@@ -88,6 +88,10 @@ class Snapshot:
         value = None if opened is None else self._txn.get(key, db=opened)
         return None if value is None else bytes(value)
 
+    def has(self, table: bytes) -> bool:
+        """Whether the file has that table."""
+        return self._open(table) is not None
+
     def entries(self, table: bytes) -> int:
         """LMDB's own count of a table's rows."""
         opened = self._open(table)

@@ -7,25 +7,32 @@ Changing anything here: give it a new version, keep reading the old one, and add
 """
 
 import struct
+from hashlib import sha256
 from zlib import crc32
 
 from radiator.errors import DamagedRecord
 from radiator.message import ESCAPING_1_2, Message
 from radiator.writes import KeepPeer, Ledger
 
-FORMAT = 2
+FORMAT = 3
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
 
-FORMATS_READ = (1, FORMAT)
-"""A start makes the present one of an older one. 1 had no tables `peers` and `doubts`."""
+FORMATS_READ = range(1, FORMAT + 1)
+"""A start makes the present one of an older one. tables.py says what tables each has added."""
 
 RECORD_VERSION = 1
-"""Version of the values below; all tables count together."""
+"""Version of the values below, but for the ledger's; all tables count together."""
+
+LEDGER_VERSION = 2
+"""1 had nothing of delayed messages: it is read, and written no more."""
 
 QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16
+DELAYED_KEY_BYTES = 24
 
 _POSITION_BYTES = 12
+_DUE_BYTES = 8
+_BINDING_BYTES = 16
 _CRC_BYTES = 4
 _ESCAPING_MASK = 0b11
 _VERSION = bytes([RECORD_VERSION])
@@ -33,7 +40,8 @@ _VERSION = bytes([RECORD_VERSION])
 _MESSAGE_HEAD = struct.Struct(">BBHIQQ")  # version, flags, length of destination, of header block, accepted, expires
 _COUNT = struct.Struct(">BBI")  # version, flags, redeliveries
 _COUNT_REDELIVERED = 0b1
-_LEDGER = struct.Struct(">B15Q")  # version, the fields of Ledger in their order
+_LEDGER = struct.Struct(">B17Q")  # version, the fields of Ledger in their order
+_LEDGER_1 = struct.Struct(">B15Q")  # without the last two
 _NUMBER = struct.Struct(">BQ")  # version, the number
 _PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
 _DOUBT = struct.Struct(">BI12s")  # version, queue, position
@@ -59,8 +67,42 @@ def queue_of(key: bytes) -> int:
 
 
 def position_in(key: bytes) -> int:
-    """The position in a message's key."""
-    return int.from_bytes(key[QUEUE_KEY_BYTES:], "big")
+    """The position in a message's key; a misplaced page may have longer keys."""
+    return int.from_bytes(key[QUEUE_KEY_BYTES:MESSAGE_KEY_BYTES], "big")
+
+
+def delayed_key(queue: int, due_ms: int, position: int = 0) -> bytes:
+    """Key of a delayed message: sorts by queue, then time, then position."""
+    return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+
+
+def split_delayed_key(key: bytes) -> tuple[int, int]:
+    """due_ms and position; a misplaced page may have longer keys."""
+    at = QUEUE_KEY_BYTES + _DUE_BYTES
+    return int.from_bytes(key[QUEUE_KEY_BYTES:at], "big"), int.from_bytes(key[at:DELAYED_KEY_BYTES], "big")
+
+
+def settings_key(queue: int) -> bytes:
+    """Key of a queue's settings. Not that of its name, which is a text too: one must not be taken for the other."""
+    return queue_key(queue) + b"\0"
+
+
+def binding_key(queue: int, exchange: str, key: str) -> bytes:
+    """Key of a binding: all of a queue lie together. Names and keys are longer together than LMDB's keys may be."""
+    return queue_key(queue) + sha256(f"{exchange}\0{key}".encode()).digest()[:_BINDING_BYTES]
+
+
+def declared_key(kind: str, name: str) -> bytes:
+    """Key of what was declared at run time: sorts by kind, then name."""
+    return f"{kind}\0{name}".encode()
+
+
+def split_declared_key(key: bytes) -> tuple[str, str]:
+    """Kind and name. Raises DamagedRecord for what is no such key."""
+    kind, nul, name = key.partition(b"\0")
+    if not nul:
+        raise DamagedRecord(f"The declaration under key {key.hex()} is damaged: no kind and name are in its key.")
+    return _name_in(kind, key, "declaration"), _name_in(name, key, "declaration")
 
 
 def dedup_key(queue: int, dedup_id: bytes) -> bytes:
@@ -102,7 +144,7 @@ def _name_in(name: bytes, key: bytes, what: str) -> str:
             return name.decode()
     except UnicodeDecodeError:
         pass
-    raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: no name of a node is in its key.")
+    raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: no name is in its key.")
 
 
 # ---- the seal of every value --------------------------------------------------------------------------------------
@@ -112,7 +154,9 @@ def _seal(key: bytes, content: bytes) -> bytes:
     return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
 
 
-def _check(key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False) -> None:
+def _check(
+    key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False, version: int = RECORD_VERSION
+) -> None:
     """Raises DamagedRecord unless length, checksum and version are what was written.
 
     The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
@@ -129,9 +173,9 @@ def _check(key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: 
         raise DamagedRecord(
             f"The {what} under key {key.hex()} is damaged: its checksum is {stored:08x}, its bytes give {actual:08x}."
         )
-    if value[0] != RECORD_VERSION:
+    if value[0] != version:
         raise DamagedRecord(
-            f"The {what} under key {key.hex()} has version {value[0]}; this program reads version {RECORD_VERSION}."
+            f"The {what} under key {key.hex()} has version {value[0]}; this program reads version {version}."
         )
 
 
@@ -166,6 +210,10 @@ def decode_message(key: bytes, value: bytes) -> Message:
     _check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     if len(key) != MESSAGE_KEY_BYTES:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
+    return _message_in(key, value)
+
+
+def _message_in(key: bytes, value: bytes) -> Message:
     _, flags, destination_bytes, headers_bytes, accepted_ms, expires_ms = _MESSAGE_HEAD.unpack_from(value)
     headers_at = _MESSAGE_HEAD.size + destination_bytes
     body_at = headers_at + headers_bytes
@@ -180,6 +228,29 @@ def decode_message(key: bytes, value: bytes) -> Message:
         accepted_ms=accepted_ms,
         expires_ms=expires_ms,
     )
+
+
+# ---- delayed messages: the redelivery count, then the record of the message ---------------------------------------
+
+
+def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered: bool) -> bytes:
+    """The record of a delayed message."""
+    count = _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries)
+    return _seal(key, count + encode_message(key, message)[:-_CRC_BYTES])
+
+
+def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
+    """As message_bytes."""
+    return message_bytes(memoryview(value)[_COUNT.size :])
+
+
+def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
+    """The message of a record, how often it came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    _check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
+    _, flags, redeliveries = _COUNT.unpack_from(value)
+    if len(key) != DELAYED_KEY_BYTES or flags & ~_COUNT_REDELIVERED or value[_COUNT.size] != RECORD_VERSION:
+        raise DamagedRecord(f"The delayed message under key {key.hex()} is damaged: its key or flags are impossible.")
+    return _message_in(key, value[_COUNT.size :]), redeliveries, bool(flags & _COUNT_REDELIVERED)
 
 
 # ---- redelivery counts --------------------------------------------------------------------------------------------
@@ -205,7 +276,7 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
     return _seal(
         key,
         _LEDGER.pack(
-            RECORD_VERSION,
+            LEDGER_VERSION,
             ledger.accepted,
             ledger.accepted_bytes,
             ledger.stored,
@@ -221,14 +292,35 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
             ledger.dead_lettered,
             ledger.dead_lettered_bytes,
             ledger.stored_expiring,
+            ledger.stored_delayed,
+            ledger.stored_delayed_bytes,
         ),
     )
 
 
 def decode_ledger(key: bytes, value: bytes) -> Ledger:
     """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
-    _check(key, value, _LEDGER.size, "ledger")
+    if len(value) == _LEDGER_1.size + _CRC_BYTES:
+        _check(key, value, _LEDGER_1.size, "ledger")
+        return Ledger(*_LEDGER_1.unpack_from(value)[1:])
+    _check(key, value, _LEDGER.size, "ledger", version=LEDGER_VERSION)
     return Ledger(*_LEDGER.unpack_from(value)[1:])
+
+
+# ---- bindings -----------------------------------------------------------------------------------------------------
+
+
+def encode_binding(key: bytes, exchange: str, binding: str) -> bytes:
+    """A binding: the names of exchanges have no NUL."""
+    return encode_text(key, f"{exchange}\0{binding}")
+
+
+def decode_binding(key: bytes, value: bytes) -> tuple[str, str]:
+    """Exchange and key of a binding. Raises DamagedRecord."""
+    exchange, nul, binding = decode_text(key, value).partition("\0")
+    if not nul or key != binding_key(queue_of(key), exchange, binding):
+        raise DamagedRecord(f"The binding under key {key.hex()} is damaged: it is another one's.")
+    return exchange, binding
 
 
 # ---- linked nodes -------------------------------------------------------------------------------------------------
@@ -258,18 +350,21 @@ def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
     return queue, int.from_bytes(position, "big")
 
 
-# ---- texts and numbers: names of queues, what is left of retired ones, dedup-ids, meta ----------------------------
+# ---- texts and numbers: names and settings of queues, what is left of retired ones, dedup-ids, meta ---------------
 
 
 def encode_text(key: bytes, text: str) -> bytes:
-    """A text: a queue's name, the store's id."""
+    """A text: a queue's name, its settings, the store's id."""
     return _seal(key, _VERSION + text.encode())
 
 
 def decode_text(key: bytes, value: bytes) -> str:
     """A text. Raises DamagedRecord."""
     _check(key, value, 1, "row", is_longer=True)
-    return value[1:-_CRC_BYTES].decode()
+    try:
+        return value[1:-_CRC_BYTES].decode()
+    except UnicodeDecodeError:
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: it is no text.") from None
 
 
 def encode_number(key: bytes, number: int) -> bytes:

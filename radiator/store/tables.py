@@ -10,8 +10,19 @@ DEDUP_BY_TIME = b"dedup_by_time"
 META = b"meta"
 PEERS = b"peers"
 DOUBTS = b"doubts"
-SINCE_FORMAT_2 = (PEERS, DOUBTS)
-TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *SINCE_FORMAT_2)
+SETTINGS = b"settings"
+DECLARED = b"declared"
+BINDINGS = b"bindings"
+DELAYED = b"delayed"
+ADDED = {2: (PEERS, DOUBTS), 3: (SETTINGS, DECLARED, BINDINGS, DELAYED)}  # by which format
+TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *ADDED[2], *ADDED[3])
+
+
+def tables_of(number: int) -> tuple[bytes, ...]:
+    """The tables of a store of that format."""
+    later = {name for added, names in ADDED.items() if added > number for name in names}
+    return tuple(name for name in TABLES if name not in later)
+
 
 # ---- rows of meta
 FORMAT = b"format"  # never changes its shape, in any format

@@ -5,14 +5,18 @@ import pytest
 import radiator.broker.broker
 import radiator.broker.chores
 import radiator.broker.intake
+import radiator.broker.kinds.delayed
 import radiator.broker.kinds.durable_queue
+import radiator.broker.kinds.memory_queue
 
 SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "CHORE_MESSAGES": 3}
 _USERS = (
     radiator.broker.broker,
     radiator.broker.chores,
     radiator.broker.intake,
+    radiator.broker.kinds.delayed,
     radiator.broker.kinds.durable_queue,
+    radiator.broker.kinds.memory_queue,
 )
 
 

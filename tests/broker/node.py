@@ -15,7 +15,7 @@ from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
 from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
-from radiator.reads import Load, Question
+from radiator.reads import Load, LoadDelayed, Question
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.settings import Declarations
 from tests.sim.disk import Platter, SimDisk
@@ -141,6 +141,8 @@ class Node:
         question = self.questions.pop(0)
         if isinstance(question, Load):
             self._one([Loaded(question.request, self.disk.load(question))])
+        elif isinstance(question, LoadDelayed):
+            self._one([self.disk.load_delayed(question)])
         else:
             self._one([Found(question.request, self.disk.look_up(question))])
 
@@ -225,7 +227,12 @@ class Node:
         numbers: dict[str, Any] = of_queue(self.broker.destinations.queues[queue])
         assert numbers["adds_up"], numbers
         standing = (
-            numbers["ready"] + numbers["in_flight"] + numbers["storing"] + numbers["damaged"] + numbers["in_doubt"]
+            numbers["ready"]
+            + numbers["in_flight"]
+            + numbers["storing"]
+            + numbers["delayed"]
+            + numbers["damaged"]
+            + numbers["in_doubt"]
         )
         assert standing == numbers["messages"], numbers
         return numbers

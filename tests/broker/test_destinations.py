@@ -96,7 +96,7 @@ def test_queues_fanouts_and_topics_have_separate_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["/queue/", "/nowhere/x", "/", "/queue", "/admin/x", "/exchange/a", "/temp-topic/a"]
+    "address", ["/queue/", "/nowhere/x", "/", "/queue", "/admin/x", "/exchange/", "/temp-topic/a"]
 )
 def test_address_of_no_known_kind_is_refused(address: str) -> None:
     node = Node()

@@ -20,9 +20,28 @@ from random import Random
 from radiator.cli import main
 from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
 from radiator.message import Message, position_of
-from radiator.reads import Load, LookUp
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.store.lmdb import LmdbStore, open_store
-from radiator.writes import Books, Count, Doubt, KeepPeer, Ledger, Put, Remember, Remove, Settle, StoppedClean, Write
+from radiator.writes import (
+    Bind,
+    Books,
+    Count,
+    Delay,
+    Doubt,
+    DropDeclared,
+    KeepDeclared,
+    KeepPeer,
+    KeepSettings,
+    Ledger,
+    Put,
+    Remember,
+    Remove,
+    Settle,
+    StoppedClean,
+    Unbind,
+    Wake,
+    Write,
+)
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
@@ -40,8 +59,22 @@ CASE_MAX_S = 20
 NAMES = ("orders", "mail", "ä/€", "jobs.x", "gone")
 PEERS = ("b", "node.c")
 DRAIN_QUIET_S = 0.25
+DUE_MS = 4_000_000_000_000
 
 Place = tuple[int, int]
+Binding = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class Declared:
+    """What was declared at run time: settings by queue, the text of each exchange, bindings."""
+
+    settings: dict[int, str] = field(default_factory=dict)
+    exchanges: dict[str, str] = field(default_factory=dict)
+    bindings: set[Binding] = field(default_factory=set)
+
+    def copy(self) -> "Declared":
+        return Declared(dict(self.settings), dict(self.exchanges), set(self.bindings))
 
 
 # ---- what is damaged ------------------------------------------------------------------------------------------------
@@ -59,6 +92,8 @@ class State:
     remembered: set[tuple[int, bytes]]
     peers: dict[str, KeepPeer]
     doubts: dict[tuple[str, int], Place]
+    delayed: dict[Place, Delay]
+    declared: Declared
 
 
 @dataclass(slots=True)
@@ -70,6 +105,8 @@ class Original:
     ever: dict[Place, Message] = field(default_factory=dict)
     counted: dict[Place, int] = field(default_factory=dict)
     doubted: set[tuple[str, int, Place]] = field(default_factory=set)
+    delays: dict[Place, list[Delay]] = field(default_factory=dict)
+    declared: Declared = field(default_factory=Declared)
     is_clean: bool = False
 
     @property
@@ -93,12 +130,14 @@ class Author:
         self.peers = {name: KeepPeer(name, name * 8, 1, 0, 0, 1, 0) for name in peers}
         self.kept: dict[str, KeepPeer] = {}
         self.doubts: dict[tuple[str, int], Place] = {}
+        self.declared = Declared()
         self.written = 0
 
     def write(self) -> Original:
         for name in NAMES:
             self.original.names[self.scribe.declare(name)] = name
         steps = [self.put, self.put, self.put, self.remove, self.count, self.remember]
+        steps += [self.delay, self.delay, self.wake, self.declare, self.declare, self.bind, self.unbind]
         steps += [self.offer, self.settle] if self.peers else []
         for _ in range(COMMITS):
             self.chance.choice(steps)()
@@ -123,6 +162,8 @@ class Author:
             set(self.remembered),
             dict(self.kept),
             dict(self.doubts),
+            dict(self.scribe.delayed),
+            self.declared.copy(),
         )
         self.original.states = [*self.original.states[-STATES_KEPT + 1 :], state]
 
@@ -145,6 +186,68 @@ class Author:
         for place in places:
             self.counts.pop(place, None)
         self.scribe.commit(*[self.scribe.remove(*place) for place in places], *others)
+
+    def delay(self) -> None:
+        """Some are new, and some come back for later."""
+        scribe = self.scribe
+        in_doubt = set(self.doubts.values())
+        writes: list[Write] = []
+        for place in [place for place in self.some(10) if place not in in_doubt]:
+            count = self.counts.pop(place, 0) + 1
+            writes += [Remove(*place), scribe.delay_again(*place, self.due_ms(), count)]
+            self.original.counted[place] = max(count, self.original.counted.get(place, 0))
+        for _ in range(self.chance.choice((1, 20))):
+            self.written += 1
+            body = body_of(f"m{self.written}") * self.chance.choice((1, 4))
+            writes.append(scribe.delay(self.chance.choice(sorted(scribe.ledgers)), self.due_ms(), body))
+        for delay in writes:
+            if isinstance(delay, Delay):
+                self.original.delays.setdefault((delay.queue, delay.position), []).append(delay)
+                self.original.ever[delay.queue, delay.position] = delay.message
+        scribe.commit(*writes)
+
+    def due_ms(self) -> int:
+        """Far away: a broker gives none of them."""
+        return DUE_MS + self.chance.randrange(1_000_000)
+
+    def wake(self) -> None:
+        delayed = sorted(self.scribe.delayed)
+        places = self.chance.sample(delayed, min(8, len(delayed)))
+        self.counts |= {
+            place: delay.redeliveries for place in places if (delay := self.scribe.delayed[place]).redelivered
+        }
+        self.scribe.commit(*[write for place in places for write in self.scribe.wake(*place)])
+
+    def declare(self) -> None:
+        """Settings of a queue; or an exchange, which may be there already, or is dropped."""
+        declared, writes = self.declared, []
+        number = self.chance.choice(sorted(self.original.names))
+        declared.settings[number] = f'{{"max_messages": {self.chance.randint(1, 1 << 40)}}}'
+        writes.append(KeepSettings(number, declared.settings[number]))
+        name = f"x{self.chance.randrange(40)}"
+        declared.exchanges[name] = f'{{"type": "{self.chance.choice(("direct", "topic", "fanout"))}"}}'
+        writes.append(KeepDeclared("exchange", name, declared.exchanges[name]))
+        dropped = self.chance.choice(sorted(declared.exchanges))
+        if dropped not in (name, *(binding[0] for binding in declared.bindings)):
+            del declared.exchanges[dropped]
+            writes.append(DropDeclared("exchange", dropped))
+        self.scribe.store.commit(writes)
+
+    def bind(self) -> None:
+        """Of every queue but the one that is deleted in the end."""
+        exchanges = ["", "amq.topic", *sorted(self.declared.exchanges)]
+        bindings = {
+            (self.chance.choice(exchanges), f"a.{self.chance.randrange(1000)}.#", self.chance.randrange(1, len(NAMES)))
+            for _ in range(self.chance.choice((1, 5, 60)))
+        } - self.declared.bindings
+        self.declared.bindings |= bindings
+        self.scribe.store.commit([Bind(*binding) for binding in sorted(bindings)])
+
+    def unbind(self) -> None:
+        bindings = sorted(self.declared.bindings)
+        gone = self.chance.sample(bindings, len(bindings) // 3)
+        self.declared.bindings -= set(gone)
+        self.scribe.store.commit([Unbind(*binding) for binding in gone])
 
     def offer(self) -> None:
         """Of every queue but the one that is deleted in the end."""
@@ -196,6 +299,7 @@ class Author:
         number = max(self.scribe.ledgers)
         stored = self.scribe.ledgers[number].stored
         self.scribe.retire(number, NAMES[-1])
+        self.declared.settings.pop(number, None)
         if stored:
             self.retired[number] = stored
 
@@ -320,8 +424,10 @@ def damaged(original: Original, chance: Random) -> Damaged:
     hows = [chance.choice(DAMAGES)(chance, data, original)]
     while data == original.now.data or (len(data) >= HEADS_BYTES + PAGE_BYTES and chance.random() < 0.1):
         hows.append(chance.choice(DAMAGES)(chance, data, original))
-    is_head_hit = data[:HEADS_BYTES] != original.now.data[:HEADS_BYTES]
-    return Damaged(original, bytes(data), " and ".join(hows), original.states[-2 if is_head_hit else -1 :])
+    heads = [slice(page * PAGE_BYTES, (page + 1) * PAGE_BYTES) for page in range(2)]
+    heads_hit = sum(data[head] != original.now.data[head] for head in heads)
+    could_be = original.states[-(1, 2, STATES_KEPT)[heads_hit] :]
+    return Damaged(original, bytes(data), " and ".join(hows), could_be)
 
 
 # ---- through the store's own code -----------------------------------------------------------------------------------
@@ -369,6 +475,7 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
     """Right or nothing; and where no damage was found, all of it. Then it must be able to go on."""
     try:
         given, marks = all_messages(store, it.original)
+        delayed = all_delayed(store, it.original)
         remembered = remembered_by(store)
     except StoreError:
         return [] if is_found else ["it cannot be read, but `radiator check` finds nothing"]
@@ -376,14 +483,16 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
               if message is not None and message != it.original.ever.get(place)]  # fmt: skip
     faults += [f"message {place} came back {marks[place]} times, says its count" for place in given
                if marks[place] > it.original.counted.get(place, 0)]  # fmt: skip
+    faults += [f"delayed message {place} was altered: {delay}" for place, delay in delayed.items()
+               if delay is not None and delay not in it.original.delays.get(place, [])]  # fmt: skip
     if not remembered <= it.original.now.remembered:
         faults.append(f"dedup-ids are remembered that never were: {remembered - it.original.now.remembered}")
     doubted = {(doubt.peer, doubt.sequence, (doubt.queue, doubt.position)) for doubt in store.recovery.doubts}
     if not doubted <= it.original.doubted:
         faults.append(f"messages are in doubt that never were: {doubted - it.original.doubted}")
-    if not is_found and not any(is_exactly(store, given, marks, remembered, state) for state in it.could_be):
+    if not is_found and not any(is_exactly(store, given, marks, delayed, remembered, state) for state in it.could_be):
         faults.append("`radiator check` finds nothing, but it is not what was written")
-    return faults + faults_of_going_on(store, given, is_found)
+    return faults + faults_of_going_on(store, given, delayed, is_found)
 
 
 def all_messages(store: LmdbStore, original: Original) -> tuple[dict[Place, Message | None], dict[Place, int]]:
@@ -396,6 +505,18 @@ def all_messages(store: LmdbStore, original: Original) -> tuple[dict[Place, Mess
     return given, marks
 
 
+def all_delayed(store: LmdbStore, original: Original) -> dict[Place, Delay | None]:
+    """Without the marks of an unclean stop."""
+    given: dict[Place, Delay | None] = {}
+    for queue in original.names:
+        for one in store.load_delayed(LoadDelayed(1, queue, 1 << 63, 1_000_000, 1 << 40)).messages:
+            stored = one.stored
+            given[queue, stored.position] = stored.message and Delay(
+                queue, one.due_ms, stored.position, stored.message, stored.redeliveries, stored.redeliveries > 0
+            )
+    return given
+
+
 def remembered_by(store: LmdbStore) -> set[tuple[int, bytes]]:
     ids = [(queue, b"id-%d" % number) for queue in (1, 2) for number in range(0, 1000, 7)]
     return {(queue, name) for queue, name in ids if store.look_up(LookUp(1, queue, name, 0))}
@@ -405,12 +526,20 @@ def is_exactly(
     store: LmdbStore,
     given: dict[Place, Message | None],
     marks: dict[Place, int],
+    delayed: dict[Place, Delay | None],
     remembered: set[tuple[int, bytes]],
     state: State,
 ) -> bool:
     recovery = store.recovery
+    declared = Declared(
+        {queue.number: queue.settings for queue in recovery.queues if queue.settings},
+        {declared.name: declared.text for declared in recovery.declared},
+        {(binding.exchange, binding.key, binding.queue) for binding in recovery.bindings},
+    )
     return (
         given == state.messages
+        and delayed == state.delayed
+        and declared == state.declared
         and all(marks[place] == state.counts.get(place, 0) for place in given)
         and {queue.number: queue.ledger for queue in recovery.queues} == state.ledgers
         and recovery.retired == state.retired
@@ -420,8 +549,10 @@ def is_exactly(
     )
 
 
-def faults_of_going_on(store: LmdbStore, given: dict[Place, Message | None], is_found: bool) -> list[str]:
-    """The next batch: a message comes, one goes. The disk may fail at that, but not lie."""
+def faults_of_going_on(
+    store: LmdbStore, given: dict[Place, Message | None], delayed: dict[Place, Delay | None], is_found: bool
+) -> list[str]:
+    """The next batch: a message comes, one goes, one wakes. The disk may fail at that, but not lie."""
     if not store.recovery.queues:
         return []
     queue = store.recovery.queues[0]
@@ -430,15 +561,23 @@ def faults_of_going_on(store: LmdbStore, given: dict[Place, Message | None], is_
     gone = min(here, default=None)
     settles = [Settle(doubt.peer, doubt.sequence) for doubt in store.recovery.doubts
                if (doubt.queue, doubt.position) == (queue.number, gone)]  # fmt: skip
+    late = next((delay for place, delay in delayed.items() if delay and place[0] == queue.number), None)
+    wake: list[Write] = []
+    if late is not None:
+        wake = [Wake(queue.number, late.due_ms, late.position), Put(queue.number, late.position, late.message)]
+        queue.ledger.stored_delayed -= 1
+        queue.ledger.stored_delayed_bytes -= late.message.size
     try:
         store.commit(
-            [put, *([Remove(queue.number, gone)] if gone else []), *settles, Books(queue.number, queue.ledger)]
+            [put, *([Remove(queue.number, gone)] if gone else []), *settles, *wake, Books(queue.number, queue.ledger)]
         )
         after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
     except (DiskFailed, StoreError) as failed:
         return [] if is_found else [f"`radiator check` finds nothing, but it cannot go on: {failed}"]
     here.pop(gone, None)
     here[put.position] = put.message
+    if late is not None:
+        here[late.position] = late.message
     found = {stored.position: stored.message for stored in after if stored.message is not None or not is_found}
     wrong = [position for position, message in found.items() if here.get(position) != message]
     lost = [] if is_found else sorted(here.keys() - found.keys())

@@ -34,7 +34,7 @@ OF_THE_BROKER = {
     "message-id", "destination", "subscription", "ack", "content-length", "timestamp", "redelivered",
     "redelivery-count", "fanout-message-id",
 }  # fmt: skip
-READ = " and ".join(map(str, records.FORMATS_READ))
+READ = f"1 to {records.FORMAT}"
 MAP_BYTES = 64 << 20
 
 Expected = dict[str, Any]

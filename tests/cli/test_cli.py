@@ -1,5 +1,6 @@
 """The command line as a shell sees it: exit statuses, one sentence on stderr, never a traceback."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.broker_process import environment
 
 CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
-    "receive", "bench", "peers", "peer", "drain",
+    "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 
@@ -38,7 +39,7 @@ def test_examples_are_command_lines_that_parse() -> None:
 
     for command in COMMANDS:
         for line in command.example.splitlines():
-            words = line.rpartition("| ")[2].partition(" > ")[0].split()
+            words = shlex.split(line.rpartition("| ")[2].partition(" > ")[0])
             assert words[0] == "radiator"
             parser().parse_args(words[1:])
 
@@ -65,6 +66,26 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         "queues --broker http://127.0.0.1:1",
         "queues --brok stomp://127.0.0.1:1",
         "move only-one",
+        "declare",
+        "declare topic t",
+        "declare queue",
+        "declare queue q --colour red",
+        "declare queue q --max-messages 0",
+        "declare queue q --persistent none",
+        "declare queue /topic/t",
+        "declare exchange x --type headers",
+        "declare fanout f q.*",
+        "describe topic t",
+        "describe queue",
+        "bind x k",
+        "unbind x k",
+        "bind /queue/x k q",
+        "delete",
+        "delete topic t",
+        "delete queue a b",
+        "delete queue /topic/t",
+        "top --interval 0.09",
+        "top --count 0",
     ],
 )
 def test_usage_error_is_one_sentence_and_status_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +97,25 @@ def test_usage_error_is_one_sentence_and_status_2(line: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    "line", ["stats", "queues", "peek q", "purge q", "delete q", "move a b", "receive /queue/a", "bench"]
+    "line",
+    [
+        "stats",
+        "queues",
+        "peek q",
+        "purge q",
+        "delete q",
+        "delete exchange x",
+        "declare queue q --max-messages none",
+        "declare exchange x",
+        "declare fanout f q",
+        "bind x k q",
+        "unbind x k q",
+        "describe fanout f",
+        "top",
+        "move a b",
+        "receive /queue/a",
+        "bench",
+    ],
 )
 def test_nobody_at_the_address_is_one_sentence_and_status_1(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*line.split(), "--broker", NOBODY]) == 1

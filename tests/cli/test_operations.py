@@ -167,7 +167,7 @@ def test_queues_lists_each_queue(run: Run, client: Client) -> None:
     assert out.splitlines()[0].split()[:3] == ["queue", "kind", "messages"]
     listed = row_of(out, "listed")
     assert listed[:3] == ["listed", "persistent", "2"]
-    assert listed[5:] == ["1", "1", "0", "1", "0"]
+    assert listed[5:] == ["1", "1", "0", "0", "1", "0"]
     assert row_of(out, "memory")[1] == "memory"
 
 

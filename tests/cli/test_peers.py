@@ -101,7 +101,7 @@ def test_queues_tells_what_is_in_doubt(
     assert main(["queues"]) == 0
     row = capsys.readouterr().out.splitlines()[1].split()
     assert row[:3] == ["work", "persistent", "20"]
-    assert " ".join(row[10:]) == remark
+    assert " ".join(row[11:]) == remark
 
 
 def test_release_without_force_does_nothing(script: Script, capsys: pytest.CaptureFixture[str]) -> None:

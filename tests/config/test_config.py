@@ -12,7 +12,16 @@ from radiator.config import Address, Config, _read, load, render
 from radiator.config.mistakes import Mistakes
 from radiator.errors import ConfigError
 from radiator.limits import GIB, KIB, MIB, Limits
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, Declarations, Node, QueueSettings
+from radiator.settings import (
+    EXCHANGE_TYPES,
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    Binding,
+    Declarations,
+    ExchangeSettings,
+    Node,
+    QueueSettings,
+)
 
 PEER_B = "peer.b.address = 'peer://10.0.0.2:61614'\n"
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -71,7 +80,9 @@ def test_every_commented_line_of_the_default_file_is_right(tmp_path: Path) -> No
     ]
     config = loaded(tmp_path, "\n".join(settings))
     assert config.declarations.queues["orders"].dead_letter == "orders.dead"
+    assert config.declarations.queues["orders"].redelivery_delay_ms == 1000
     assert config.declarations.fanouts == {"events": ("audit", "mail")}
+    assert Binding("shop", "*.failed", "alarms") in config.declarations.bindings
     assert config.node is not None and list(config.node.peers) == ["b"]
 
 
@@ -102,6 +113,11 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
         [fanout."events"]
         children = ["audit", "mail"]
         [topic."chat.#"]
+        [exchange."events"]
+        type = "topic"
+        bindings = [{ key = "orders.#", queue = "audit" }, { key = "*.error", queue = "alarms" }]
+        [exchange."amq.direct"]
+        bindings = [{ key = "mail", queue = "mail" }]
         """,
     )
     assert config.listen == [Address("stomp", "127.0.0.1", 61613), Address("stomp", "::1", 0)]
@@ -113,7 +129,14 @@ def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
         "orders.dead": QueueSettings(),
         "audit": QueueSettings(),
         "mail": QueueSettings(),
+        "alarms": QueueSettings(),
     }
+    assert declared.exchanges == {"events": ExchangeSettings(type="topic")}
+    assert declared.bindings == [
+        Binding("events", "orders.#", "audit"),
+        Binding("events", "*.error", "alarms"),
+        Binding("amq.direct", "mail", "mail"),
+    ]
     assert [pattern for pattern, _ in declared.queue_patterns] == ["cache.*"]
     assert declared.fanouts == {"events": ("audit", "mail")}
     assert declared.topics == ["chat.#"]
@@ -263,7 +286,10 @@ dead_letter = "nowhere"
         ("queue.a = 3", 'queue.a is 3; it must be a table: [queue."a"]'),
         ("server = []", "server is []; it must be a table"),
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
-        ("[zzz]", "zzz is no table of this file; it has server, limits, create, node, peer, queue, fanout, topic."),
+        (
+            "[zzz]",
+            "zzz is no table of this file; it has server, limits, create, node, peer, queue, exchange, fanout, topic.",
+        ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
         ("[topic.a]\npersistent = true", "is no setting of this table; it has scope"),
@@ -275,6 +301,10 @@ dead_letter = "nowhere"
         ('[queue."a\\u0007"]', "has a name that has the control character U+0007"),
         ('[fanout."a.*"]\nchildren = ["q"]\n[queue.q]', "has a name with a wildcard"),
         ("[fanout.f]", "has no children"),
+        ("[exchange.'a/b']", "has a name that has a `/`; behind the name of an exchange that begins its routing key"),
+        ("[exchange.'a.#']", "has a name that has a wildcard; an exchange has one name"),
+        ("[exchange.'/exchange/a']", 'has a name that begins with /exchange/; write the name alone: "a"'),
+        ("[exchange.x]\ndurable = true", "exchange.x.durable is no setting of this table; it has type, bindings"),
         ("node = 3", "node is 3; it must be a table"),
         ("peer.b = 3", 'peer.b is 3; it must be a table: [peer."b"]'),
         ('[peer."b c"]', 'peer."b c" has a name that is no name of a node; that has 1 to 64 of A-Z a-z 0-9 . _ -'),
@@ -327,13 +357,16 @@ KEYS = {
     "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
     "create": ["queues", "topics"],
     "queue": ["a", "b.*"],
+    "exchange": ["x", "amq.topic"],
     "fanout": ["f"],
     "topic": ["t.#"],
 }
 
 
 @given(
-    some.fixed_dictionaries({}, optional=dict.fromkeys(["children", "scope", "overflow", "address"], JUNK)),
+    some.fixed_dictionaries(
+        {}, optional=dict.fromkeys(["children", "bindings", "type", "scope", "overflow", "address"], JUNK)
+    ),
     JUNK,
 )
 def test_no_value_does_worse_than_a_config_error(
@@ -360,11 +393,23 @@ QUEUES = some.builds(
     ack_timeout_s=some.none() | some.floats(0.1, 1e6),
     dedup_window_s=some.integers(0, 60),
     exclusive=some.booleans(),
+    expires_ms=some.none() | some.integers(1, 10**12),
+    redelivery_delay_ms=some.integers(0, 1000),
+    redelivery_delay_factor=some.integers(1, 1000) | some.floats(1, 1000),
+    redelivery_delay_max_ms=some.integers(1000, 10**9),
 )
+EXCHANGES = some.dictionaries(
+    NAMES.filter(lambda name: "/" not in name and not name.startswith("amq.")),
+    some.builds(ExchangeSettings, type=some.sampled_from(EXCHANGE_TYPES)),
+    max_size=2,
+)
+KEYS_OF_BINDINGS = some.text(some.characters(exclude_categories=["Cc", "Cs"]), max_size=6)
 
 
 @given(
     some.dictionaries(NAMES, QUEUES, max_size=3),
+    EXCHANGES,
+    some.lists(KEYS_OF_BINDINGS, unique=True, max_size=2),
     some.dictionaries(NAMES, some.just(()), max_size=2),
     some.lists(NAMES, unique=True, max_size=2),
     some.booleans(),
@@ -372,6 +417,8 @@ QUEUES = some.builds(
 def test_what_is_rendered_loads_as_the_same(
     tmp_path_factory: pytest.TempPathFactory,
     queues: dict[str, QueueSettings],
+    exchanges: dict[str, ExchangeSettings],
+    keys: list[str],
     fanouts: dict[str, tuple[str, ...]],
     topics: list[str],
     create: bool,
@@ -384,6 +431,13 @@ def test_what_is_rendered_loads_as_the_same(
         declarations=Declarations(
             queues=queues,
             queue_patterns=patterns,
+            exchanges=exchanges,
+            bindings=[
+                Binding(exchange, key, queue)
+                for exchange in (*exchanges, "amq.fanout")
+                for key in keys
+                for queue in queues
+            ],
             fanouts={name: tuple(queues) for name in fanouts if queues},
             topics=topics,
             create_queues=create,

@@ -59,6 +59,19 @@ RIGHT = {
     "what the cluster has": PEER
     + "[queue.q]\nscope = 'cluster'\n[queue.'q.*']\nscope = 'cluster'\n"
     + "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[topic.'#']\nscope = 'cluster'",
+    "an exchange, and bindings of all three that are always there": "[queue.q]\n[exchange.x]\n"
+    + "".join(f"[exchange.'amq.{t}']\nbindings = [{{queue = 'q'}}]\n" for t in ("direct", "topic", "fanout")),
+    "the type of one that is always there": "[exchange.'amq.topic']\ntype = 'topic'",
+    "a binding to a queue that a pattern matches": "[queue.'q.*']\n[exchange.x]\nbindings = [{queue = 'q.a'}]",
+    "a binding to a queue that may be created": "create.queues = true\n[exchange.x]\nbindings = [{queue = 'q'}]",
+    "a binding to a queue in memory": "[queue.q]\npersistent = false\n[exchange.x]\nbindings = [{queue = 'q'}]",
+    "a key of 16 words and 3 wildcards": "[queue.q]\n[exchange.x]\ntype = 'topic'\n"
+    + f"bindings = [{{key = '{'w.' * 13}*.*.#', queue = 'q'}}]",
+    "no words where they are not matched": "[queue.q]\n[exchange.x]\n"
+    + f"bindings = [{{key = '{'*.' * 40}', queue = 'q'}}]",
+    "a delay as long as the longest": "[queue.q]\nredelivery_delay_ms = 5\nredelivery_delay_max_ms = 5",
+    "a delay of an hour": "[queue.q]\nredelivery_delay_ms = 3600000",
+    "settings for durable subscriptions": "[queue.'$durable/topic/news.#']\nmax_messages = 5",
     "what a node alone has": "[queue.q]\nscope = 'node'\npersistent = false\n[topic.t]\nscope = 'node'",
 }
 
@@ -87,6 +100,55 @@ WRONG = {
     "one destination too many": (
         "limits.max_destinations = 3\n[queue.a]\ndead_letter = 'b'\n[queue.b]\n[topic.c]\n[fanout.d]\nchildren = ['a']",
         "limits.max_destinations is 3, but the file declares 4",
+    ),
+    "one exchange too many": (
+        "limits.max_destinations = 2\n[exchange.x]\nbindings = [{queue = 'q'}]\n[exchange.y]\n[queue.'*']"
+        "\n[exchange.'amq.topic']",
+        "limits.max_destinations is 2, but the file declares 3 queues, exchanges, fanouts and topics",
+    ),
+    "another type of one that is always there": (
+        "[exchange.'amq.topic']\ntype = 'direct'",
+        'exchange."amq.topic".type is "direct", but amq.topic is always of type "topic"; leave it out',
+    ),
+    "a name like that of one that is always there": (
+        "[exchange.'amq.topics']",
+        'exchange."amq.topics" has a name that begins with amq.; of these there are amq.direct, amq.topic, amq.fanout',
+    ),
+    "a binding to no queue": (
+        "[queue.orders]\n[exchange.x]\nbindings = [{key = 'a', queue = 'order'}]",
+        'exchange.x.bindings names "order", which is no queue; did you mean "orders"?',
+    ),
+    "a binding to an exchange": (
+        "create.queues = true\n[exchange.x]\nbindings = [{key = 'a', queue = 'y'}]\n[exchange.y]",
+        'exchange.x.bindings names "y", which is an exchange and no queue; name a queue',
+    ),
+    "a key of 17 words": (
+        f"[queue.q]\n[exchange.x]\ntype = 'topic'\nbindings = [{{key = '{'w.' * 16}w', queue = 'q'}}]",
+        "which has 17 words; it may have at most 16",
+    ),
+    "a key of 4 wildcards": (
+        "[queue.q]\n[exchange.'amq.topic']\nbindings = [{key = '*.*.#.#', queue = 'q'}]",
+        'exchange."amq.topic".bindings has the key "*.*.#.#", which has 4 wildcards; it may have at most 3',
+    ),
+    "a delay that is longer than the longest": (
+        "[queue.q]\nredelivery_delay_ms = 6\nredelivery_delay_max_ms = 5",
+        "queue.q.redelivery_delay_ms is 6, more than redelivery_delay_max_ms (5); raise that, or lower this",
+    ),
+    "a delay that is longer than the longest by default": (
+        "[queue.q]\nredelivery_delay_ms = 3600001",
+        "queue.q.redelivery_delay_ms is 3600001, more than redelivery_delay_max_ms (3600000)",
+    ),
+    "a queue of the broker's own": (
+        "[queue.'$outbox/b']",
+        'queue."$outbox/b" is a queue that the broker keeps for itself; name another one',
+    ),
+    "a durable subscription's own queue": (
+        "[queue.'$durable/topic/a/b']",
+        'queue."$durable/topic/a/b" is a queue that the broker keeps for itself; name another one',
+    ),
+    "a queue of the cluster that goes when unused here": (
+        PEER + "[queue.q]\nscope = 'cluster'\nexpires_ms = 1000",
+        'queue.q.scope is "cluster", but the queue has expires_ms = 1000, which one node cannot keep for all',
     ),
     "patterns of which none wins": ("[queue.'a.*']\n[queue.'*.b']", 'queue."a.*" and "*.b" can match the same name'),
     "patterns with # of which none wins": (

@@ -11,21 +11,26 @@ from random import Random
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT, StoredMessage
+from radiator.commands import AUTO, CLIENT, LoadedDelayed, StoredDelayed, StoredMessage
 from radiator.limits import MIB
 from radiator.message import Message, position_of
-from radiator.reads import Load, LookUp
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.recovery import StoredDoubt
 from radiator.settings import QueueSettings
 from radiator.store import Store
 from radiator.store.lmdb import open_store
 from radiator.writes import (
+    Bind,
     Books,
     Count,
     Declare,
+    Delay,
     Doubt,
+    DropDeclared,
     Forget,
+    KeepDeclared,
     KeepPeer,
+    KeepSettings,
     Ledger,
     Put,
     Remember,
@@ -34,6 +39,8 @@ from radiator.writes import (
     Settle,
     StoppedClean,
     Sweep,
+    Unbind,
+    Wake,
     Write,
 )
 from tests.broker.conftest import SMALL, shrink
@@ -67,7 +74,7 @@ def put(queue: int, number: int, size: int = 3, boot: int = 1) -> Put:
 
 
 def books(queue: int, messages: int, size: int = 7) -> Books:
-    return Books(queue, Ledger(messages, messages * size, messages, messages * size))
+    return Books(queue, Ledger(messages, messages * size, messages, messages * size, stored_expiring=messages))
 
 
 def filled(again: Again, count: int = 5) -> Store:
@@ -226,7 +233,8 @@ def test_linked_nodes_come_back_by_name_each_as_it_was_last_kept(again: Again) -
 def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again) -> None:
     store = filled(again)
     message = Message("/queue/orders", b"a:b\n", 2, b"12", 1, 0)
-    store.commit([Put(1, position_of(1, 9), message), books(1, 6)])
+    ledger = Ledger(6, 41, 6, 41, stored_expiring=5)
+    store.commit([Put(1, position_of(1, 9), message), Books(1, ledger)])
     last = 2**64 - 1
     store.commit([KeepPeer(name, "", 1, 6, last, 1, 0) for name in ("b.c", "a", "b")])
     store.commit([doubt(last, 1), doubt(256, 2), doubt(255, 9), doubt(7, 3, "b.c"), doubt(8, 4, "a")])
@@ -292,6 +300,235 @@ def test_doubt_that_contradicts_the_store_is_a_bug(again: Again, wrong: list[Wri
     assert again(store).recovery.peers == [B], "something of the batch was kept"
 
 
+# ---- delayed messages -----------------------------------------------------------------------------------------------
+
+
+def delay(number: int, due_ms: int, queue: int = 1, **given: int) -> Delay:
+    return Delay(queue, due_ms, position_of(1, number), put(queue, number).message, **given)
+
+
+def wake(number: int, due_ms: int) -> Wake:
+    return Wake(1, due_ms, position_of(1, number))
+
+
+def delayed_books(messages: int, delayed: int, size: int = 7) -> Books:
+    """Of so many stored messages, of which some are delayed."""
+    ledger = books(1, messages).ledger
+    return Books(1, replace(ledger, stored_delayed=delayed, stored_delayed_bytes=delayed * size))
+
+
+DUE = [(20, 4), (30, 2), (30, 3), (1 << 50, 1)]  # due_ms, number
+
+
+def delaying(again: Again) -> Store:
+    """One message at its place, and four delayed ones."""
+    store = again(None)
+    delays = [delay(number, due_ms) for due_ms, number in reversed(DUE)]
+    store.commit([Declare(1, "q"), Declare(2, "r"), *delays, put(1, 9), delayed_books(5, 4)])
+    return store
+
+
+def due(found: LoadedDelayed) -> list[tuple[int, int]]:
+    return [(one.due_ms, one.stored.position & (1 << 64) - 1) for one in found.messages]
+
+
+def test_delayed_messages_come_by_time_then_position(again: Again) -> None:
+    store = delaying(again)
+    found = store.load_delayed(LoadDelayed(7, 1, 31, 100, MIB))
+    assert (found.request, due(found), found.next_due_ms) == (7, DUE[:3], 1 << 50)
+    assert found.messages[0] == StoredDelayed(
+        20, StoredMessage(position_of(1, 4), put(1, 4).message, 0, redelivered=False)
+    )
+    assert sequences(store.load(Load(1, 1, 0, 9, MIB))) == [9], "they are at their places only when they are woken"
+    assert store.load_delayed(LoadDelayed(8, 2, 1 << 60, 100, MIB)) == LoadedDelayed(8)
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "most", "bytes_max", "expected"),
+    [(20, 9, MIB, 0), (21, 9, MIB, 1), (30, 9, MIB, 1), (31, 9, MIB, 3), (31, 2, MIB, 2), (31, 9, 1, 1), (1, 9, 1, 0)],
+)
+def test_no_more_are_loaded_than_are_asked_for(
+    again: Again, before_ms: int, most: int, bytes_max: int, expected: int
+) -> None:
+    found = delaying(again).load_delayed(LoadDelayed(1, 1, before_ms, most, bytes_max))
+    assert (due(found), found.next_due_ms) == (DUE[:expected], DUE[expected][0])
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "number", "expected"),
+    [(19, 9, 0), (20, 3, 0), (20, 4, 1), (30, 1, 1), (30, 2, 2), (30, 3, 3), (31, 0, 3), (1 << 50, 1, 4)],
+)
+def test_only_those_behind_a_time_and_a_position_are_loaded(
+    again: Again, after_ms: int, number: int, expected: int
+) -> None:
+    found = delaying(again).load_delayed(LoadDelayed(1, 1, 1 << 60, 1, MIB, after_ms, position_of(1, number)))
+    left = DUE[expected:]
+    assert (due(found), found.next_due_ms) == (left[:1], left[1][0] if len(left) > 1 else 0)
+
+
+def test_last_one_is_followed_by_none(again: Again) -> None:
+    found = delaying(again).load_delayed(LoadDelayed(1, 1, 1 << 60, 4, MIB))
+    assert (due(found), found.next_due_ms) == (DUE, 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_delayed_messages_survive_a_restart_with_their_counts(again: Again, clean: bool) -> None:
+    store = delaying(again)
+    returned = [
+        delay(number, 10 + number, redeliveries=count, redelivered=is_marked)
+        for number, count, is_marked in ((5, 0, False), (6, 2**31 - 1, True))
+    ]
+    store.commit([*returned, delayed_books(7, 6)])
+    if clean:
+        store.commit([StoppedClean()])
+    store = again(store)
+    assert [(queue.name, queue.next_due_ms) for queue in store.recovery.queues] == [("q", 15), ("r", 0)]
+    assert store.recovery.queues[0].ledger == delayed_books(7, 6).ledger
+    found = store.load_delayed(LoadDelayed(1, 1, 20, 9, MIB))
+    marks = [(one.stored.redeliveries, one.stored.redelivered) for one in found.messages]
+    assert marks == [(0, not clean), (2**31 - 1, True)]
+
+
+def test_woken_message_is_at_its_place_with_its_count(again: Again) -> None:
+    store = delaying(again)
+    store.commit([wake(2, 30), put(1, 2), Count(1, position_of(1, 2), 3), wake(4, 20), delayed_books(4, 2)])
+    store = again(store)
+    assert store.recovery.queues[0].next_due_ms == 30
+    assert [(s.position, s.redeliveries) for s in store.load(Load(1, 1, 0, 9, MIB))] == [
+        (position_of(1, 2), 3),
+        (position_of(1, 9), 0),
+    ]
+    assert due(store.load_delayed(LoadDelayed(1, 1, 1 << 60, 9, MIB))) == [(30, 3), (1 << 50, 1)]
+
+
+def test_message_is_delayed_from_its_place_and_back(again: Again) -> None:
+    store = delaying(again)
+    away: list[Write] = [Remove(1, position_of(1, 9)), delay(9, 25, redeliveries=1, redelivered=True)]
+    store.commit([*away, delayed_books(5, 5)])
+    assert store.load(Load(1, 1, 0, 9, MIB)) == []
+    store.commit([wake(9, 25), put(1, 9), delayed_books(5, 4)])
+    store.commit([*away, delayed_books(5, 5)])
+    assert due(again(store).load_delayed(LoadDelayed(1, 1, 26, 9, MIB))) == [(20, 4), (25, 9)]
+
+
+@pytest.mark.parametrize("slices", [[9], [5], [1] * 5, [2, 9], [4, 1]])
+def test_delayed_messages_of_a_retired_queue_are_swept_too(again: Again, slices: list[int]) -> None:
+    store = delaying(again)
+    store.commit([Retire(1, "q"), delay(1, 50, queue=2), Books(2, replace(delayed_books(1, 1).ledger))])
+    for limit in slices:
+        store = again(store)
+        assert 1 in store.recovery.retired
+        store.commit([Sweep(1, limit)])
+    store = again(store)
+    assert (store.recovery.retired, store.recovery.queues[0].next_due_ms) == ({}, 50)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [delay(4, 20)],
+        [delay(8, 0)],
+        [delay(9, 5)],
+        [put(1, 8), delay(8, 5)],
+        [delay(8, 5), delay(8, 5)],
+        [wake(4, 21)],
+        [wake(9, 20)],
+        [Wake(2, 20, position_of(1, 4))],
+        [wake(4, 20), wake(4, 20)],
+    ],
+    ids=["over-another", "of-no-time", "of-one-at-its-place", "of-one-put", "twice", "woken-at-another-time",
+         "woken-that-is-not", "woken-elsewhere", "woken-twice"],
+)  # fmt: skip
+def test_delay_that_contradicts_the_store_is_a_bug(again: Again, wrong: list[Write]) -> None:
+    refuses(again, delaying(again), wrong)
+
+
+def refuses(again: Again, store: Store, wrong: list[Write]) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        store.commit([LEAST, *wrong])
+    if not isinstance(store, SimDisk):
+        assert again(store).recovery.peers == [], "something of the batch was kept"
+
+
+# ---- what is declared at run time ----------------------------------------------------------------------------------
+
+
+def test_settings_and_declarations_come_back_each_as_it_was_last_kept(again: Again) -> None:
+    store = again(None)
+    store.commit([Declare(1, "q"), KeepSettings(1, "{}"), Declare(2, "r"), KeepSettings(2, "{}"), Declare(3, "s")])
+    text = '{"dead_letter": "größe"}' + " " * 70_000
+    store.commit([KeepSettings(2, text), KeepDeclared("exchange", "x", "1"), KeepDeclared("fanout", "x", "2")])
+    store.commit([KeepDeclared("exchange", "é" * 127, "3"), KeepDeclared("exchange", "x", "4")])
+    store = again(store)
+    assert [queue.settings for queue in store.recovery.queues] == ["{}", text, ""]
+    assert store.recovery.declared == [
+        KeepDeclared("exchange", "x", "4"),
+        KeepDeclared("exchange", "é" * 127, "3"),
+        KeepDeclared("fanout", "x", "2"),
+    ]
+    store.commit([DropDeclared("exchange", "x"), Retire(1, "q")])
+    store.commit([Declare(4, "q"), KeepDeclared("exchange", "a", "5")])
+    store = again(store)
+    assert [(queue.name, queue.settings) for queue in store.recovery.queues] == [("r", text), ("s", ""), ("q", "")]
+    assert [declared.name for declared in store.recovery.declared] == ["a", "é" * 127, "x"]
+
+
+LONG = Bind("x" * 255, "#." + "k" * 253, 2)
+BINDINGS = [
+    Bind("", "a.*.#", 1), Bind("amq.topic", "", 1), Bind("amq.topic", "k", 1), Bind("amq.topic", "k", 2), LONG
+]  # fmt: skip
+
+
+def bound(again: Again) -> Store:
+    store = again(None)
+    store.commit([Declare(1, "q"), Declare(2, "r"), KeepDeclared("exchange", "x" * 255, "{}"), *BINDINGS])
+    return store
+
+
+def in_order(bindings: list[Bind]) -> list[Bind]:
+    return sorted(bindings, key=astuple)
+
+
+def test_bindings_come_back(again: Again) -> None:
+    store = again(bound(again))
+    assert in_order(store.recovery.bindings) == BINDINGS
+    store.commit([Unbind("amq.topic", "k", 1), Bind("amq.topic", "kk", 1)])
+    store.commit([Bind("amq.topic", "k", 1), Unbind("amq.topic", "k", 2)])
+    store = again(store)
+    expected = [*BINDINGS[:3], Bind("amq.topic", "kk", 1), LONG]
+    assert in_order(store.recovery.bindings) == expected
+    exchange, key = LONG.exchange, LONG.key
+    store.commit([Retire(2, "r"), Unbind(exchange, key, 2)])
+    store = again(store)
+    assert in_order(store.recovery.bindings) == expected[:-1]
+    store.commit([DropDeclared("exchange", exchange)])
+    assert again(store).recovery.declared == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [KeepSettings(3, "{}")],
+        [Retire(1, "q"), KeepSettings(1, "{}")],
+        [DropDeclared("exchange", "q")],
+        [DropDeclared("fanout", "x" * 255)],
+        [Bind("amq.topic", "k", 3)],
+        [Bind("amq.topic", "k", 1)],
+        [Bind("amq.fanout", "", 1), Bind("amq.fanout", "", 1)],
+        [Unbind("amq.topic", "kk", 1)],
+        [Unbind("amq.fanout", "k", 1)],
+        [Unbind("amq.topic", "k", 1), Unbind("amq.topic", "k", 1)],
+        [Unbind("amq.topic", "k", 2), Retire(2, "r")],
+        [Retire(2, "r"), Bind("amq.direct", "k", 2)],
+    ],
+    ids=["settings-of-no-queue", "settings-of-one-retired", "drop-of-nothing", "drop-of-another-kind", "bind-no-queue",
+         "bind-twice", "bind-twice-at-once", "unbind-key", "unbind-exchange", "unbind-twice", "retired-while-bound",
+         "bind-retired"],
+)  # fmt: skip
+def test_declaration_that_contradicts_the_store_is_a_bug(again: Again, wrong: list[Write]) -> None:
+    refuses(again, bound(again), wrong)
+
+
 # ---- a whole broker on both -----------------------------------------------------------------------------------------
 
 
@@ -307,6 +544,11 @@ class Both(SimDisk):
     def load(self, load: Load) -> list[StoredMessage]:
         found = super().load(load)
         assert self.real.load(load) == found
+        return found
+
+    def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
+        found = super().load_delayed(load)
+        assert self.real.load_delayed(load) == found
         return found
 
     def look_up(self, look_up: LookUp) -> bool:

@@ -22,7 +22,7 @@ FLOORS: dict[str, set[str]] = {
     # floor 2
     "radiator.store": {"radiator", "radiator.store", "radiator.store.records", "radiator.store.__init__"},
     # beside the house: what programs and tools import
-    "radiator.client": {"radiator", "radiator.protocols"},
+    "radiator.client": {"radiator", "radiator.protocols", "radiator.client"},
     # floor 3
     "radiator.server": {
         "radiator",

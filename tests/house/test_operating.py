@@ -10,7 +10,8 @@ import pytest
 
 from radiator import errors
 from radiator.config import load, size_text
-from radiator.config.values import CREATE, LIMITS, QUEUE, SERVER, THIS_NODE
+from radiator.config.values import CREATE, EXCHANGE, LIMITS, SERVER, THIS_NODE
+from radiator.declaring import QUEUE
 from radiator.limits import Limits
 from radiator.settings import QueueSettings
 
@@ -19,9 +20,9 @@ DOCUMENT = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> dict[str, str]:
-    """First and second cell of each row of the tables under a heading, up to the next of the same level."""
-    level = heading.split()[0]
-    section = DOCUMENT.split(f"\n{heading}\n")[1].split(f"\n{level} ")[0]
+    """First and second cell of each row of the tables under a heading, up to the next of its level or above."""
+    level = len(heading.split()[0])
+    section = re.split(rf"\n#{{1,{level}}} ", DOCUMENT.split(f"\n{heading}\n")[1])[0]
     found = re.findall(r"^\| `([^`]+)` \| ([^|]*) \|", section, re.MULTILINE)
     assert len(dict(found)) == len(found), f"{heading} has a row twice"
     return dict(found)
@@ -64,6 +65,11 @@ def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
         assert said[key].startswith("none" if value is None else as_written(key, value))
 
 
+def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:
+    assert rows('### [exchange."NAME"]') == {"type": '`"direct"`', "bindings": "none"}
+    assert set(EXCHANGE) == {"type", "bindings"}
+
+
 def events_of(source: str) -> set[tuple[str, str]]:
     """Level and event of each line that the code can write to the log."""
     found = set()
@@ -89,12 +95,14 @@ def texts_of(node: ast.expr) -> list[str]:
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
+def of_the_broker() -> list[Path]:
+    """Its modules: what programs import speaks to their own logs."""
+    modules = [path.relative_to(CHECKOUT / "radiator") for path in sorted((CHECKOUT / "radiator").rglob("*.py"))]
+    return [CHECKOUT / "radiator" / path for path in modules if path.parts[0] not in ("client", "client.py", "kombu")]
+
+
 def test_every_line_of_the_log_stands_there_with_its_level() -> None:
-    found = {
-        (event, level)
-        for path in sorted((CHECKOUT / "radiator").rglob("*.py"))
-        for level, event in events_of(path.read_text(encoding="utf-8"))
-    }
+    found = {(event, level) for path in of_the_broker() for level, event in events_of(path.read_text(encoding="utf-8"))}
     assert set(rows("## The log").items()) == found | {("log_lines_dropped", "warning")}
 
 

@@ -1,5 +1,6 @@
 """stomp.py, in each version of STOMP that it speaks."""
 
+import json
 import queue
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +58,22 @@ class Client(stomp.ConnectionListener):
             ack = "client"  # 1.0 knows no other; with one unacked it is the same
         self.connection.subscribe(destination, id="0", ack=ack, headers={"receipt": "subscribed", **headers})
         assert self.receipts.get(timeout=TIMEOUT_S) == "subscribed"
+
+    def unsubscribe(self, destination: str, headers: dict[str, str]) -> None:
+        """Returns with the RECEIPT."""
+        which = {"destination": destination} if self.version == "1.0" else {}
+        self.connection.unsubscribe(id="0", headers={"receipt": "unsubscribed", **headers}, **which)
+        assert self.receipts.get(timeout=TIMEOUT_S) == "unsubscribed"
+
+    def subscribe_and_leave(self, destination: str, headers: dict[str, str]) -> None:
+        self.subscribe(destination, **headers)
+        self.connection.disconnect()
+
+    def admin(self, request: dict[str, Any]) -> dict[str, Any]:
+        headers = {"reply-to": "/temp-queue/admin", "correlation-id": "a"}
+        self.connection.send("/admin", json.dumps(request), headers=headers)
+        answer: dict[str, Any] = json.loads(self.message().body)
+        return answer
 
     def message(self) -> Any:
         return self.messages.get(timeout=TIMEOUT_S)
@@ -191,6 +208,111 @@ def test_body_may_be_binary(client: Make, name: str) -> None:
     one.subscribe(f"/queue/{name}", ack="auto")
     one.connection.send(f"/queue/{name}", body)
     assert one.message().body == body
+
+
+def test_patterns_of_an_exchange(client: Make, name: str) -> None:
+    """As the users of RabbitMQ know it: amq.topic is there, and SUBSCRIBE gets a queue of its own."""
+    one, two = client(), client()
+    one.subscribe(f"/exchange/amq.topic/{name}.*.error")
+    two.subscribe(f"/exchange/amq.topic/{name}.#", ack="auto")
+    sender = client()
+    sender.send(f"/exchange/amq.topic/{name}.disk.warning", "1")
+    sender.send(f"/exchange/amq.topic/{name}.disk.error", "2")
+    frame = one.message()
+    assert (frame.body, frame.headers["destination"]) == ("2", f"/exchange/amq.topic/{name}.disk.error")
+    one.answer(frame)
+    assert [two.message().body, two.message().body] == ["1", "2"]
+
+
+def test_queues_are_declared_and_bound_through_admin(client: Make, name: str) -> None:
+    one = client()
+    for request in (
+        {"do": "declare", "exchange": name, "type": "direct"},
+        {"do": "declare", "queue": name},
+        {"do": "bind", "exchange": name, "key": "k", "queue": name},
+    ):
+        assert one.admin(request)["ok"]
+    one.send(f"/exchange/{name}/k", "x")
+    one.send(f"/exchange/{name}/other", "y")
+    assert one.admin({"do": "describe", "queue": name})["messages"] == 1
+    assert one.admin({"do": "describe", "exchange": name})["unrouted"] == 1
+    assert one.admin({"do": "delete", "exchange": name})["deleted"] == 1
+    one.subscribe(f"/queue/{name}")
+    frame = one.message()
+    assert frame.body == "x"
+    one.answer(frame)
+
+
+def test_mandatory_without_a_binding_is_refused(client: Make, name: str) -> None:
+    one = client()
+    one.connection.send(f"/exchange/amq.direct/{name}", "x", mandatory="true")
+    assert one.errors.get(timeout=TIMEOUT_S).headers["code"] == "no-subscriber"
+
+
+@pytest.mark.parametrize("kind", ["topic", "exchange/amq.topic"])
+def test_durable_subscription_collects_while_its_subscriber_is_away(client: Make, name: str, kind: str) -> None:
+    address, durable = f"/{kind}/{name}.#", {"durable": "true", "auto-delete": "false"}
+    client().subscribe_and_leave(address, durable)
+    sender = client()
+    sender.send(f"/{kind}/{name}.a", "while you were away")
+    two = client()
+    two.subscribe(address, **durable)
+    frame = two.message()
+    assert frame.body == "while you were away"
+    two.answer(frame)
+    # the end of it is said
+    two.unsubscribe(address, durable)
+    sender.send(f"/{kind}/{name}.a", "after the end")
+    two.subscribe(address, **durable)
+    sender.send(f"/{kind}/{name}.a", "anew")
+    frame = two.message()
+    assert frame.body == "anew"
+    two.answer(frame)
+    two.unsubscribe(address, durable)
+
+
+@pytest.mark.parametrize("by", ["delay", "deliver-at"])
+def test_delayed_message_comes_when_it_is_due(client: Make, name: str, by: str) -> None:
+    one = client()
+    one.subscribe(f"/queue/{name}")
+    began_ms = int(time.time() * 1000)
+    one.send(f"/queue/{name}", "later", **{by: "400" if by == "delay" else str(began_ms + 400)})
+    one.send(f"/queue/{name}", "now")
+    for wanted in ("now", "later"):
+        frame = one.message()
+        assert frame.body == wanted
+        one.answer(frame)
+    assert time.time() * 1000 - began_ms >= 399
+
+
+@SINCE_1_1
+def test_nack_with_a_delay_brings_it_again_after_it(client: Make, name: str) -> None:
+    one = client()
+    one.send(f"/queue/{name}", "x")
+    one.subscribe(f"/queue/{name}")
+    frame = one.message()
+    began_s = time.monotonic()
+    one.answer(frame, "nack", delay="400")
+    frame = one.message()
+    assert time.monotonic() - began_s >= 0.399
+    assert (frame.headers["redelivered"], frame.headers["redelivery-count"]) == ("true", "1")
+    one.answer(frame)
+
+
+def test_request_and_reply_over_a_temp_queue(client: Make, name: str) -> None:
+    server, asker = client(), client()
+    server.subscribe(f"/queue/{name}")
+    for word in ("one", "two"):
+        headers = {"reply-to": "/temp-queue/answers", "correlation-id": word}
+        asker.connection.send(f"/queue/{name}", word, headers=headers)
+    for word in ("one", "two"):
+        frame = server.message()
+        server.connection.send(
+            frame.headers["reply-to"], word.upper(), headers={"correlation-id": frame.headers["correlation-id"]}
+        )
+        server.answer(frame)
+        reply = asker.message()
+        assert (reply.body, reply.headers["correlation-id"]) == (word.upper(), word)
 
 
 @pytest.mark.slow

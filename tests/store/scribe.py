@@ -6,9 +6,28 @@ from pathlib import Path
 from radiator.message import ESCAPING_1_2, Message, position_of
 from radiator.reads import Load
 from radiator.store.lmdb import LmdbStore, open_store
-from radiator.writes import Books, Count, Declare, Doubt, KeepPeer, Ledger, Put, Remember, Remove, Retire, Write
+from radiator.writes import (
+    Bind,
+    Books,
+    Count,
+    Declare,
+    Delay,
+    Doubt,
+    KeepDeclared,
+    KeepPeer,
+    KeepSettings,
+    Ledger,
+    Put,
+    Remember,
+    Remove,
+    Retire,
+    Wake,
+    Write,
+)
 
 MAP_BYTES = 64 * 1024 * 1024
+DUE_MS = 1_850_000_000_000
+DELAYED = 6  # so many are in a store that is `filled`
 
 
 def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\n") -> Message:
@@ -25,6 +44,7 @@ class Scribe:
         self.boot = recovery.boot
         self.ledgers = {queue.number: queue.ledger for queue in recovery.queues}
         self.messages: dict[tuple[int, int], Message] = {}
+        self.delayed: dict[tuple[int, int], Delay] = {}
         self._next_queue = recovery.next_queue
         self._sequence = 0
 
@@ -58,13 +78,36 @@ class Scribe:
         ledger.acked_bytes += message.size
         return Remove(queue, position)
 
+    def delay(self, queue: int, due_ms: int, body: bytes = b"", expires_ms: int = 0) -> Delay:
+        """The write of a new message that waits for its time."""
+        put = self.put(queue, body, expires_ms)
+        return self.delay_again(queue, put.position, due_ms, 0)
+
+    def delay_again(self, queue: int, position: int, due_ms: int, redeliveries: int) -> Delay:
+        """The write of one that is at its place; its Remove belongs to it."""
+        message = self.messages.pop((queue, position))
+        delay = Delay(queue, due_ms, position, message, redeliveries, redeliveries > 0)
+        self.delayed[queue, position] = delay
+        self.ledgers[queue].stored_delayed += 1
+        self.ledgers[queue].stored_delayed_bytes += message.size
+        return delay
+
+    def wake(self, queue: int, position: int) -> list[Write]:
+        """The writes; it is at its place then."""
+        delay = self.delayed.pop((queue, position))
+        self.messages[queue, position] = delay.message
+        self.ledgers[queue].stored_delayed -= 1
+        self.ledgers[queue].stored_delayed_bytes -= delay.message.size
+        count = [Count(queue, position, delay.redeliveries)] if delay.redelivered else []
+        return [Wake(queue, delay.due_ms, position), Put(queue, position, delay.message), *count]
+
     def retire(self, queue: int, name: str) -> None:
         del self.ledgers[queue]
         self.store.commit([Retire(queue, name)])
 
     def commit(self, *writes: Write) -> None:
         """The writes, with the books of every queue that they touch."""
-        touched = {write.queue for write in writes if isinstance(write, Put | Remove)}
+        touched = {write.queue for write in writes if isinstance(write, Put | Remove | Delay | Wake)}
         books = [Books(queue, replace(self.ledgers[queue])) for queue in sorted(touched, reverse=True)]
         self.store.commit([*writes, *books])
 
@@ -81,7 +124,7 @@ class Scribe:
 
 
 def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
-    """A closed store with something in every table: what it holds, and the names of its queues."""
+    """A closed store with something in every table: what is at its place in it, and the names of its queues."""
     scribe = Scribe(path)
     names = ["orders", "mail", "gone"]
     orders, mail, gone = (scribe.declare(name) for name in names)
@@ -92,6 +135,13 @@ def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
     scribe.commit(*soon)
     counted = sorted(scribe.messages)[::7]
     scribe.store.commit([Count(queue, position, 2) for queue, position in counted])
+    scribe.commit(
+        *[scribe.delay(queue, DUE_MS + nth, b"d" * nth) for nth, queue in enumerate([orders, mail, gone] * 2)]
+    )
+    scribe.store.commit(
+        [KeepSettings(orders, '{"max_messages": 9}'), KeepDeclared("exchange", "x", '{"type": "topic"}')]
+    )
+    scribe.store.commit([Bind("x", "a.#", orders), Bind("x", "a.#", mail), Bind("", "a.*", mail), Bind("y", "", mail)])
     scribe.fill(gone, 5)
     scribe.retire(gone, "gone")
     scribe.store.commit([Remember(orders, b"order-%d" % i, 1_800_000_000_000 + i) for i in range(20)])

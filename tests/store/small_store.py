@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 
 from radiator.store.backup import backup
-from radiator.writes import Count, Doubt, KeepPeer, Remember
-from tests.store.scribe import Scribe
+from radiator.writes import Bind, Count, Doubt, KeepDeclared, KeepPeer, KeepSettings, Remember, Remove
+from tests.store.scribe import DUE_MS, Scribe
 
 PEER = ("node.b", "0123456789abcdef", 9, 6, 8, 7, 12)
+BINDINGS = [Bind("", "a.#", 4), Bind("amq.direct", "orders", 1), Bind("x", "", 1), Bind("x", "ä.*", 2)]
 
 
 def write_small_backup(file: Path) -> None:
@@ -27,6 +28,16 @@ def write_small_backup(file: Path) -> None:
             [KeepPeer(*PEER), *(Doubt("node.b", 5 + nth, orders, puts[nth].position) for nth in (2, 3))]
         )
         scribe.fill(gone, 2)
+        late = scribe.declare("$durable/topic/a.#/ä")
+        delays = [
+            scribe.delay(late, DUE_MS + nth, b"late %d" % nth, 1_900_000_000_000 * (nth == 1)) for nth in range(4)
+        ]
+        scribe.commit(*delays, scribe.delay(gone, DUE_MS, b"gone"))
+        scribe.commit(*scribe.wake(late, delays[0].position), *scribe.wake(late, delays[2].position))
+        back = Remove(late, delays[2].position)
+        scribe.commit(back, scribe.delay_again(late, back.position, DUE_MS - 1, redeliveries=4))
+        scribe.store.commit([KeepSettings(orders, '{"max_messages": 9}'), KeepDeclared("fanout", "f", '["orders"]')])
+        scribe.store.commit([KeepDeclared("exchange", "x", '{"type": "topic"}'), *BINDINGS])
         scribe.retire(gone, "gone")
         scribe.store.close()
         backup(Path(path) / "data", file, compact=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from radiator.errors import StoreError
-from radiator.reads import Load
+from radiator.reads import Load, LoadDelayed
 from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.lmdb import open_store
 from radiator.store.tables import FORMAT, META
 from radiator.writes import StoppedClean
-from tests.store.scribe import MAP_BYTES, Scribe, filled
+from tests.store.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled
 from tests.store.test_check import running_writer, until
 from tests.store.test_lmdb import rewrite, run_forked
 
@@ -32,7 +32,7 @@ def test_restored_store_has_every_message_under_a_new_id(tmp_path: Path, compact
     source.close()
     backup(tmp_path / "data", tmp_path / "copy", compact)
     report = restore(tmp_path / "copy", tmp_path / "new")
-    assert (report.findings, report.messages) == ([], len(expected))
+    assert (report.findings, report.messages, report.delayed) == ([], len(expected) + DELAYED, DELAYED)
     scribe = Scribe(tmp_path / "new")
     recovery = scribe.store.recovery
     assert recovery.store_id != source.recovery.store_id
@@ -82,7 +82,49 @@ def test_store_with_a_damaged_doubt_can_be_had_again_without_it(tmp_path: Path) 
         Scribe(tmp_path / "data")
     backup(tmp_path / "data", tmp_path / "copy")
     report = restore(tmp_path / "copy", tmp_path / "new")
-    assert (report.findings, report.messages) == ([], 128)
+    assert (report.findings, report.messages) == ([], 128 + DELAYED)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "left"),
+    [
+        (b"settings", records.settings_key(1), ("", 1, 4)),
+        (b"declared", records.declared_key("exchange", "x"), ('{"max_messages": 9}', 0, 4)),
+        (b"bindings", records.binding_key(1, "x", "a.#"), ('{"max_messages": 9}', 1, 3)),
+    ],
+    ids=["settings", "declared", "bindings"],
+)
+def test_store_with_a_damaged_declaration_can_be_had_again_without_it(
+    tmp_path: Path, table: bytes, key: bytes, left: tuple[str, int, int]
+) -> None:
+    """A start refuses it; the restored store has all else, and it is told what it has not."""
+    filled(tmp_path / "data")
+    rewrite(tmp_path / "data", table, key, b"\1rubbish and more of it")
+    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    (finding,) = report.findings
+    assert f"under key {key.hex()} is damaged" in finding and finding.endswith(". It is left out.")
+    assert (check(tmp_path / "new").findings, report.messages) == ([], 128 + DELAYED)
+    recovery = Scribe(tmp_path / "new").store.recovery
+    assert (recovery.queues[0].settings, len(recovery.declared), len(recovery.bindings)) == left
+
+
+def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = Scribe(tmp_path / "data")
+    delayed = before.store.load_delayed(LoadDelayed(1, 1, DUE_MS + 9, 9, 1 << 20))
+    before.store.close()
+    assert [one.due_ms for one in delayed.messages] == [DUE_MS, DUE_MS + 3]
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    after = Scribe(tmp_path / "new").store
+    assert after.load_delayed(LoadDelayed(1, 1, DUE_MS + 9, 9, 1 << 20)) == delayed
+    recovered = before.store.recovery
+    assert after.recovery.queues == recovered.queues and recovered.queues[0].next_due_ms == DUE_MS
+    assert (after.recovery.declared, after.recovery.bindings) == (recovered.declared, recovered.bindings)
+    assert len(recovered.declared) == 1 and len(recovered.bindings) == 4
 
 
 def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
@@ -153,7 +195,7 @@ def test_newer_backup_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
     scribe.fill(1, 1)
     scribe.store.close()
     backup(tmp_path / "data", tmp_path / "copy")
-    assert restore(tmp_path / "copy", tmp_path / "new").messages == 129
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 129 + DELAYED
 
 
 @pytest.mark.parametrize("there", ["letter", "store", "directory", "link"])
@@ -262,8 +304,8 @@ def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     (tmp_path / "broken").mkdir()
     (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
-    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 3))
-    with pytest.raises(StoreError, match="has format 3, this Radiator reads formats 1 and 2:"):
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 4))
+    with pytest.raises(StoreError, match="has format 4, this Radiator reads formats 1 to 3:"):
         restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -325,10 +367,10 @@ def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Pa
         assert status in (0, 42)
         if step == "backup":
             if copy.exists():
-                assert restore(copy, new).messages == 128
+                assert restore(copy, new).messages == 128 + DELAYED
         else:
             if not (new / "data.mdb").exists():
                 restore(tmp_path / "copy", new)
-            assert check(new).messages == 128
+            assert check(new).messages == 128 + DELAYED
         steps += 1
     assert steps >= 8, "too few steps were seen for this to say anything"

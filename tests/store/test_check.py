@@ -14,10 +14,10 @@ from radiator.message import position_of
 from radiator.store import check as checking
 from radiator.store import records
 from radiator.store.check import Report, check
-from radiator.store.tables import FORMAT, META
-from radiator.writes import KeepPeer, Ledger
-from tests.store.scribe import Scribe, filled, message_of
-from tests.store.test_lmdb import flipped_copy, rewrite, run_forked, some_bits
+from radiator.store.tables import FORMAT, META, TABLES
+from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
+from tests.store.scribe import DELAYED, DUE_MS, Scribe, filled, message_of
+from tests.store.test_lmdb import flipped_copy, raw, rewrite, run_forked, some_bits
 
 
 @pytest.fixture
@@ -36,8 +36,10 @@ def only_finding(path: Path) -> str:
 def test_sound_store_has_no_findings_and_is_counted(path: Path) -> None:
     report = check(path)
     assert (report.findings, report.structure_checked) == ([], True)
-    assert (report.messages, report.queues, report.counts, report.dedup_ids) == (128, 2, 18, 20)
-    assert report.message_bytes == 20 * (0 + 10 + 900 + 5_000) * 3 // 2 + 3 * 4 + 5 * 100 + 128 * len(b"colour:blue\n")
+    assert (report.messages, report.queues, report.counts, report.dedup_ids) == (128 + DELAYED, 2, 18, 20)
+    bodies = 20 * (0 + 10 + 900 + 5_000) * 3 // 2 + 3 * 4 + 5 * 100 + sum(range(DELAYED))
+    assert report.message_bytes == bodies + (128 + DELAYED) * len(b"colour:blue\n")
+    assert (report.delayed, report.bindings, report.exchanges_elsewhere) == (DELAYED, 4, ["y"])
 
 
 def test_new_store_has_no_findings(tmp_path: Path) -> None:
@@ -114,8 +116,8 @@ def test_foreign_file_is_found(path: Path) -> None:
 
 
 def test_newer_format_is_found(path: Path) -> None:
-    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 3))
-    assert "has format 3, this Radiator reads formats 1 and 2:" in only_finding(path)
+    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 4))
+    assert "has format 4, this Radiator reads formats 1 to 3:" in only_finding(path)
 
 
 def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
@@ -133,6 +135,10 @@ def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
         (b"dedup_by_time", by_time),
         (b"peers", records.peer_key("node.b")),
         (b"doubts", records.doubt_key("node.b", 5)),
+        (b"settings", records.settings_key(1)),
+        (b"declared", records.declared_key("exchange", "x")),
+        (b"bindings", records.binding_key(1, "x", "a.#")),
+        (b"delayed", records.delayed_key(1, DUE_MS, position_of(1, 123))),
         (b"meta", b"store_id"),
         (b"meta", b"boot"),
     ]:
@@ -155,8 +161,10 @@ def test_ledger_that_does_not_add_up_is_found(path: Path) -> None:
 def test_ledger_with_wrong_bytes_is_found_by_the_recount(path: Path) -> None:
     """It adds up, and its count of messages is right: a start cannot see it."""
     key = records.queue_key(2)
-    rewrite(path, b"ledgers", key, records.encode_ledger(key, Ledger(accepted=43, stored=43, stored_expiring=3)))
-    assert "Queue 2 stores 43 messages of" in only_finding(path)
+    ledger = Ledger(accepted=45, accepted_bytes=29, stored=45, stored_bytes=29, stored_expiring=3)
+    ledger.stored_delayed, ledger.stored_delayed_bytes = 2, 29
+    rewrite(path, b"ledgers", key, records.encode_ledger(key, ledger))
+    assert "Queue 2 stores 45 messages of" in only_finding(path)
 
 
 def test_ledger_with_a_wrong_number_of_expiring_messages_is_found(path: Path) -> None:
@@ -172,8 +180,8 @@ def test_ledger_with_a_wrong_number_of_expiring_messages_is_found(path: Path) ->
 def test_missing_message_is_found(path: Path) -> None:
     rewrite(path, b"messages", records.message_key(1, position_of(1, 1)), None)
     findings = check(path).findings
-    assert any("say 128 stored messages, LMDB counts 127" in finding for finding in findings)
-    assert any("Queue 1 stores 79 messages" in finding for finding in findings)
+    assert any("say 134 stored messages, LMDB counts 133" in finding for finding in findings)
+    assert any("Queue 1 stores 81 messages" in finding for finding in findings)
 
 
 def test_message_of_an_unknown_queue_is_found(path: Path) -> None:
@@ -193,7 +201,7 @@ def test_message_of_a_boot_to_come_is_found(path: Path) -> None:
 def test_wrong_rest_of_a_deleted_queue_is_found(path: Path) -> None:
     key = records.queue_key(3)
     rewrite(path, b"retired", key, records.encode_number(key, 4))
-    assert any("The deleted queue 3 has 5 messages left, its row says 4" in found for found in check(path).findings)
+    assert any("The deleted queue 3 has 7 messages left, its row says 4" in found for found in check(path).findings)
 
 
 def test_count_without_a_message_is_found(path: Path) -> None:
@@ -277,6 +285,123 @@ def test_doubt_of_a_message_that_is_not_there_or_is_in_doubt_twice_is_found(
 def test_doubt_without_a_name_in_its_key_is_found(path: Path, key: bytes) -> None:
     rewrite(path, b"doubts", key, records.encode_doubt(key, 1, position_of(1, 0)))
     assert f"The doubt under key {key.hex()} is damaged" in only_finding(path)
+
+
+@pytest.mark.parametrize("table", [table for table in TABLES if table != META])
+def test_missing_table_is_found(path: Path, table: bytes) -> None:
+    with raw(path) as env:
+        opened = env.open_db(table)
+        with env.begin(write=True) as txn:
+            txn.drop(opened)
+    assert f"The table {table.decode()} is missing." in check(path).findings
+
+
+# ---- delayed messages -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Path:
+    """A closed store with a queue of three messages, the last two of them delayed."""
+    scribe = Scribe(tmp_path / "late")
+    queue = scribe.declare("q")
+    scribe.commit(
+        scribe.put(queue, b"now"), scribe.delay(queue, DUE_MS, b"late"), scribe.delay(queue, DUE_MS, b"later")
+    )
+    scribe.store.close()
+    assert check(tmp_path / "late").findings == []
+    return tmp_path / "late"
+
+
+def ledger_of(messages: int, size: int, delayed: int, delayed_bytes: int) -> bytes:
+    ledger = Ledger(messages, size, messages, size, stored_delayed=delayed, stored_delayed_bytes=delayed_bytes)
+    return records.encode_ledger(records.queue_key(1), ledger)
+
+
+@pytest.mark.parametrize(("delayed", "delayed_bytes"), [(1, 33), (2, 32), (3, 33), (0, 0)])
+def test_ledger_with_wrong_numbers_of_delayed_messages_is_found(late: Path, delayed: int, delayed_bytes: int) -> None:
+    rewrite(late, b"ledgers", records.queue_key(1), ledger_of(3, 48, delayed, delayed_bytes))
+    assert only_finding(late) == (
+        f"Queue 1 stores 2 delayed messages of 33 bytes; its ledger says {delayed} of {delayed_bytes} bytes."
+    )
+
+
+def test_missing_delayed_message_is_found(late: Path) -> None:
+    rewrite(late, b"delayed", records.delayed_key(1, DUE_MS, position_of(1, 2)), None)
+    assert check(late).findings == [
+        "The ledgers say 3 stored messages, LMDB counts 2.",
+        "Queue 1 stores 2 messages of 31 bytes, 0 expiring; its ledger says 3 of 48 bytes, 0 expiring.",
+        "Queue 1 stores 1 delayed messages of 16 bytes; its ledger says 2 of 33 bytes.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "position", "sentence"),
+    [
+        (DUE_MS, position_of(1, 0), "is in its queue too."),
+        (0, position_of(1, 5), "has no time."),
+        (DUE_MS, position_of(7, 5), "is of boot 7, which has not been yet."),
+    ],
+)
+def test_delayed_message_that_cannot_be_is_found(late: Path, due_ms: int, position: int, sentence: str) -> None:
+    key = records.delayed_key(1, due_ms, position)
+    rewrite(late, b"delayed", key, records.encode_delayed(key, message_of(b"?"), 0, False))
+    rewrite(late, b"ledgers", records.queue_key(1), ledger_of(4, 61, 3, 46))
+    assert only_finding(late) == f"The delayed message under key {key.hex()} {sentence}"
+
+
+def test_delayed_message_of_an_unknown_queue_is_found(late: Path) -> None:
+    key = records.delayed_key(9, DUE_MS, position_of(1, 1))
+    rewrite(late, b"delayed", key, records.encode_delayed(key, message_of(b"whose?"), 0, False))
+    assert "There are 1 messages of queue 9, but no such queue." in check(late).findings
+
+
+# ---- what is declared at run time -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000])
+def test_declarations_that_are_no_json_are_found(path: Path, text: str) -> None:
+    key = records.settings_key(1)
+    rewrite(path, b"settings", key, records.encode_text(key, text))
+    assert only_finding(path) == "The settings of queue 1 is no JSON."
+    key = records.declared_key("fanout", "ä\n")
+    rewrite(path, b"declared", key, records.encode_text(key, text))
+    assert "What is declared of the fanout 'ä\\n' is no JSON." in check(path).findings
+
+
+@pytest.mark.parametrize("key", [records.settings_key(3), records.settings_key(9), records.queue_key(1)])
+def test_settings_of_no_queue_are_found(path: Path, key: bytes) -> None:
+    rewrite(path, b"settings", key, records.encode_text(key, "{}"))
+    assert f"There are settings of queue {records.queue_of(key)}, but no such queue." == only_finding(path)
+
+
+def test_declaration_of_an_unknown_kind_is_found(path: Path) -> None:
+    key = records.declared_key("queue", "q")
+    rewrite(path, b"declared", key, records.encode_text(key, "{}"))
+    assert only_finding(path) == "'q' is declared to be of kind 'queue'; there are exchange and fanout."
+
+
+@pytest.mark.parametrize("queue", [3, 9])
+def test_binding_to_a_queue_that_is_not_there_is_found(path: Path, queue: int) -> None:
+    key = records.binding_key(queue, "x", "b")
+    rewrite(path, b"bindings", key, records.encode_binding(key, "x", "b"))
+    assert only_finding(path) == f"There is a binding to queue {queue}, but no such queue."
+
+
+def test_binding_under_a_key_of_another_is_found(path: Path) -> None:
+    key = records.binding_key(1, "x", "b")
+    rewrite(path, b"bindings", key, records.encode_binding(key, "x", "c"))
+    assert only_finding(path) == f"The binding under key {key.hex()} is damaged: it is another one's."
+
+
+def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("q")
+    scribe.store.commit([KeepDeclared("exchange", "here", "{}"), KeepDeclared("fanout", "there", "{}")])
+    names = ["", "amq.topic", "amq.direct", "amq.fanout", "here", "there", "nowhere"]
+    scribe.store.commit([Bind(name, "a", queue) for name in names])
+    scribe.store.close()
+    report = check(tmp_path / "data")
+    assert (report.findings, report.bindings, report.exchanges_elsewhere) == ([], 7, ["nowhere", "there"])
 
 
 def test_report_of_endless_damage_is_bounded() -> None:

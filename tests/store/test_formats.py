@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import lmdb
@@ -14,7 +15,7 @@ import pytest
 
 from radiator.errors import DiskFailed, StoreError
 from radiator.message import position_of
-from radiator.reads import Load, LookUp
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.recovery import StoredDoubt
 from radiator.store import directory, records
 from radiator.store.backup import backup, restore
@@ -22,13 +23,14 @@ from radiator.store.check import check
 from radiator.store.datafile import write_meta
 from radiator.store.lmdb import LmdbStore
 from radiator.store.reader import Reader
-from radiator.store.tables import BACKUP, BOOT, CLEAN, DOUBTS, FORMAT, META, PEERS, REDELIVERED_BELOW, TABLES
-from radiator.writes import Doubt, KeepPeer
-from tests.store.scribe import MAP_BYTES, Scribe
-from tests.store.small_store import write_small_backup
+from radiator.store.tables import BACKUP, BOOT, CLEAN, DOUBTS, FORMAT, META, PEERS, REDELIVERED_BELOW, TABLES, tables_of
+from radiator.writes import Bind, Books, Delay, Doubt, KeepDeclared, KeepPeer
+from tests.store.scribe import DUE_MS, MAP_BYTES, Scribe, message_of
+from tests.store.small_store import BINDINGS, write_small_backup
 from tests.store.test_lmdb import run_forked
 
 FORMATS = Path(__file__).with_name("formats")
+OLD = pytest.mark.parametrize("number", range(1, records.FORMAT))
 
 
 @pytest.mark.parametrize("number", range(1, records.FORMAT + 1))
@@ -40,11 +42,11 @@ def test_every_released_format_is_read(tmp_path: Path, number: int) -> None:
     )
     store = Scribe(tmp_path / "data").store
     recovery = store.recovery
-    assert [(queue.number, queue.name, queue.ledger.stored) for queue in recovery.queues] == [
+    assert [(queue.number, queue.name, queue.ledger.stored) for queue in recovery.queues[:2]] == [
         (1, "orders", 3),
         (2, "mail.ä", 1),
     ]
-    assert (recovery.boot, recovery.next_queue, recovery.retired) == (2, 4, {3: 2})
+    assert (recovery.boot, recovery.next_queue, recovery.retired) == ((2, 4, {3: 2}) if number < 3 else (2, 5, {3: 3}))
     orders = store.load(Load(1, 1, 0, 10, 1 << 20))
     assert [stored.message.body for stored in orders if stored.message] == [b"order 1", b"order 2", b"order 3"]
     assert [stored.redeliveries for stored in orders] == [3, 0, 0]
@@ -73,6 +75,29 @@ def test_what_format_2_says_of_nodes_is_read(tmp_path: Path) -> None:
     ]
 
 
+def test_what_format_3_says_of_delays_and_declarations_is_read(tmp_path: Path) -> None:
+    old_store(tmp_path, 3)
+    store = Scribe(tmp_path).store
+    orders, mail, late = store.recovery.queues
+    assert (orders.settings, mail.settings, late.settings) == ('{"max_messages": 9}', "", "")
+    assert (late.name, late.next_due_ms, orders.next_due_ms) == ("$durable/topic/a.#/ä", DUE_MS - 1, 0)
+    assert (late.ledger.stored, late.ledger.stored_delayed, late.ledger.stored_delayed_bytes) == (4, 3, 3 * 18)
+    found = store.load_delayed(LoadDelayed(1, 4, DUE_MS + 3, 9, 1 << 20))
+    assert [(one.due_ms, one.stored.message.body, one.stored.redeliveries) for one in found.messages] == [  # type: ignore[union-attr]
+        (DUE_MS - 1, b"late 2", 4),
+        (DUE_MS + 1, b"late 1", 0),
+    ]
+    assert found.next_due_ms == DUE_MS + 3
+    assert [one.stored.message.expires_ms for one in found.messages] == [0, 1_900_000_000_000]  # type: ignore[union-attr]
+    [woken] = store.load(Load(1, 4, 0, 9, 1 << 20))
+    assert woken.message is not None and woken.message.body == b"late 0"
+    assert store.recovery.declared == [
+        KeepDeclared("exchange", "x", '{"type": "topic"}'),
+        KeepDeclared("fanout", "f", '["orders"]'),
+    ]
+    assert sorted(store.recovery.bindings, key=astuple) == BINDINGS
+
+
 # ---- an earlier format becomes the present one ----------------------------------------------------------------------
 
 
@@ -82,34 +107,47 @@ def old_store(path: Path, number: int) -> None:
     write_meta(path / "data.mdb", {BACKUP: None}, 1 << 26)
 
 
-def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_path: Path) -> None:
-    old_store(tmp_path, 1)
+@OLD
+def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_path: Path, number: int) -> None:
+    old_store(tmp_path, number)
     before = rows_of(tmp_path)
     assert check(tmp_path).findings == []
     assert rows_of(tmp_path) == before
-    assert tables_of(tmp_path) == set(TABLES) - {PEERS, DOUBTS}
+    assert names_of(tmp_path) == set(tables_of(number))
     scribe = Scribe(tmp_path)
-    assert (scribe.store.recovery.peers, scribe.store.recovery.doubts) == ([], [])
+    recovery = scribe.store.recovery
+    assert (len(recovery.peers), len(recovery.doubts)) == ((0, 0) if number == 1 else (1, 2))
+    assert (recovery.declared, recovery.bindings) == ([], [])
+    assert [(queue.settings, queue.next_due_ms) for queue in recovery.queues] == [("", 0)] * 2
+    assert all(queue.ledger.stored_delayed == 0 for queue in recovery.queues)
     scribe.store.close()
     started = {
-        (META, FORMAT): records.encode_number(FORMAT, 2),
+        (META, FORMAT): records.encode_number(FORMAT, 3),
         (META, BOOT): records.encode_number(BOOT, 2),
         (META, CLEAN): records.encode_number(CLEAN, 0),
         (META, REDELIVERED_BELOW): records.encode_number(REDELIVERED_BELOW, 2),
     }
     assert rows_of(tmp_path) == before | started
-    assert (tables_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
+    assert (names_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
     scribe = Scribe(tmp_path)
-    scribe.store.commit([KeepPeer("b", "", 1, 0, 1, 0, 0), Doubt("b", 1, 1, position_of(1, 1))])
+    mail = scribe.store.recovery.queues[1]
+    message = message_of(b"late")
+    ledger = replace(mail.ledger, accepted=2, accepted_bytes=mail.ledger.accepted_bytes + message.size, stored=2)
+    ledger.stored_bytes, ledger.stored_delayed, ledger.stored_delayed_bytes = ledger.accepted_bytes, 1, message.size
+    scribe.store.commit([KeepPeer("b", "", 1, 0, 1, 0, 0), Doubt("b", 1, 2, position_of(1, 4)), Bind("", "a.#", 1)])
+    scribe.store.commit([Delay(2, DUE_MS, position_of(3, 0), message), Books(2, ledger)])
     scribe.store.close()
-    assert len(Scribe(tmp_path).store.recovery.doubts) == 1
+    recovery = Scribe(tmp_path).store.recovery
+    assert (len(recovery.doubts), recovery.bindings) == (1 if number == 1 else 3, [Bind("", "a.#", 1)])
+    assert (recovery.queues[1].ledger, recovery.queues[1].next_due_ms) == (ledger, DUE_MS)
     assert check(tmp_path).findings == []
 
 
+@OLD
 @pytest.mark.parametrize("pages", range(0, 12, 2))
-def test_first_start_that_cannot_write_on_leaves_the_earlier_format(tmp_path: Path, pages: int) -> None:
+def test_first_start_that_cannot_write_on_leaves_the_earlier_format(tmp_path: Path, pages: int, number: int) -> None:
     """The file may grow by so many pages: the new tables, the number and the boot are there together or not at all."""
-    old_store(tmp_path, 1)
+    old_store(tmp_path, number)
     before = rows_of(tmp_path)
 
     def start() -> None:
@@ -125,13 +163,14 @@ def test_first_start_that_cannot_write_on_leaves_the_earlier_format(tmp_path: Pa
     assert status in (0, 3)
     if status == 3:
         assert rows_of(tmp_path) == before
-        assert tables_of(tmp_path) == set(TABLES) - {PEERS, DOUBTS}
+        assert names_of(tmp_path) == set(tables_of(number))
     assert Scribe(tmp_path).store.recovery.boot == (2 if status == 3 else 3)
-    assert tables_of(tmp_path) == set(TABLES)
+    assert names_of(tmp_path) == set(TABLES)
 
 
-def test_first_start_killed_before_its_commit_leaves_the_earlier_format(tmp_path: Path) -> None:
-    old_store(tmp_path, 1)
+@OLD
+def test_first_start_killed_before_its_commit_leaves_the_earlier_format(tmp_path: Path, number: int) -> None:
+    old_store(tmp_path, number)
     before = rows_of(tmp_path)
 
     class Killed(LmdbStore):
@@ -145,20 +184,23 @@ def test_first_start_killed_before_its_commit_leaves_the_earlier_format(tmp_path
 
     assert run_forked(start) == -signal.SIGKILL
     assert rows_of(tmp_path) == before
-    assert tables_of(tmp_path) == set(TABLES) - {PEERS, DOUBTS}
+    assert names_of(tmp_path) == set(tables_of(number))
     assert Scribe(tmp_path).store.recovery.boot == 2
     assert check(tmp_path).findings == []
 
 
-def test_backup_of_an_earlier_format_is_of_it_and_its_restored_store_of_the_present_one(tmp_path: Path) -> None:
+@OLD
+def test_backup_of_an_earlier_format_is_of_it_and_its_restored_store_of_the_present_one(
+    tmp_path: Path, number: int
+) -> None:
     (tmp_path / "data").mkdir()
-    old_store(tmp_path / "data", 1)
+    old_store(tmp_path / "data", number)
     before = rows_of(tmp_path / "data")
     backup(tmp_path / "data", tmp_path / "copy")
     assert rows_of(tmp_path / "copy", {BACKUP}) == before
     restore(tmp_path / "copy", tmp_path / "new")
-    assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, 2)
-    assert tables_of(tmp_path / "new") == set(TABLES)
+    assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, 3)
+    assert names_of(tmp_path / "new") == set(TABLES)
 
 
 def rows_of(path: Path, ignored: frozenset[bytes] | set[bytes] = frozenset()) -> dict[tuple[bytes, bytes], bytes]:
@@ -169,7 +211,7 @@ def rows_of(path: Path, ignored: frozenset[bytes] | set[bytes] = frozenset()) ->
         }
 
 
-def tables_of(path: Path) -> set[bytes]:
+def names_of(path: Path) -> set[bytes]:
     """The names of LMDB's databases in the file."""
     with lmdb.open(str(path), readonly=True, lock=False, lib_version=0) as env, env.begin() as txn:
         return set(txn.cursor().iternext(values=False))

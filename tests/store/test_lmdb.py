@@ -17,7 +17,7 @@ import pytest
 from radiator.commands import StoredMessage
 from radiator.errors import DiskFailed, StoreError
 from radiator.message import position_of
-from radiator.reads import Load, LookUp
+from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
 from radiator.store.lmdb import _in_order, _snapshots, open_store
@@ -26,6 +26,7 @@ from radiator.writes import (
     Books,
     Count,
     Declare,
+    Delay,
     Doubt,
     Forget,
     KeepPeer,
@@ -35,8 +36,9 @@ from radiator.writes import (
     Retire,
     StoppedClean,
     Sweep,
+    Wake,
 )
-from tests.store.scribe import MAP_BYTES, Scribe, filled, message_of
+from tests.store.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled, message_of
 
 
 @pytest.fixture
@@ -487,11 +489,11 @@ def refusal(path: Path) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("number", [0, 3, 2**64 - 1])
+@pytest.mark.parametrize("number", [0, 4, 2**64 - 1])
 def test_other_format_is_refused_by_number(tmp_path: Path, number: int) -> None:
     filled(tmp_path / "data")
     rewrite(tmp_path / "data", META, FORMAT, records.encode_number(FORMAT, number))
-    assert f"has format {number}, this Radiator reads formats 1 and 2:" in refusal(tmp_path / "data")
+    assert f"has format {number}, this Radiator reads formats 1 to 3:" in refusal(tmp_path / "data")
 
 
 def test_store_of_another_program_is_refused(tmp_path: Path) -> None:
@@ -513,7 +515,43 @@ def test_ledgers_that_disagree_with_the_messages_are_refused(tmp_path: Path) -> 
     messages, _ = filled(tmp_path / "data")
     queue, position = min(messages)
     rewrite(tmp_path / "data", MESSAGES, records.message_key(queue, position), None)
-    assert f"say {len(messages)} stored messages, LMDB counts {len(messages) - 1}" in refusal(tmp_path / "data")
+    stored = len(messages) + DELAYED
+    assert f"say {stored} stored messages, LMDB counts {stored - 1}." in refusal(tmp_path / "data")
+
+
+@pytest.mark.parametrize(("delayed", "moved"), [(1, "say 1 delayed messages, LMDB counts 2."), (3, "say 3 delayed")])
+def test_ledgers_that_disagree_with_the_delayed_messages_are_refused(
+    tmp_path: Path, scribe: Scribe, delayed: int, moved: str
+) -> None:
+    queue = scribe.declare("orders")
+    scribe.commit(scribe.put(queue), scribe.delay(queue, DUE_MS), scribe.delay(queue, DUE_MS))
+    scribe.ledgers[queue].stored_delayed = delayed
+    scribe.commit(scribe.put(queue))
+    scribe.store.close()
+    assert moved in refusal(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        (b"settings", records.settings_key(1)),
+        (b"declared", records.declared_key("exchange", "x")),
+        (b"bindings", records.binding_key(1, "x", "a.#")),
+    ],
+)
+def test_damaged_row_of_a_declaration_is_refused(tmp_path: Path, table: bytes, key: bytes) -> None:
+    filled(tmp_path / "data")
+    rewrite(tmp_path / "data", table, key, b"\1rubbish and a lot more of it")
+    assert f"under key {key.hex()} is damaged" in refusal(tmp_path / "data")
+
+
+def test_binding_to_a_queue_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    key = records.binding_key(3, "x", "b")
+    rewrite(tmp_path / "data", b"bindings", key, records.encode_binding(key, "x", "b"))
+    sentence = refusal(tmp_path / "data")
+    assert "has bindings to queue 3, which is not there." in sentence
+    assert "bug in Radiator, or damage. Run `radiator check`" in sentence
 
 
 @pytest.mark.parametrize("queue", [1, 2, 3, 9])
@@ -542,8 +580,8 @@ def test_damaged_row_of_a_node_is_refused(tmp_path: Path, table: bytes) -> None:
     assert f"under key {key.hex()} is damaged" in refusal(tmp_path / "data")
 
 
-@pytest.mark.parametrize("table", [b"peers", b"doubts"])
-def test_missing_table_of_nodes_is_refused(tmp_path: Path, table: bytes) -> None:
+@pytest.mark.parametrize("table", [table for table in TABLES if table != META])
+def test_missing_table_is_refused(tmp_path: Path, table: bytes) -> None:
     filled(tmp_path / "data")
     with raw(tmp_path / "data") as env:
         opened = env.open_db(table)
@@ -722,6 +760,49 @@ def test_damaged_count_says_redelivered_and_damaged_dedup_id_is_not_remembered(t
     assert len(checked(scribe).findings) == 3  # and the time that has lost its id
 
 
+def rewritten(path: Path, scribe: Scribe, delays: list[Delay]) -> Scribe:
+    """The next boot, with those delayed messages damaged."""
+    scribe.store.close()
+    for delay in delays:
+        key = records.delayed_key(delay.queue, delay.due_ms, delay.position)
+        value = records.encode_delayed(key, delay.message, 5, redelivered=False)
+        rewrite(path, b"delayed", key, value.replace(b"body", b"bode"))
+    return Scribe(path)
+
+
+@pytest.mark.parametrize(("most", "bytes_max"), [(2, 1 << 20), (9, 1)])
+def test_damaged_delayed_message_comes_without_message_and_keeps_no_other_back(
+    tmp_path: Path, scribe: Scribe, most: int, bytes_max: int
+) -> None:
+    """However many there are before it: they stay where they are, and come in every answer."""
+    queue = scribe.declare("orders")
+    delays = [scribe.delay(queue, DUE_MS + nth, b"body-%d" % nth) for nth in range(8)]
+    scribe.commit(*delays)
+    scribe = rewritten(tmp_path / "data", scribe, [*delays[:5], delays[6]])
+    found = scribe.store.load_delayed(LoadDelayed(1, queue, DUE_MS + 9, most, bytes_max))
+    bodies = [one.stored.message and one.stored.message.body for one in found.messages]
+    assert bodies == [None] * 5 + ([b"body-5", None, b"body-7"] if most == 2 else [b"body-5"])
+    assert [one.due_ms for one in found.messages] == [delay.due_ms for delay in delays[: len(bodies)]]
+    assert [one.stored.position for one in found.messages] == [delay.position for delay in delays[: len(bodies)]]
+    assert found.next_due_ms == (0 if most == 2 else DUE_MS + 6)
+    sound = [one for one in found.messages if one.stored.message is not None]
+    wakes = [Wake(queue, one.due_ms, one.stored.position) for one in sound]
+    scribe.store.commit(wakes)
+    again = scribe.store.load_delayed(LoadDelayed(2, queue, DUE_MS + 7, 9, 1 << 20))
+    assert [one.stored.message for one in again.messages] == [None] * 6
+
+
+def test_damaged_delayed_messages_go_with_their_queue(tmp_path: Path, scribe: Scribe) -> None:
+    queue = scribe.declare("orders")
+    delays = [scribe.delay(queue, DUE_MS + nth, b"body-%d" % nth) for nth in range(3)]
+    scribe.commit(*delays)
+    scribe = rewritten(tmp_path / "data", scribe, delays[:2])
+    scribe.retire(queue, "orders")
+    scribe.store.commit([Sweep(queue, 9)])
+    report = checked(scribe)
+    assert (report.findings, report.messages) == ([], 0)
+
+
 # ---- room ---------------------------------------------------------------------------------------------------------
 
 
@@ -743,6 +824,13 @@ def test_messages_at_the_end_of_the_table_lie_densely(scribe: Scribe) -> None:
     queue = scribe.declare("orders")
     for _ in range(30):
         scribe.fill(queue, 100, b"x" * 1024)
+    assert scribe.store.used_bytes() < 3_000 / 3 * 4096 * 1.1
+
+
+def test_delayed_messages_that_come_in_the_order_of_time_lie_densely(scribe: Scribe) -> None:
+    queue = scribe.declare("orders")
+    for start in range(0, 3_000, 100):
+        scribe.commit(*[scribe.delay(queue, DUE_MS + nth, b"x" * 1024) for nth in range(start, start + 100)])
     assert scribe.store.used_bytes() < 3_000 / 3 * 4096 * 1.1
 
 
@@ -896,6 +984,24 @@ def test_start_reads_nothing_of_messages_in_doubt_but_their_heads(tmp_path: Path
     assert len(scribe.store.recovery.doubts) == 40
     assert {doubt.size for doubt in scribe.store.recovery.doubts} == {1_000 + 12, 1_000_000 + 12}
     assert pages[1] < pages[0] + 100  # a copy of one of the second store's messages takes 245
+
+
+@pytest.mark.parametrize("queues", [1, 20])
+def test_start_does_not_depend_on_the_number_of_delayed_messages(tmp_path: Path, scribe: Scribe, queues: int) -> None:
+    """A look at the first of each queue."""
+    numbers = [scribe.declare(f"q{nth}") for nth in range(queues)]
+    pages: list[int] = []
+    for messages in (200, 20_000):
+        for start in range(0, messages, 200):
+            delays = [
+                scribe.delay(numbers[nth % queues], DUE_MS + nth, b"x" * 1_000) for nth in range(start, start + 200)
+            ]
+            scribe.commit(*delays)
+        scribe.store.close()
+        pages.append(minor_faults_of_a_start(tmp_path / "data"))
+        scribe = Scribe(tmp_path / "data")
+    assert [queue.next_due_ms for queue in scribe.store.recovery.queues] == [DUE_MS + nth for nth in range(queues)]
+    assert pages[1] < pages[0] + 40 + 2 * queues  # a scan of the second store takes over 400
 
 
 _START = """

@@ -1,6 +1,7 @@
 """Keys sort as they should; every record survives the round trip; no changed byte passes."""
 
 from dataclasses import astuple, fields
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from radiator.store import records
 from radiator.writes import KeepPeer, Ledger
 
 KEY = records.message_key(7, position_of(3, 5))
+DELAYED_KEY = records.delayed_key(7, 1_500, position_of(3, 5))
+BINDING_KEY = records.binding_key(7, "x", "a.#")
 U64 = st.integers(0, 2**64 - 1)
 MESSAGES = st.builds(
     Message,
@@ -35,6 +38,28 @@ def test_message_key_gives_back_queue_and_position() -> None:
     assert records.queue_of(KEY) == 7
     assert records.position_in(KEY) == position_of(3, 5)
     assert KEY.hex() == "00000007000000030000000000000005"
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**32 - 1), U64, st.integers(0, 2**96 - 1)), min_size=2, max_size=20))
+def test_delayed_keys_sort_by_queue_time_and_position_and_give_all_back(places: list[tuple[int, int, int]]) -> None:
+    keys = {place: records.delayed_key(*place) for place in places}
+    assert sorted(keys, key=keys.__getitem__) == sorted(keys)
+    assert all((records.queue_of(key), *records.split_delayed_key(key)) == place for place, key in keys.items())
+    assert all(len(key) == records.DELAYED_KEY_BYTES for key in keys.values())
+
+
+def test_keys_of_bindings_differ_wherever_the_bindings_do() -> None:
+    """Where the name ends and the key begins too; and no length of theirs is too much for LMDB."""
+    bindings = [(1, "a", "b"), (1, "ab", ""), (1, "", "ab"), (1, "a", "b.c"), (2, "a", "b"), (1, "x" * 255, "é" * 127)]
+    keys = {records.binding_key(*binding) for binding in bindings}
+    assert len(keys) == len(bindings) and {len(key) for key in keys} == {20}
+    assert {records.queue_of(key) for key in keys} == {1, 2}
+
+
+@pytest.mark.parametrize("key", [b"", b"exchange", b"\0x", b"exchange\0", b"exchange\0a\0b", b"exchange\0\xff"])
+def test_key_that_is_of_no_declaration_is_refused(key: bytes) -> None:
+    with pytest.raises(DamagedRecord, match=f"The declaration under key {key.hex()} is damaged"):
+        records.split_declared_key(key)
 
 
 def test_dedup_time_keys_sort_by_time() -> None:
@@ -71,6 +96,29 @@ def test_message_survives_the_round_trip(message: Message) -> None:
     assert records.message_bytes(value) == (message.size, message.expires_ms != 0)
 
 
+@given(MESSAGES, st.integers(0, 2**32 - 1), st.booleans())
+def test_delayed_message_survives_the_round_trip(message: Message, redeliveries: int, redelivered: bool) -> None:
+    value = records.encode_delayed(DELAYED_KEY, message, redeliveries, redelivered)
+    assert records.decode_delayed(DELAYED_KEY, value) == (message, redeliveries, redelivered)
+    assert records.delayed_bytes(memoryview(value)) == (message.size, message.expires_ms != 0)
+
+
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")), st.text(st.characters(codec="utf-8")))
+def test_binding_survives_the_round_trip(exchange: str, binding: str) -> None:
+    key = records.binding_key(7, exchange, binding)
+    assert records.decode_binding(key, records.encode_binding(key, exchange, binding)) == (exchange, binding)
+
+
+def test_delayed_message_is_written_as_the_format_says() -> None:
+    """The bytes of docs/FORMAT.md too."""
+    message = Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000)
+    value = records.encode_delayed(DELAYED_KEY, message, 3, True)
+    assert DELAYED_KEY.hex(" ") == "00 00 00 07 00 00 00 00 00 00 05 dc 00 00 00 03 00 00 00 00 00 00 00 05"
+    assert value[:6].hex(" ") == "01 01 00 00 00 03"
+    assert value[6:-4] == records.encode_message(KEY, message)[:-4]
+    assert value[-4:].hex(" ") == "27 55 68 d2"
+
+
 def test_message_is_written_as_the_format_says() -> None:
     """The bytes of docs/FORMAT.md, fixed: if this fails, the format has changed, and needs a new version."""
     value = records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000))
@@ -88,6 +136,12 @@ def test_other_rows_are_written_as_the_format_says() -> None:
     assert (
         records.encode_doubt(records.doubt_key("b", 258), 7, position_of(3, 5)).hex() == "01" + KEY.hex() + "b82c7704"
     )
+    assert records.settings_key(7).hex() == "0000000700"
+    assert records.declared_key("exchange", "x") == b"exchange\0x"
+    assert records.binding_key(7, "x", "a.#").hex() == "00000007" + "fab1bcc00113951e8b414751801ea30a"
+    assert records.encode_binding(BINDING_KEY, "x", "a.#")[:-4] == b"\1x\0a.#"
+    ledger = Ledger(*range(1, 18))
+    assert records.encode_ledger(b"\0\0\0\1", ledger)[:-4].hex() == "02" + "".join(f"{n:016x}" for n in range(1, 18))
     numbers = "".join(f"{number:016x}" for number in range(1, 6))
     assert records.encode_peer(b"b", KeepPeer("b", "0f", 1, 2, 3, 4, 5)).hex() == "01" + numbers + "3066" + "23c224be"
 
@@ -102,7 +156,16 @@ def test_ledger_survives_the_round_trip_field_by_field() -> None:
     ledger = Ledger(*range(1, len(fields(Ledger)) + 1))
     decoded = records.decode_ledger(b"\0\0\0\1", records.encode_ledger(b"\0\0\0\1", ledger))
     assert decoded == ledger
-    assert astuple(decoded) == tuple(range(1, 16))
+    assert astuple(decoded) == tuple(range(1, 18))
+
+
+LEDGER_1 = "01" + "".join(f"{number:016x}" for number in range(1, 16)) + "a8a6a090"
+
+
+def test_ledger_of_version_1_has_nothing_delayed() -> None:
+    """As formats 1 and 2 wrote it."""
+    decoded = records.decode_ledger(b"\0\0\0\1", bytes.fromhex(LEDGER_1))
+    assert astuple(decoded) == (*range(1, 16), 0, 0)
 
 
 @given(st.builds(KeepPeer, NAMES, st.text(max_size=32), U64, U64, U64, U64, U64))
@@ -132,6 +195,13 @@ ROWS = [
     (records.decode_message, KEY, records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))),
     (records.decode_count, KEY, records.encode_count(KEY, 3, True)),
     (records.decode_ledger, KEY, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
+    (records.decode_ledger, b"\0\0\0\1", bytes.fromhex(LEDGER_1)),
+    (
+        records.decode_delayed,
+        DELAYED_KEY,
+        records.encode_delayed(DELAYED_KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2), 3, True),
+    ),
+    (records.decode_binding, BINDING_KEY, records.encode_binding(BINDING_KEY, "x", "a.#")),
     (records.decode_number, KEY, records.encode_number(KEY, 5)),
     (records.decode_text, KEY, records.encode_text(KEY, "orders")),
     (records.decode_peer, PEER_KEY, records.encode_peer(PEER_KEY, PEER)),
@@ -168,8 +238,6 @@ def test_value_under_another_key_is_found(decode, key: bytes, value: bytes) -> N
 
 def sealed(content: bytes) -> bytes:
     """A value with a right checksum, whatever is in it."""
-    from zlib import crc32
-
     return content + crc32(content, crc32(KEY)).to_bytes(4, "big")
 
 
@@ -186,6 +254,28 @@ def test_message_with_unknown_flags_is_refused(flags: int) -> None:
     content[1] = flags
     with pytest.raises(DamagedRecord, match="impossible"):
         records.decode_message(KEY, sealed(bytes(content)))
+
+
+@pytest.mark.parametrize(("at", "byte"), [(1, 2), (1, 0x81), (6, 2), (7, 3), (7, 4)])
+def test_delayed_message_with_unknown_flags_or_versions_is_refused(at: int, byte: int) -> None:
+    content = bytearray(records.encode_delayed(DELAYED_KEY, Message("", b"", ESCAPING_1_0, b"", 0), 0, False)[:-4])
+    content[at] = byte
+    value = bytes(content) + crc32(content, crc32(DELAYED_KEY)).to_bytes(4, "big")
+    with pytest.raises(DamagedRecord, match="impossible"):
+        records.decode_delayed(DELAYED_KEY, value)
+
+
+@pytest.mark.parametrize("key", [KEY, DELAYED_KEY + b"\0"])
+def test_delayed_message_under_a_key_of_another_length_is_refused(key: bytes) -> None:
+    value = records.encode_delayed(key, Message("/queue/a", b"", ESCAPING_1_0, b"12", 0), 0, False)
+    with pytest.raises(DamagedRecord, match="impossible"):
+        records.decode_delayed(key, value)
+
+
+def test_text_that_is_a_number_is_refused() -> None:
+    """A page in the wrong place has right checksums."""
+    with pytest.raises(DamagedRecord, match="is no text"):
+        records.decode_text(KEY, sealed(b"\1\xff"))
 
 
 def test_message_with_impossible_lengths_is_refused() -> None:

@@ -232,6 +232,8 @@ class Cluster:
         # a word of a few bytes may ask for thousands of answers
         if len(self.desk.turn.replies) >= REPLIES_PER_TURN or (isinstance(word, Publish) and self.must_flush(word)):
             return FLUSH
+        if isinstance(word, Publish) and self.must_wait(connection, word):
+            return self.intake.batch_room
         try:
             _HEARD[type(word)](self, peer, word)
         except LinkError as broken:
@@ -253,6 +255,13 @@ class Cluster:
         if topics.must_flush(topics.matching(name), size):
             return True
         return self.spreading.must_flush(name, size, word.origin)
+
+    def must_wait(self, connection: Connection, word: Publish) -> bool:
+        """Whether a durable subscription here wants it, while the open batch is full."""
+        durable = self.destinations.topics.durable
+        if not durable or not self.intake.is_batch_full(connection):
+            return False
+        return bool(durable.matching(word.message.destination.removeprefix("/topic/")))
 
     def end_turn(self) -> None:
         """What has changed in this turn is told as one."""
@@ -420,9 +429,11 @@ class Cluster:
     # ---- topics -----------------------------------------------------------------------------------------------------
 
     def deliver(self, name: str, message: Message, message_id: bytes) -> None:
-        """What was published elsewhere, to our own subscribers."""
+        """What was published elsewhere, to our own subscribers, durable ones too."""
         topics = self.destinations.topics
         topics.publish(message, topics.matching(name), message_id)
+        for queue in topics.durable.matching(name):
+            self.intake.collect(queue, message)
 
     def are_neighbours(self, one: str, other: str) -> bool:
         """Whether the two are linked, as far as is known."""

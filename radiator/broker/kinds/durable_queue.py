@@ -2,19 +2,29 @@
 
 The window is the head of the queue: what is READY in memory, in order, without a gap. `beyond` messages follow it
 on the disk (or on their way there). A new message stays in memory only where nothing is beyond and the window has
-room; otherwise it is read back when the window runs low.
+room; otherwise it is read back when the window runs low. Delayed messages (delayed.py) are no part of all this.
 """
 
 import heapq
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 
-from radiator.broker.entry import Entry
+from radiator.broker.entry import DelayedEntry, Entry
+from radiator.broker.kinds.delayed import Delayed
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
-from radiator.commands import Loaded
-from radiator.limits import BATCH_BYTES, LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES, WINDOWS_BYTES
+from radiator.commands import Loaded, LoadedDelayed, StoredMessage
+from radiator.limits import (
+    BATCH_BYTES,
+    LOAD_BYTES,
+    LOAD_MESSAGES,
+    WAKES_AT_ONCE,
+    WINDOW_BYTES,
+    WINDOW_MESSAGES,
+    WINDOWS_BYTES,
+)
 from radiator.message import Message
 from radiator.reads import Load
 from radiator.settings import QueueSettings
@@ -22,28 +32,52 @@ from radiator.writes import Books, Count, Ledger, Put, Remove
 
 
 class Windows:
-    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way."""
+    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way; of
+    those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then.
+    """
 
-    __slots__ = ("out", "size", "waiting")
+    __slots__ = ("next_wakes", "out", "size", "waiting", "wakes")
 
     def __init__(self) -> None:
         self.size = 0
         self.out = 0
-        self.waiting: dict[int, Callable[[Loaded], None]] = {}
+        self.waiting: dict[int, Callable[..., None]] = {}
+        self.wakes = 0
+        self.next_wakes: dict[Delayed, None] = {}
 
     def ask(self, desk: Desk, load: Load, answer: Callable[[Loaded], None]) -> None:
         """Have something read back."""
         self.waiting[load.request] = answer
         desk.turn.questions.append(load)
 
+    def ask_delayed(self, delayed: Delayed) -> None:
+        """The same for a slice of delayed messages, first come, first served."""
+        if self.wakes >= WAKES_AT_ONCE:
+            self.next_wakes[delayed] = None
+            return
+        self.wakes += 1
+        delayed.queue.is_loading = True
+        question = delayed.question()
+        self.waiting[question.request] = partial(self.found_delayed, delayed)
+        delayed.desk.turn.questions.append(question)
+
+    def found_delayed(self, delayed: Delayed, answer: LoadedDelayed) -> None:
+        """One has its answer: the next may ask."""
+        delayed.answered(answer)
+        self.wakes -= 1
+        while self.next_wakes and self.wakes < WAKES_AT_ONCE:
+            first = next(iter(self.next_wakes))
+            del self.next_wakes[first]
+            first.ask()
+
 
 class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asked_at", "asks", "beyond", "dedup_pending", "doubt_bytes", "doubts", "is_loading", "number", "on_pumped",
-        "purge_done", "purge_through", "purged", "storing", "taken_unread", "unread", "wait_for_commit",
-        "window_bytes", "window_end", "windows",
+        "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts", "is_loading", "number",
+        "on_pumped", "purge_done", "purge_through", "purged", "purges_delayed", "spared", "storing", "taken_unread",
+        "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -64,10 +98,12 @@ class DurableQueue(Queue):
         self.number = number
         self.ledger = ledger
         self.windows = windows
-        self.beyond = ledger.stored
+        self.beyond = ledger.stored - ledger.stored_delayed
         self.window_end = 0
         self.window_bytes = 0
         self.storing: dict[int, Entry] = {}
+        self.waking: dict[int, Entry] = {}
+        self.delayed = Delayed(self, desk)
         self.is_loading = False
         self.asked_at = 0
         self.wait_for_commit = False
@@ -83,8 +119,11 @@ class DurableQueue(Queue):
         self.taken_unread: set[int] = set()
         # told after each pump, where the queue is shared between nodes
         self.on_pumped: Callable[[], None] | None = None
-        # a purge goes on for messages that are read back and were accepted up to here
+        # a purge goes on for messages that are read back and were accepted up to here, then for delayed ones but for
+        # those that were in flight when it began
         self.purge_through = 0
+        self.purges_delayed = False
+        self.spared: set[int] = set()
         self.purged = 0
         self.purge_done: Callable[[int], None] | None = None
 
@@ -111,11 +150,18 @@ class DurableQueue(Queue):
 
     def window_takes(self, size: int) -> bool:
         """Whether one more fits the window; an empty one takes one message of any size."""
-        count = len(self.ready) + len(self.returned) + len(self.storing)
+        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
         return count == 0 or (
             count < WINDOW_MESSAGES
             and self.window_bytes + size <= WINDOW_BYTES
             and self.windows.size + size <= WINDOWS_BYTES
+        )
+
+    def window_takes_again(self, size: int) -> bool:
+        """Whether one that found no room would find it, and others with it: so that few are read back in vain."""
+        return self.window_takes(size) and (
+            self.window_bytes <= WINDOW_BYTES // 2
+            and len(self.ready) + len(self.returned) + len(self.waking) <= WINDOW_MESSAGES // 2
         )
 
     def committed(self, part: Part) -> None:
@@ -127,26 +173,38 @@ class DurableQueue(Queue):
                 move(entry, Event.COMMITTED, PERSISTENT_MOVES)
                 del storing[entry.position]
                 ready.append(entry)
+        for entry in part.waking:
+            if entry.state is State.WAKING:
+                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+                del self.waking[entry.position]
+                heapq.heappush(self.returned, (entry.position, entry))
         for entry in part.removing:
             move(entry, Event.COMMITTED, PERSISTENT_MOVES)
         self.wait_for_commit = False
         if self.dedup_pending:
             seen = next(iter(self.asks.values()), self.desk.committed)
             self.dedup_pending = {i: (number, end) for i, (number, end) in self.dedup_pending.items() if number > seen}
+        self.delayed.committed()
         if self.waiters and self.beyond:
             self.refill()
         if self.purge_through:
-            self.refill()
+            self.go_on_purging()
         self.pump()
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
     def remove(self, entry: Entry, event: Event) -> None:
         """REMOVING: the Remove is in the open batch; GONE when that is committed."""
-        # D3: nothing else writes a Remove, and every call comes from a row of PERSISTENT_MOVES
-        if entry.state is State.STORING:
-            del self.storing[entry.position]
-            self.left_ready(entry)
+        # D3: only `hold` writes another Remove, and a Delay with it; every call comes from a row of PERSISTENT_MOVES
+        if entry.state is not State.IN_FLIGHT:
+            if isinstance(entry, DelayedEntry) and entry.state is State.DELAYED:
+                self.delayed.end_delay(entry)
+                move(entry, event, PERSISTENT_MOVES)
+                self.desk.part(self).removing.append(entry)
+                return
+            if entry.state in (State.STORING, State.WAKING):
+                del (self.storing if entry.state is State.STORING else self.waking)[entry.position]
+                self.left_ready(entry)
         self.windows.out -= entry.size
         move(entry, event, PERSISTENT_MOVES)
         self.desk.part(self).removing.append(entry)
@@ -161,6 +219,15 @@ class DurableQueue(Queue):
         self.desk.part(self)
         self.desk.write(Count(self.number, entry.position, entry.redeliveries))
 
+    def hold(self, entry: Entry, due_ms: int) -> None:
+        """It leaves its place, and memory, with its count."""
+        self.windows.out -= entry.size
+        # D20: its Remove and its Delay are in one batch
+        self.desk.write(Remove(self.number, entry.position))
+        self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)
+        if self.purge_through:
+            self.spared.add(entry.position)
+
     def left_ready(self, entry: Entry) -> None:
         self.window_bytes -= entry.size
         self.windows.size -= entry.size
@@ -173,6 +240,8 @@ class DurableQueue(Queue):
 
     def pump(self) -> None:
         super().pump()
+        if self.is_waking:
+            self.delayed.ask()
         if (
             self.beyond
             and self.subscriptions
@@ -186,9 +255,12 @@ class DurableQueue(Queue):
     def refill(self, is_needed: bool = False) -> None:
         """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
 
-        Not while an entry of the window is STORING: what follows it must not become READY before it.
+        Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some
+        wake: their places may be in the stretch, and not on the disk yet.
         """
         if self.beyond == 0 or self.is_loading or self.wait_for_commit or self.is_gone or self.storing:
+            return
+        if self.delayed.woken_in > self.desk.committed:
             return
         crowded = self.windows.size + LOAD_BYTES > WINDOWS_BYTES
         if crowded and self.ready and not is_needed:
@@ -241,7 +313,72 @@ class DurableQueue(Queue):
             self.go_on_purging()
         if self.waiters:
             self.on_room(self)
+        if self.is_waking:
+            self.delayed.ask()  # by turns with what is beyond
         self.pump()
+
+    # ---- delayed messages -------------------------------------------------------------------------------------------
+
+    def put_delayed(self, message: Message, due_ms: int) -> None:
+        self.enter(message, message.size)
+        # D21: on the disk it stands under its time
+        self.delayed.add(due_ms, self.desk.next_position(), message)
+
+    def wake_due(self) -> bool:
+        self.is_waking = True
+        self.delayed.ask()
+        return False
+
+    def wake(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
+        """DELAYED -> WAKING: to its own place, unless it is expired or purged. False: the window has no room for it.
+
+        Behind the window it needs none.
+        """
+        position, size = stored.position, message.size
+        entry = DelayedEntry(position, message, State.DELAYED, size, stored.redeliveries, stored.redelivered, due_ms)
+        if self.purge_through:
+            if position > self.purge_through or position in self.spared:
+                self.delayed.pass_over(due_ms)
+            else:
+                self.purged += 1
+                self.discard(entry)
+            return True
+        if 0 < message.expires_ms <= self.desk.now_ms:
+            self.expire(entry)
+            return True
+        fits = self.window_takes(size)
+        is_behind = position > self.window_end
+        if not fits and not is_behind:
+            self.delayed.blocked_bytes = max(1, size)
+            return False
+        # D20: the Wake and the Put are in one batch
+        self.delayed.end_delay(entry)
+        self.desk.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
+        if entry.redeliveries:
+            self.desk.write(Count(self.number, position, entry.redeliveries))
+        move(entry, Event.DUE, PERSISTENT_MOVES)
+        if is_behind and (self.beyond or not fits):
+            self.beyond += 1
+            return True
+        if is_behind:
+            self.window_end = position
+        self.waking[position] = entry
+        self.desk.part(self).waking.append(entry)
+        self.window_bytes += size
+        self.windows.size += size
+        return True
+
+    def go_on_waking(self) -> None:
+        """After each slice."""
+        self.is_loading = False
+        if self.is_gone:
+            return
+        self.is_waking = 0 < self.next_due_ms <= self.desk.now_ms
+        if self.purge_through:
+            self.go_on_purging()
+        self.pump()
+
+    # ---- numbers ----------------------------------------------------------------------------------------------------
 
     @property
     def ready_count(self) -> int:
@@ -253,27 +390,45 @@ class DurableQueue(Queue):
 
     @property
     def storing_count(self) -> int:
-        return len(self.storing)
+        return len(self.storing) + len(self.waking)
+
+    def tell_oldest(self, done: Callable[[int | None], None]) -> None:
+        if self.peek_head() is not None or self.ready_count == 0:
+            super().tell_oldest(done)
+            return
+
+        def loaded(answer: Loaded) -> None:
+            ready = (m.message for m in answer.messages if m.position not in self.doubts and m.message is not None)
+            message = next(ready, None)
+            done(None if message is None else max(0, self.desk.now_ms - message.accepted_ms))
+
+        load = Load(self.desk.next_position(), self.number, self.window_end, 1 + self.unread, LOAD_BYTES)
+        self.windows.ask(self.desk, load, loaded)
+
+    @property
+    def delayed_count(self) -> int:
+        return self.ledger.stored_delayed - len(self.delayed.damaged)
 
     @property
     def doubt_count(self) -> int:
         return len(self.doubts)
 
     def kept(self) -> tuple[int, int]:
-        return len(self.entries_out) + len(self.doubts), self.out_bytes + self.doubt_bytes
+        kept, kept_bytes = super().kept()
+        return kept + len(self.doubts), kept_bytes + self.doubt_bytes
 
     def beyond_memory(self) -> tuple[int, int]:
         kept, kept_bytes = self.kept()
-        held = kept + len(self.ready) + len(self.returned) + len(self.storing)
+        held = kept + len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
         return self.ledger.stored - held, self.ledger.stored_bytes - kept_bytes - self.window_bytes
 
     def droppable(self) -> list[Entry]:
-        return super().droppable() + list(self.storing.values())
+        return super().droppable() + [*self.waking.values(), *self.storing.values()]
 
     def oldest(self) -> Entry:
         if self.ready or self.returned:
             return super().oldest()
-        return next(iter(self.storing.values()))
+        return next(iter((self.waking or self.storing).values()))
 
     # ---- in doubt between two nodes (cluster/handover.py) -----------------------------------------------------------
 
@@ -361,6 +516,9 @@ class DurableQueue(Queue):
         """
         through = self.desk.next_position()
         self.purged = 0 if self.purge_done is None else self.purged
+        if self.delayed_count:
+            self.purges_delayed = True
+            self.delayed.begin_anew()
         for entry in self.droppable():
             if entry.state is State.READY:
                 self.left_ready(entry)
@@ -385,7 +543,11 @@ class DurableQueue(Queue):
             if self.desk.open.size < BATCH_BYTES:  # else `committed` goes on
                 self.refill()
             return
+        if self.purges_delayed:
+            self.delayed.ask()
+            return
         self.purge_through = 0
+        self.spared.clear()
         done, self.purge_done = self.purge_done, None
         if done is not None:
             done(self.purged)

@@ -1,18 +1,32 @@
 """A queue in memory: a message is READY as soon as it is accepted, and gone when the broker stops."""
 
+import heapq
+from collections.abc import Callable
+
 from radiator.broker.entry import Entry
-from radiator.broker.kinds.queue import Queue, cost_of
+from radiator.broker.kinds.queue import DeadLetter, Queue, cost_of
 from radiator.broker.states import MEMORY_MOVES, Event, State, move
+from radiator.broker.turn import Desk
+from radiator.limits import CHORE_MESSAGES
 from radiator.message import Message
+from radiator.settings import QueueSettings
 
 
 class MemoryQueue(Queue):
-    """See Queue. Its ledger is kept just as that of a persistent queue, and forgotten with it."""
+    """See Queue. Its ledger is kept just as that of a persistent queue, and forgotten with it. `delayed`: a heap of
+    those that wait for their time, by that and their place.
+    """
 
-    __slots__ = ()
+    __slots__ = ("delayed",)
 
     moves = MEMORY_MOVES
     is_persistent = False
+
+    def __init__(
+        self, name: str, settings: QueueSettings, desk: Desk, bury: DeadLetter, on_room: Callable[[Queue], None]
+    ) -> None:
+        super().__init__(name, settings, desk, bury, on_room)
+        self.delayed: list[tuple[int, int, Entry]] = []
 
     def put(self, message: Message) -> Entry:
         """READY at once; the caller pumps."""
@@ -28,6 +42,52 @@ class MemoryQueue(Queue):
 
     def keep_count(self, entry: Entry) -> None:
         """Nothing to keep beyond the entry."""
+
+    # ---- delayed messages -------------------------------------------------------------------------------------------
+
+    def put_delayed(self, message: Message, due_ms: int) -> None:
+        self.enter(message, message.size)
+        self.hold(Entry(self.desk.next_position(), message, State.DELAYED, message.size), due_ms)
+
+    def hold(self, entry: Entry, due_ms: int) -> None:
+        if entry.message.expires_ms:
+            due_ms = min(due_ms, entry.message.expires_ms)
+        self.ledger.stored_delayed += 1
+        self.ledger.stored_delayed_bytes += entry.size
+        heapq.heappush(self.delayed, (due_ms, entry.position, entry))
+        self.next_due_ms = self.delayed[0][0]
+
+    def end_delay(self, entry: Entry) -> None:
+        self.ledger.stored_delayed -= 1
+        self.ledger.stored_delayed_bytes -= entry.size
+        self.next_due_ms = self.delayed[0][0] if self.delayed else 0
+
+    def wake_due(self) -> bool:
+        """DELAYED -> READY, at its own place, unless it is expired; so many that a turn stays short."""
+        now_ms = self.desk.now_ms
+        for _ in range(CHORE_MESSAGES):
+            if not 0 < self.next_due_ms <= now_ms:
+                break
+            _, position, entry = heapq.heappop(self.delayed)
+            self.end_delay(entry)
+            if 0 < entry.message.expires_ms <= now_ms:
+                self.expire(entry)
+            else:
+                move(entry, Event.DUE, MEMORY_MOVES)
+                heapq.heappush(self.returned, (position, entry))
+        self.is_waking = not self.is_gone and 0 < self.next_due_ms <= now_ms
+        self.pump()
+        return self.is_waking
+
+    def purge(self, done: Callable[[int], None]) -> None:
+        delayed = [entry for _, _, entry in self.delayed]
+        self.delayed.clear()
+        for entry in delayed:
+            self.end_delay(entry)
+            self.discard(entry)
+        super().purge(lambda count: done(count + len(delayed)))
+
+    # ---- numbers ----------------------------------------------------------------------------------------------------
 
     @property
     def ready_count(self) -> int:

@@ -14,6 +14,7 @@ from radiator.broker.states import Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, CLIENT
 from radiator.errors import Refusal
+from radiator.limits import STALE_TIMEOUTS
 from radiator.message import Message
 from radiator.replies import Deliver
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
@@ -32,9 +33,9 @@ class Queue:
     is_persistent: bool
 
     __slots__ = (
-        "bury", "damaged", "desk", "entries_out", "is_declared", "is_gone", "ledger", "name", "on_room", "out_bytes",
-        "ready", "redelivered", "reply_id", "reserved", "reserved_bytes", "returned", "ring", "settings",
-        "subscriptions", "waiters",
+        "bury", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking", "ledger",
+        "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id", "reserved", "reserved_bytes",
+        "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun", "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -51,9 +52,15 @@ class Queue:
         # READY entries, in order: those that never were out, and those that came back
         self.ready: deque[Entry] = deque()
         self.returned: list[tuple[int, Entry]] = []
-        # out with consumers; ordered by the time of handing over
+        # out with consumers; and when to look at those that have an ack timeout: a heap, in which settled ones may be
         self.entries_out: dict[int, Delivery] = {}
         self.out_bytes = 0
+        self.timeouts: list[tuple[float, int, Delivery]] = []
+        self.timeouts_begun = 0
+        # when the first delayed one is due, 0: there is none; is_waking: some are due, and wait for nothing but room
+        self.next_due_ms = 0
+        self.is_waking = False
+        self.unused_since_s = desk.now_s
         # room promised to transactions whose persistent part is on its way to the disk
         self.reserved = 0
         self.reserved_bytes = 0
@@ -62,12 +69,32 @@ class Queue:
         self.damaged = 0
         self.is_declared = False
         self.is_gone = False
+        self.had_consumer = False
         self.reply_id = ""
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
     def put(self, message: Message) -> Entry | None:
         """Accept a message: nothing is judged any more."""
+        raise NotImplementedError
+
+    def take_in(self, message: Message, due_ms: int) -> None:
+        """Accept a message now or, where due_ms is not 0, as a delayed one."""
+        if due_ms:
+            self.put_delayed(message, due_ms)
+        else:
+            self.put(message)
+
+    def put_delayed(self, message: Message, due_ms: int) -> None:
+        """Accept a message that nobody is given before that time."""
+        raise NotImplementedError
+
+    def hold(self, entry: Entry, due_ms: int) -> None:
+        """What has come back is DELAYED until then."""
+        raise NotImplementedError
+
+    def wake_due(self) -> bool:
+        """The first delayed one is due. Whether this must be called again in the next turn."""
         raise NotImplementedError
 
     def remove(self, entry: Entry, event: Event) -> None:
@@ -98,9 +125,13 @@ class Queue:
         if others and (self.settings.exclusive or subscription.exclusive or next(iter(others)).exclusive):
             raise Refusal("exclusive", f"/queue/{self.name} already has its one exclusive consumer.")
         others[subscription] = None
+        if subscription.ack_timeout_s is None:
+            subscription.ack_timeout_s = self.settings.ack_timeout_s
+        self.had_consumer = self.had_consumer or not subscription.is_getter
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """No further deliveries to it. What is unacked stays with its connection."""
+        self.used()
         subscription.is_over = True
         del self.subscriptions[subscription]
         subscription.connection.forget(subscription)
@@ -170,9 +201,8 @@ class Queue:
             connection.last_own_place = subscription.place
         self.entries_out[entry.position] = delivery
         self.out_bytes += entry.size
-        if self.settings.ack_timeout_s is not None:
-            delivery.due_s = desk.now_s + self.settings.ack_timeout_s
-            delivery.parked_s = connection.parked_total_s
+        if subscription.ack_timeout_s is not None:
+            self.begin_timeout(delivery, subscription.ack_timeout_s)
         connection.post(
             desk,
             Deliver(
@@ -204,8 +234,10 @@ class Queue:
         self.ledger.acked_bytes += entry.size
         self.leave(entry, event)
 
-    def give_back(self, delivery: Delivery, event: Event) -> None:
-        """NACK, LOST or OVERDUE: to its own place, unless it is expired or has come back too often."""
+    def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
+        """NACK, LOST or OVERDUE: to its own place, unless it is expired or has come back too often. delay_ms: how long
+        it is kept first; None: as the settings say.
+        """
         entry = delivery.entry
         self.left_out(entry)
         settings = self.settings
@@ -214,12 +246,26 @@ class Queue:
         elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
             self.kill(entry, Event.GIVE_UP, REDELIVERIES)
         else:
-            move(entry, event, self.moves)
+            if delay_ms is None:
+                delay_ms = settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries)
+            move(entry, Event.DELAY if delay_ms else event, self.moves)
             entry.redeliveries += 1
             entry.redelivered = True
             self.redelivered += 1
-            self.keep_count(entry)
-            heapq.heappush(self.returned, (entry.position, entry))
+            if delay_ms:
+                self.hold(entry, self.desk.now_ms + delay_ms)
+            else:
+                self.keep_count(entry)
+                heapq.heappush(self.returned, (entry.position, entry))
+
+    def redelivery_delay_ms(self, redeliveries: int) -> int:
+        """How long one is kept that has come back so often before: longer each time, up to a maximum."""
+        settings = self.settings
+        longest_ms = settings.redelivery_delay_max_ms
+        try:
+            return int(min(longest_ms, settings.redelivery_delay_ms * settings.redelivery_delay_factor**redeliveries))
+        except OverflowError:
+            return longest_ms
 
     def reject(self, delivery: Delivery) -> None:
         """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
@@ -278,21 +324,45 @@ class Queue:
             return self.returned[0][1]
         return self.ready[0] if self.ready else None
 
+    def begin_timeout(self, delivery: Delivery, timeout_s: float) -> None:
+        """It is overdue when it has been out for so long from now."""
+        delivery.due_s = self.desk.now_s + timeout_s
+        delivery.parked_s = delivery.subscription.connection.parked_total_s
+        if len(self.timeouts) <= 2 * len(self.entries_out) + STALE_TIMEOUTS:
+            self.look_at(delivery, delivery.due_s)
+            return
+        self.timeouts.clear()
+        for out in self.entries_out.values():
+            if out.due_s:
+                self.look_at(out, out.due_s)
+
+    def look_at(self, delivery: Delivery, at_s: float) -> None:
+        """It may be overdue then."""
+        self.timeouts_begun += 1
+        heapq.heappush(self.timeouts, (at_s, self.timeouts_begun, delivery))
+
     def overdue(self) -> list[Delivery]:
-        """Deliveries out for longer than ack_timeout_s. The clock of a parked connection stands still."""
-        late = []
-        for delivery in self.entries_out.values():
-            if delivery.due_s > self.desk.now_s:
-                break
+        """Deliveries out for longer than their ack timeout. The clock of a parked connection stands still."""
+        late: dict[Delivery, None] = {}
+        later: dict[Delivery, float] = {}
+        now_s = self.desk.now_s
+        while self.timeouts and self.timeouts[0][0] <= now_s:
+            _, _, delivery = heapq.heappop(self.timeouts)
+            if not delivery.is_out:
+                continue
             connection = delivery.subscription.connection
-            if delivery.subscription.ack != AUTO and delivery.message_id not in connection.unacked:
-                continue  # its COMMIT is on its way to the disk
-            stood_s = connection.parked_total_s - delivery.parked_s
+            due_s = delivery.due_s + connection.parked_total_s - delivery.parked_s
             if connection.waits_for is not None:
-                stood_s += self.desk.now_s - connection.parked_since_s
-            if delivery.due_s + stood_s <= self.desk.now_s and not connection.is_closing:
-                late.append(delivery)
-        return late
+                due_s += now_s - connection.parked_since_s
+            # one whose COMMIT is on its way to the disk is not unacked any more
+            is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
+            if due_s <= now_s and is_unacked and not connection.is_closing:
+                late[delivery] = None
+            else:
+                later[delivery] = due_s
+        for delivery, due_s in later.items():
+            self.look_at(delivery, due_s)
+        return list(late)
 
     # ---- bounds -----------------------------------------------------------------------------------------------------
 
@@ -339,7 +409,8 @@ class Queue:
         ):
             raise Refusal(
                 "queue-full",
-                f"/queue/{self.name} is full, and too many of its messages are in flight ({out}) to drop the oldest.",
+                f"/queue/{self.name} is full, and too many of its messages ({out}) are in flight or delayed to drop "
+                "the oldest.",
             )
         beyond, beyond_bytes = self.beyond_memory()
         if (settings.max_messages is None or out + beyond + self.reserved + messages <= settings.max_messages) and (
@@ -350,8 +421,9 @@ class Queue:
         return False
 
     def kept(self) -> tuple[int, int]:
-        """Messages that may not be dropped, since they are in flight or in doubt, and their bytes."""
-        return len(self.entries_out), self.out_bytes
+        """Messages that may not be dropped, since they are in flight, in doubt or delayed, and their bytes."""
+        ledger = self.ledger
+        return len(self.entries_out) + ledger.stored_delayed, self.out_bytes + ledger.stored_delayed_bytes
 
     def beyond_memory(self) -> tuple[int, int]:
         """Messages that are stored and not in memory, and their bytes: they are dropped only once they are loaded."""
@@ -400,6 +472,11 @@ class Queue:
         return 0
 
     @property
+    def delayed_count(self) -> int:
+        """Messages that wait for their time."""
+        return self.ledger.stored_delayed
+
+    @property
     def doubt_count(self) -> int:
         """Messages offered to another node, which has not said yet that it has them."""
         return 0
@@ -408,6 +485,22 @@ class Queue:
     def memory_bytes(self) -> int:
         """What its messages cost in memory."""
         return 0
+
+    def tell_oldest(self, done: Callable[[int | None], None]) -> None:
+        """`done` gets the age in milliseconds of the oldest message that is READY, or None."""
+        head = self.peek_head()
+        done(None if head is None else max(0, self.desk.now_ms - head.message.accepted_ms))
+
+    def used(self) -> None:
+        """The time after which an unused queue is deleted begins anew."""
+        self.unused_since_s = self.desk.now_s
+
+    def has_outlived(self) -> bool:
+        """Whether nobody has used it for expires_ms. Asked at each Tick, which takes note of use."""
+        if not self.is_idle:
+            self.used()
+        expires_ms = self.settings.expires_ms
+        return expires_ms is not None and (self.desk.now_s - self.unused_since_s) * 1000 >= expires_ms
 
     @property
     def is_idle(self) -> bool:

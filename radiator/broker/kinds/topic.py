@@ -1,22 +1,23 @@
-"""Topics: whoever is subscribed now gets the message; there is no other state and no flow control.
+"""Topics: whoever is subscribed now gets the message; there is no flow control, and no state but the bindings of
+durable subscriptions, each of a pattern to a queue.
 
 A subscriber whose outgoing buffer is over its bound when a further message comes is closed: kill the slow client,
-not the topic. Names are looked up in a dict, patterns in a trie of words that is walked once for a publish,
-whatever the patterns.
+not the topic.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection
+from radiator.broker.trie import Trie
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO
 from radiator.message import Message
-from radiator.patterns import is_pattern
 from radiator.replies import Deliver, Refuse
 
 if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
+    from radiator.broker.kinds.queue import Queue
 
 
 @dataclass(slots=True, eq=False)
@@ -41,77 +42,49 @@ class TopicSubscription:
         return connection.outbox_bytes + size + MESSAGE_COST_BYTES > self.buffer_max_bytes
 
 
-@dataclass(slots=True, eq=False)
-class Node:
-    """A word of the trie: what follows it, and who subscribed up to here."""
-
-    words: dict[str, "Node"] = field(default_factory=dict)
-    subscriptions: dict[TopicSubscription, None] = field(default_factory=dict)
-
-
 class Topics:
     """All topics of the broker."""
 
-    __slots__ = ("desk", "exact", "patterns", "spreading")
+    __slots__ = ("desk", "durable", "spreading", "subscriptions")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.exact: dict[str, dict[TopicSubscription, None]] = {}
-        self.patterns = Node()
+        self.subscriptions: Trie[TopicSubscription] = Trie()
+        self.durable: Trie[Queue] = Trie()  # the queues of durable subscriptions
         self.spreading: Spreading | None = None  # tells other nodes what is wanted here
+
+    @property
+    def exact(self) -> dict[str, dict[TopicSubscription, None]]:
+        """The topics that somebody is subscribed to by name."""
+        return self.subscriptions.exact
 
     def subscribe(self, subscription: TopicSubscription) -> None:
         """From now on it gets what matches."""
         if self.spreading is not None:
             self.spreading.subscribed(subscription.pattern)
-        if not is_pattern(subscription.pattern):
-            self.exact.setdefault(subscription.pattern, {})[subscription] = None
-            return
-        node = self.patterns
-        for word in subscription.pattern.split("."):
-            node = node.words.setdefault(word, Node())
-        node.subscriptions[subscription] = None
+        self.subscriptions.add(subscription.pattern, subscription)
 
     def unsubscribe(self, subscription: TopicSubscription) -> None:
-        """It gets nothing more; words that nobody needs go."""
+        """It gets nothing more."""
         if self.spreading is not None:
             self.spreading.unsubscribed(subscription.pattern)
-        if not is_pattern(subscription.pattern):
-            there = self.exact[subscription.pattern]
-            del there[subscription]
-            if not there:
-                del self.exact[subscription.pattern]
-            return
-        path = [self.patterns]
-        words = subscription.pattern.split(".")
-        for word in words:
-            path.append(path[-1].words[word])
-        del path[-1].subscriptions[subscription]
-        for word, parent, node in zip(reversed(words), reversed(path[:-1]), reversed(path[1:]), strict=True):
-            if node.subscriptions or node.words:
-                return
-            del parent.words[word]
+        self.subscriptions.remove(subscription.pattern, subscription)
+
+    def bind(self, pattern: str, queue: "Queue") -> None:
+        """From now on a durable subscription gets what matches into its queue."""
+        if self.spreading is not None:
+            self.spreading.subscribed(pattern)
+        self.durable.add(pattern, queue)
+
+    def unbind(self, pattern: str, queue: "Queue") -> None:
+        """It gets nothing more."""
+        if self.spreading is not None:
+            self.spreading.unsubscribed(pattern)
+        self.durable.remove(pattern, queue)
 
     def matching(self, name: str) -> list[TopicSubscription]:
-        """Every subscription that gets a message sent to this topic."""
-        found = list(self.exact.get(name, ()))
-        if not self.patterns.words:
-            return found
-        hashes: set[int] = set()
-        active = _with_empty_hashes([self.patterns], hashes)
-        for word in name.split("."):
-            following: list[Node] = []
-            for node in active:
-                if id(node) in hashes:
-                    following.append(node)  # `#` takes one more word and stays
-                for key in (word, "*"):
-                    child = node.words.get(key)
-                    if child is not None:
-                        following.append(child)
-            active = _with_empty_hashes(following, hashes)
-        for node in active:
-            found.extend(node.subscriptions)
-        return found
+        """Every subscription that gets a message sent to this topic, durable ones aside."""
+        return self.subscriptions.matching(name)
 
     def must_flush(self, subscriptions: list[TopicSubscription], size: int) -> bool:
         """Whether a subscriber is over its bound only because this turn's replies have not been written yet."""
@@ -156,20 +129,3 @@ class Topics:
                 size,
                 None,
             )
-
-
-def _with_empty_hashes(nodes: list[Node], hashes: set[int]) -> list[Node]:
-    """The nodes once each, and behind them every `#` that may stand for no word at all; `hashes` learns which those
-    are.
-    """
-    seen: dict[int, Node] = {}
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen[id(node)] = node
-            child = node.words.get("#")
-            if child is not None:
-                hashes.add(id(child))
-                waiting.append(child)
-    return list(seen.values())

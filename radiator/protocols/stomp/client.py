@@ -9,7 +9,7 @@ and sends nothing. Whatever a server sends, `receive` never raises; after Broken
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
 from radiator.errors import Violation, shown
@@ -20,6 +20,7 @@ from radiator.protocols.stomp.spec import (
     ANSWER_COMMANDS,
     CLIENT_COMMANDS,
     SERVER_COMMANDS,
+    V1_0,
     V1_1,
     V1_2,
     VERSION_NAMES,
@@ -40,7 +41,12 @@ _MAY_SEND: dict[str, frozenset[str]] = {
     CLOSED: frozenset(),
 }
 
+_KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0])  # the later versions have all commands
+
 _ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
+_PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0")
+_PLAIN_HEAD_BYTES, _PLAIN_HEADERS, _PLAIN_LENGTH_DIGITS = 8192, 64, 7  # well within CLIENT_LIMITS
+_BEGUN_MAX_BYTES = 64 * 1024  # a larger beginning would be copied too often: the parser holds it
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+ *(;.*)?", re.ASCII | re.DOTALL)
 
 
@@ -54,10 +60,11 @@ class Connected:
 
 @dataclass(slots=True)
 class Message:
-    """MESSAGE. headers: decoded, of repeated names the first."""
+    """MESSAGE. headers: decoded, of repeated names the first. connection: which of its receiver's it came on."""
 
     headers: dict[str, str]
     body: bytes
+    connection: int = field(default=0, compare=False, repr=False)
 
     @property
     def destination(self) -> str:
@@ -114,8 +121,11 @@ class ClientSession:
     """
 
     __slots__ = (
+        "_begun",
         "_disconnect_receipt",
         "_heart_beat_ms",
+        "_is_plain_read",
+        "_limits",
         "_parser",
         "_subscriptions",
         "_transactions",
@@ -132,6 +142,9 @@ class ClientSession:
         self.heart_beat_expect_s = 0.0
         self._heart_beat_ms = (0, 0)
         self._parser = Parser(limits, ANSWER_COMMANDS)
+        self._begun = b""  # the beginning of a plain MESSAGE
+        self._is_plain_read = False
+        self._limits = limits
         self._versions: tuple[str, ...] = ()
         self._version: int | None = None
         self._subscriptions: set[str] = set()
@@ -181,12 +194,14 @@ class ClientSession:
         content_type: str | None = None,
         receipt: str | None = None,
         transaction: str | None = None,
+        dedup_id: str | None = None,
         headers: Headers = (),
     ) -> bytes:
         """SEND. Always with `content-length`, so any octets may stand in the body."""
         self._check_transaction(transaction)
         own = [("destination", destination), ("content-length", str(len(body)))]
-        own += [("content-type", content_type)] if content_type is not None else []
+        own += [("dedup-id", dedup_id)] if dedup_id is not None else []
+        own += self._checked("SEND", [], [("content-type", content_type)]) if content_type is not None else []
         own += _hop_headers(receipt, transaction)
         return self._frame("SEND", own, headers, body)
 
@@ -209,12 +224,17 @@ class ClientSession:
         self._subscriptions.add(subscription)
         return frame
 
-    def unsubscribe(self, subscription: str, *, receipt: str | None = None) -> bytes:
-        """UNSUBSCRIBE. MESSAGEs that are on their way still arrive."""
-        if subscription not in self._subscriptions:
+    def unsubscribe(self, subscription: str, *, receipt: str | None = None, forget: str | None = None) -> bytes:
+        """UNSUBSCRIBE. MESSAGEs that are on their way still arrive.
+
+        forget: the destination of a durable subscription, of this connection or not, that ends for good.
+        """
+        if subscription not in self._subscriptions and forget is None:
             raise Violation(f"There is no subscription {subscription!r} to end.")
-        frame = self._frame("UNSUBSCRIBE", [("id", subscription), *_hop_headers(receipt)])
-        self._subscriptions.remove(subscription)
+        own = [("id", subscription), *_hop_headers(receipt)]
+        own += [("destination", forget), ("durable", "true")] if forget is not None else []
+        frame = self._frame("UNSUBSCRIBE", own)
+        self._subscriptions.discard(subscription)
         return frame
 
     def ack(self, message: Message, *, receipt: str | None = None, transaction: str | None = None) -> bytes:
@@ -229,11 +249,14 @@ class ClientSession:
         receipt: str | None = None,
         transaction: str | None = None,
         requeue: bool = True,
+        delay_ms: int | None = None,
     ) -> bytes:
-        """NACK; not in 1.0. requeue False: to the dead-letter queue now (`requeue:false`, our own header)."""
+        """NACK; not in 1.0. requeue False: to the dead-letter queue now. delay_ms: back after so long."""
         self._check_transaction(transaction)
         own = self._acked(message) + _hop_headers(receipt, transaction)
-        return self._frame("NACK", own if requeue else [*own, ("requeue", "false")])
+        own += [] if requeue else [("requeue", "false")]
+        own += [] if delay_ms is None else [("delay", str(delay_ms))]
+        return self._frame("NACK", own)
 
     def begin(self, transaction: str, *, receipt: str | None = None) -> bytes:
         """BEGIN."""
@@ -269,7 +292,11 @@ class ClientSession:
     def receive(self, data: bytes) -> list[ServerEvent]:
         """What those bytes say, in order. After Error or Broken, and once CLOSED, nothing more."""
         events: list[ServerEvent] = []
-        if self.state == CLOSED:
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+        if self.state == OPEN and self._is_plain_read and not self._parser.held_bytes:
+            data = self._plain_frames(data, events)
+        if self.state == CLOSED or not data:
             return events
         try:
             for frame in self._parser.frames(data):
@@ -280,6 +307,30 @@ class ClientSession:
             self.state = CLOSED
             events.append(Broken(str(broken)))
         return events
+
+    def _plain_frames(self, data: bytes, events: list[ServerEvent]) -> bytes:
+        """Reads frames as brokers mostly write them, fast. What is left is for the parser, which knows every case."""
+        position = 0
+        while True:
+            if data.startswith(b"\n", position):
+                position += 1
+            elif data.startswith(b"RECEIPT\nreceipt-id:", position):
+                receipt = _PLAIN_RECEIPT.match(data, position)
+                if receipt is None:
+                    break
+                events.append(Receipt(receipt[1].decode()))
+                position = receipt.end()
+            elif data.startswith(b"MESSAGE\n", position):
+                message, end = _plain_message(data, position)
+                if message is None:
+                    if end and len(data) - position <= _BEGUN_MAX_BYTES:
+                        self._begun, position = data[position:], len(data)
+                    break
+                events.append(message)
+                position = end
+            else:
+                break
+        return data[position:]
 
     def _event(self, frame: Frame) -> ServerEvent:
         headers: dict[str, str] = {}
@@ -308,6 +359,11 @@ class ClientSession:
         self.heart_beat_expect_s = agreed_s(server_can_ms, want_ms)
         self._version = VERSIONS[version.encode()]
         self._parser.speak(self._version, SERVER_COMMANDS[self._version])
+        self._is_plain_read = self._version != V1_0 and (
+            self._limits.max_header_bytes >= _PLAIN_HEAD_BYTES
+            and self._limits.max_headers >= _PLAIN_HEADERS
+            and self._limits.max_frame_bytes >= _PLAIN_HEAD_BYTES + 10**_PLAIN_LENGTH_DIGITS
+        )
         self.state = OPEN
         return Connected(version, headers)
 
@@ -321,17 +377,24 @@ class ClientSession:
     def _frame(self, command: str, own: list[tuple[str, str]], headers: Headers = (), body: bytes = b"") -> bytes:
         if command not in _MAY_SEND[self.state]:
             raise Violation(f"{command} cannot be sent: the connection is {self.state}.")
-        if self._version is not None and command.encode() not in CLIENT_COMMANDS[self._version]:
+        if self._version == V1_0 and command not in _KNOWN_1_0:
             raise Violation(f"{command} cannot be sent: STOMP {self.version} does not have it.")
+        pairs = [*own, *self._checked(command, own, headers)] if headers else own
+        text = "".join([f"{name}:{value}\n" for name, value in pairs])
+        if self._version is None or not _is_plain(text, len(pairs)):
+            return encode_frame(command.encode(), pairs, body, self._version)
+        return b"".join((f"{command}\n{text}\n".encode(), body, b"\0"))
+
+    def _checked(self, command: str, own: list[tuple[str, str]], headers: Headers) -> list[tuple[str, str]]:
+        """What the application adds: nothing that an argument says."""
         more = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
-        taken = _ARGUMENTS.union(name for name, _ in own)
-        for name, _ in more:
+        taken = _ARGUMENTS.union([name for name, _ in own])
+        for name, value in more:
             if name in taken:
                 raise Violation(f"The header {name!r} of {command} is set by its argument, not among the headers.")
-        for name, value in own + more:
             if name == "content-type" and not _MIME_TYPE.fullmatch(value):
                 raise Violation(f"content-type {value!r} is not a MIME type, as text/plain is.")
-        return encode_frame(command.encode(), own + more, body, self._version)
+        return more
 
     def _acked(self, message: Message) -> list[tuple[str, str]]:
         """What ACK and NACK name: each version says it in its own way."""
@@ -359,3 +422,42 @@ class ClientSession:
 def _hop_headers(receipt: str | None, transaction: str | None = None) -> list[tuple[str, str]]:
     headers = [] if receipt is None else [("receipt", receipt)]
     return headers if transaction is None else [*headers, ("transaction", transaction)]
+
+
+def _is_plain(text: str, lines: int) -> bool:
+    """Whether these lines of headers need no escape, and can be sent in every version."""
+    return (
+        text.count(":") == lines
+        and text.count("\n") == lines
+        and not text.startswith(":")
+        and "\n:" not in text
+        and "\\" not in text
+        and "\r" not in text
+        and "\0" not in text
+    )
+
+
+def _plain_message(data: bytes, start: int) -> tuple[Message | None, int]:
+    """The MESSAGE that begins there, and where it ends; None, and not 0 where only the rest of its body is missing."""
+    block_end = data.find(b"\n\n", start, start + _PLAIN_HEAD_BYTES)
+    if block_end < 0:
+        return None, 0
+    block = data[start + len(b"MESSAGE\n") : block_end]
+    if not block.isascii() or b"\\" in block or b"\r" in block or b"\0" in block:
+        return None, 0
+    lines = block.decode().split("\n")
+    try:
+        headers: dict[str, str] = dict([line.split(":", 1) for line in lines])
+        length = headers["content-length"]
+        headers["destination"], headers["message-id"], headers["subscription"]
+    except (ValueError, KeyError):
+        return None, 0
+    if len(headers) != len(lines) or len(lines) > _PLAIN_HEADERS or "" in headers:
+        return None, 0
+    if not length.isdigit() or len(length) > _PLAIN_LENGTH_DIGITS:
+        return None, 0
+    body_start = block_end + 2
+    end = body_start + int(length)
+    if end >= len(data):
+        return None, end
+    return (Message(headers, data[body_start:end]), end + 1) if data[end] == 0 else (None, 0)

@@ -293,6 +293,7 @@ class StompSession:
             named=subscription is not None,
             durable=_is_durable(headers, subscription),
             ack_timeout_s=_ack_timeout_s(headers),
+            is_getter=not flag(headers, b"auto-delete", absent=True),
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:

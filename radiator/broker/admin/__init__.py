@@ -1,0 +1,96 @@
+"""/admin: a JSON request in a SEND, answered as JSON to its reply-to. The command line speaks to a broker through
+this alone.
+
+An answer is {"ok": true, ...}, or {"ok": false, "code": ..., "error": sentence}; what changes the disk is answered
+when it is synced. docs/PROTOCOL.md lists the requests.
+"""
+
+import json
+from typing import TYPE_CHECKING
+
+from radiator.broker.admin import exchanges, fanouts, nodes, queues, subscriptions
+from radiator.broker.admin.peek import peek
+from radiator.broker.admin.request import Answer, Handler, Reply, Request, by_kind
+from radiator.broker.consumers import Connection
+from radiator.commands import Send
+from radiator.errors import Refusal
+from radiator.limits import ADMIN_BODY_MAX_BYTES
+from radiator.message import Message, header_line
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+
+def request(broker: "Broker", connection: Connection, command: Send) -> None:
+    """Carry out one request. A wrong one is answered, not fatal; without a reply-to nobody hears the answer.
+
+    Every request comes through here and nowhere else: whoever may do less than everything is told so here.
+    """
+    reply = _reply_to(broker, connection, command)
+    try:
+        asked = _parsed(command)
+        do = asked.pop("do", None)
+        handler = _REQUESTS.get(do) if isinstance(do, str) else None
+        if handler is None:
+            raise Refusal("unknown-request", f"{do!r:.80} is no request: `do` would be one of {', '.join(_REQUESTS)}.")
+        handler(Request(broker, connection, do, asked, reply))
+    except Refusal as refusal:
+        reply({"ok": False, "code": refusal.code, "error": str(refusal)})
+
+
+def _parsed(command: Send) -> Answer:
+    if len(command.body) > ADMIN_BODY_MAX_BYTES:
+        raise Refusal(
+            "bad-request",
+            f"A request to /admin has at most {ADMIN_BODY_MAX_BYTES} bytes; this has {len(command.body)}.",
+        )
+    try:
+        asked = json.loads(command.body)
+    except (ValueError, RecursionError):
+        asked = None
+    if not isinstance(asked, dict):
+        raise Refusal("bad-request", 'A request to /admin is a JSON object such as {"do": "stats"}.')
+    return asked
+
+
+def _reply_to(broker: "Broker", connection: Connection, command: Send) -> Reply:
+    if command.reply_to is None:
+        return lambda answer: None
+    queue = broker.intake.asker(connection, command.reply_to)
+
+    def reply(answer: Answer) -> None:
+        body = json.dumps(answer).encode()
+        headers = header_line(b"content-type", b"application/json", command.escaping)
+        if command.correlation_id is not None:
+            headers += header_line(b"correlation-id", command.correlation_id, command.escaping)
+        message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, broker.desk.now_ms)
+        if not queue.is_gone and queue.has_room(1, message.size):
+            queue.put(message)
+            queue.pump()
+        else:
+            broker.desk.count("replies_dropped")
+
+    return reply
+
+
+def _stats(asked: Request) -> None:
+    asked.answer(**asked.broker.stats())
+
+
+_REQUESTS: dict[str, Handler] = {
+    "stats": _stats,
+    "queues": queues.queues,
+    "peek": peek,
+    "purge": queues.purge,
+    "declare": by_kind({"queue": queues.declare, "exchange": exchanges.declare, "fanout": fanouts.declare}),
+    "bind": exchanges.bind,
+    "unbind": exchanges.unbind,
+    "describe": by_kind({"queue": queues.describe, "exchange": exchanges.describe, "fanout": fanouts.describe}),
+    "delete": by_kind({"queue": queues.delete, "exchange": exchanges.delete, "fanout": fanouts.delete}),
+    "prefetch": subscriptions.prefetch,
+    "extend": subscriptions.extend,
+    "move": queues.move,
+    "peers": nodes.peers,
+    "peer-release": nodes.release,
+    "drain": nodes.drain,
+}

@@ -1,0 +1,72 @@
+"""Requests about exchanges and their bindings."""
+
+from itertools import islice
+
+from radiator.broker.admin.request import Request
+from radiator.declaring import exchange_settings
+from radiator.limits import DESCRIBED_BINDINGS
+from radiator.settings import ExchangeSettings
+
+
+def declare(request: Request) -> None:
+    """An exchange of that name is there from now on; `passive`: it must be there."""
+    destinations = request.broker.destinations
+    name, given, is_passive = request.declaration("exchange")
+    there = destinations.exchange(name) if is_passive else destinations.exchanges.all.get(name)
+    settings = exchange_settings(given, ExchangeSettings() if there is None else there.settings)
+    created = destinations.declare_exchange(name, settings)
+    if created:
+        request.broker.desk.note("info", "declared", exchange=name, type=settings.type)
+    request.answer_synced(lambda: {"created": created})
+
+
+def bind(request: Request) -> None:
+    """What is sent to the exchange with a key that matches goes into the queue too."""
+    request.has_only("exchange", "key", "queue")
+    exchange, key, queue = _binding(request)
+    created = request.broker.destinations.bind(exchange, key, queue)
+    if created:
+        request.broker.desk.note("info", "bound", exchange=exchange, key=key, queue=queue)
+    request.answer_synced(lambda: {"created": created})
+
+
+def unbind(request: Request) -> None:
+    """No longer, by this binding."""
+    request.has_only("exchange", "key", "queue")
+    exchange, key, queue = _binding(request)
+    is_gone = request.broker.destinations.unbind(exchange, key, queue)
+    if is_gone:
+        request.broker.desk.note("info", "unbound", exchange=exchange, key=key, queue=queue)
+    request.answer_synced(lambda: {"deleted": int(is_gone)})
+
+
+def _binding(request: Request) -> tuple[str, str, str]:
+    return request.name("exchange"), request.text("key", "a routing key", ""), request.name("queue")
+
+
+def describe(request: Request) -> None:
+    """What it is, its numbers and its bindings, those to subscribers' own queues among them."""
+    request.has_only("exchange")
+    exchange = request.broker.destinations.exchange(request.name("exchange"))
+    request.answer_synced(
+        lambda: {
+            "type": exchange.type,
+            "durable": exchange.durable,
+            "auto_delete": exchange.auto_delete,
+            "accepted": exchange.accepted,
+            "unrouted": exchange.unrouted,
+            "bindings": [
+                {"key": key, "queue": queue.name} for key, queue in islice(exchange.bindings, DESCRIBED_BINDINGS)
+            ],
+            "bindings_count": len(exchange.bindings),
+        }
+    )
+
+
+def delete(request: Request) -> None:
+    """The exchange goes, and its bindings with it."""
+    request.has_only("exchange")
+    name = request.name("exchange")
+    request.broker.destinations.delete_exchange(name)
+    request.broker.desk.note("info", "deleted", exchange=name)
+    request.answer_synced(lambda: {"deleted": 1})

@@ -1,0 +1,44 @@
+"""Requests about the other nodes, and about this one among them."""
+
+from radiator.broker.admin.request import Request
+from radiator.broker.cluster.cluster import Cluster
+from radiator.errors import Refusal
+
+
+def _cluster(request: Request, may_be_alone: bool = False) -> Cluster:
+    broker = request.broker
+    if broker.cluster is None or (broker.cluster.node is None and not may_be_alone):
+        raise Refusal("no-node", "This broker has no [node] in its configuration: it is alone.")
+    return broker.cluster
+
+
+def peers(request: Request) -> None:
+    """What this node is linked with, and which others are reached through them."""
+    cluster = _cluster(request, may_be_alone=True)
+    request.answer(
+        node=cluster.name,
+        draining=cluster.is_draining,
+        peers=cluster.numbers(),
+        nodes=cluster.spreading.nodes(),
+    )
+
+
+def release(request: Request) -> None:
+    """What is in doubt with a node that is gone for good is ready again."""
+    cluster = _cluster(request, may_be_alone=True)
+    name = request.asked.get("peer")
+    if not isinstance(name, str) or request.asked.get("force") is not True:
+        raise Refusal(
+            "bad-request",
+            "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice.",
+        )
+    count = cluster.release(name)
+    request.broker.desk.note("warning", "released", node=name, messages=count)
+    request.answer_synced(lambda: {"released": count})
+
+
+def drain(request: Request) -> None:
+    """This node's messages go to the others; `stop`: no longer."""
+    cluster = _cluster(request)
+    left, stays = cluster.drain(request.asked.get("stop") is not True)
+    request.answer(draining=cluster.is_draining, left=left, stays=stays)

@@ -1,0 +1,160 @@
+"""Requests about queues: what there is, declare, describe, purge, delete, move."""
+
+import json
+from typing import TYPE_CHECKING
+
+from radiator.broker.admin.request import Answer, Request
+from radiator.broker.chores import Moving
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.stats import of_queue
+from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
+from radiator.errors import Refusal
+from radiator.limits import DESCRIBED_BINDINGS
+from radiator.patterns import name_mistake
+from radiator.settings import CLUSTER, QueueSettings
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+
+def named(request: Request, key: str = "queue") -> Queue:
+    """The queue that the request names. Raises Refusal where it is not there."""
+    name = request.name("queue", key)
+    found = request.broker.destinations.find(name)
+    if found is None:
+        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
+    return found
+
+
+def queues(request: Request) -> None:
+    """All that have a name."""
+    there = sorted(request.broker.destinations.everything(), key=lambda queue: queue.name)
+    request.answer(queues=[{"name": queue.name, **of_queue(queue)} for queue in there])
+
+
+# ---- declare, describe ----------------------------------------------------------------------------------------------
+
+
+def declare(request: Request) -> None:
+    """A queue of that name with these settings is there from now on; `passive`: it must be there."""
+    destinations = request.broker.destinations
+    name, given, is_passive = request.declaration("queue")
+    if is_passive and name not in destinations.queues:
+        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
+    settings = queue_settings(given, destinations.settings_for(name))
+    if name not in destinations.queues:
+        _check(request.broker, name, settings)
+    created = destinations.declare_queue(name, settings, json.dumps(given))
+    queue = destinations.queues[name]
+    queue.used()
+    if created:
+        request.broker.desk.note("info", "declared", queue=name)
+    request.answer_synced(
+        lambda: {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
+    )
+
+
+def _check(broker: "Broker", name: str, settings: QueueSettings) -> None:
+    """What config/rules.py asks of a queue's settings beside the others. Raises Refusal `bad-request`."""
+    if settings.scope == CLUSTER and not broker.destinations.is_clustered:
+        raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
+
+    def settings_of(target: str) -> QueueSettings | None:
+        return broker.destinations.settings_for(target) if may_be_named(broker, target) else None
+
+    check_dead_letter(name, settings, settings_of)
+
+
+def may_be_named(broker: "Broker", name: str) -> bool:
+    """Whether a `dead_letter` or `children` may name the queue: it is there, or declared, or first use creates it."""
+    destinations = broker.destinations
+    declarations = destinations.declarations
+    return name in destinations.queues or name in declarations.queues or declarations.may_create_queue(name)
+
+
+def describe(request: Request) -> None:
+    """Settings, bindings and numbers of a queue."""
+    request.has_only("queue")
+    queue = named(request)
+
+    def synced() -> None:
+        queue.tell_oldest(lambda oldest_ms: request.answer(**_described(request, queue), oldest_ms=oldest_ms))
+
+    request.broker.desk.open.then.append(synced)
+
+
+def _described(request: Request, queue: Queue) -> Answer:
+    bindings = request.broker.destinations.bindings_of(queue)
+    return {
+        "settings": as_json(queue.settings),
+        "bindings": [{"exchange": exchange, "key": key} for exchange, key in bindings[:DESCRIBED_BINDINGS]],
+        "bindings_count": len(bindings),
+        "messages": queue.ledger.stored,
+        "bytes": queue.ledger.stored_bytes,
+        "ready": queue.ready_count,
+        "unacked": len(queue.entries_out),
+        "delayed": queue.delayed_count,
+        "consumers": len(queue.subscriptions),
+    }
+
+
+# ---- what an operator does to one -----------------------------------------------------------------------------------
+
+
+def purge(request: Request) -> None:
+    """Let go of all that is not in flight."""
+    queue = named(request)
+
+    def done(count: int) -> None:
+        request.broker.desk.note("info", "purged", queue=queue.name, messages=count)
+        request.answer_synced(lambda: {"purged": count})
+
+    queue.purge(done)
+
+
+def delete(request: Request) -> None:
+    """The queue goes, with what is in it; if_unused: it has no consumers; if_empty: nor messages."""
+    request.has_only("queue", "if_unused", "if_empty")
+    queue = named(request)
+    is_unused, is_empty = request.flag("if_unused", True), request.flag("if_empty", False)
+    address = f"/queue/{queue.name}"
+    if queue.doubt_count:
+        raise Refusal(
+            "in-use",
+            f"{queue.doubt_count} messages of {address} are in doubt with another node: a link settles them, "
+            "or `radiator peer release` frees them.",
+        )
+    if queue.is_declared:
+        raise Refusal("declared", f"{address} is declared in the configuration: take it out there, or purge it.")
+    if queue.entries_out or (is_unused and queue.subscriptions):
+        raise Refusal(
+            "in-use",
+            f"{address} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked "
+            "messages: stop them first.",
+        )
+    if is_empty and queue.ledger.stored:
+        raise Refusal("not-empty", f"{address} holds {queue.ledger.stored} messages: purge it first.")
+    count = queue.ledger.stored
+    request.broker.delete(queue)
+    request.answer_synced(lambda: {"deleted": count})
+
+
+def move(request: Request) -> None:
+    """Messages that are ready go from one queue to another, oldest first."""
+    broker = request.broker
+    source = named(request, "from")
+    name = request.text("to", "the name of a queue")
+    bare = name.removeprefix("/queue/")
+    wrong = "is the address of something else" if bare.startswith("/") and bare == name else name_mistake(bare)
+    if wrong:
+        raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}, which {wrong}.")
+    target = broker.destinations.queue(bare)
+    if target is source:
+        raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")
+    count = request.whole("count", max(1, source.ready_count))
+
+    def done(moved: int) -> None:
+        broker.desk.note("info", "moved", source=source.name, target=target.name, messages=moved)
+        request.answer(moved=moved)
+
+    broker.chores.append(Moving(broker.desk, source, target, count, broker.moved, done))

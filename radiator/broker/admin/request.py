@@ -1,0 +1,102 @@
+"""One request to /admin: what it asks, of whom, and how it is answered."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from radiator.broker.consumers import Connection
+from radiator.errors import Refusal
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+Answer = dict[str, Any]
+Reply = Callable[[Answer], None]
+
+
+class Request:
+    """`asked`: the JSON object without its `do`. What a getter refuses is a `bad-request`."""
+
+    __slots__ = ("asked", "broker", "connection", "do", "reply")
+
+    def __init__(self, broker: "Broker", connection: Connection, do: str, asked: Answer, reply: Reply) -> None:
+        self.broker = broker
+        self.connection = connection
+        self.do = do
+        self.asked = asked
+        self.reply = reply
+
+    def answer(self, **answer: Any) -> None:
+        """Granted: this is the answer, now."""
+        self.reply({"ok": True, **answer})
+
+    def answer_synced(self, tell: Callable[[], Answer]) -> None:
+        """Granted: what `tell` says, when all that was decided up to now is on the disk."""
+
+        def told() -> None:
+            try:
+                self.answer(**tell())
+            except Refusal as refusal:
+                self.refuse(refusal)
+
+        self.broker.desk.open.then.append(told)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """It is not granted, and its connection stays."""
+        self.reply({"ok": False, "code": refusal.code, "error": str(refusal)})
+
+    # ---- what it asks -----------------------------------------------------------------------------------------------
+
+    def has_only(self, *keys: str) -> None:
+        """Refuses what has another key: a slip of the pen would silently mean something else."""
+        for key in self.asked:
+            if key not in keys:
+                raise Refusal("bad-request", f"`{self.do}` has no {key!r:.80} here; it has {', '.join(keys)}.")
+
+    def declaration(self, kind: str) -> tuple[str, Answer, bool]:
+        """Of a `declare`: the name, the settings that are given, and whether it only asks (`passive`)."""
+        given = {key: value for key, value in self.asked.items() if key not in (kind, "passive")}
+        return self.name(kind), given, self.flag("passive", False)
+
+    def name(self, kind: str, key: str | None = None) -> str:
+        """The NAME of a queue, exchange or fanout, also where it is given with the kind before it."""
+        key = key or kind
+        name = self.text(key, f"the name of {'an' if kind == 'exchange' else 'a'} {kind}")
+        return name.removeprefix(f"/{kind}/")
+
+    def text(self, key: str, what: str, default: str | None = None) -> str:
+        """what: that the text must be."""
+        text = self.asked.get(key, default)
+        if not isinstance(text, str):
+            raise Refusal("bad-request", f"`{key}` must be {what}; it is {text!r:.80}.")
+        return text
+
+    def flag(self, key: str, default: bool) -> bool:
+        """true or false."""
+        flag = self.asked.get(key, default)
+        if not isinstance(flag, bool):
+            raise Refusal("bad-request", f"`{key}` must be true or false; it is {flag!r:.80}.")
+        return flag
+
+    def whole(self, key: str, default: int | None, most: int | None = None) -> int:
+        """A whole number from 1."""
+        count = self.asked.get(key, default)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1 or (most is not None and count > most):
+            bound = f"from 1 to {most}" if most is not None else "from 1"
+            raise Refusal("bad-request", f"`{key}` must be a whole number {bound}; it is {count!r:.80}.")
+        return count
+
+
+Handler = Callable[[Request], None]
+
+
+def by_kind(handlers: Mapping[str, Handler]) -> Handler:
+    """A handler of a request that names one thing, of one of these kinds."""
+
+    def handle(request: Request) -> None:
+        kinds = [kind for kind in handlers if kind in request.asked]
+        if len(kinds) != 1:
+            said = ", ".join(map(repr, kinds)) or "none"
+            raise Refusal("bad-request", f"`{request.do}` names one of {', '.join(handlers)}; this has {said}.")
+        handlers[kinds[0]](request)
+
+    return handle

@@ -1,0 +1,165 @@
+"""The delayed messages of one persistent queue. They are on the disk alone, in the order of their times; however many
+there are, what is kept of them in memory is when the first is due.
+
+When it is, they are read back in slices: a *pass*, from the first on. What finds no room stays where it is, and the
+pass goes on when there is some. A purge is a pass over all of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.commands import LoadedDelayed, StoredMessage
+from radiator.limits import BATCH_BYTES, BATCH_WRITES, LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
+from radiator.message import Message
+from radiator.reads import LoadDelayed
+from radiator.writes import Delay, Wake
+
+if TYPE_CHECKING:
+    from radiator.broker.entry import DelayedEntry
+    from radiator.broker.kinds.durable_queue import DurableQueue
+
+_FIRST = (0, 0)
+_ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
+
+
+class Delayed:
+    """place: how far the pass under way has come, time and position; _FIRST: it has just begun, or there is none.
+    blocked_bytes: the size of the one that found no room, 0: none. unseen: batches that are not on the disk yet -> the
+    earliest time in each; late_ms: the earliest that the pass under way may have missed, 0: none. woken_in: the last
+    batch that wakes some; begin_after: the one that the next pass must see. is_stale: the answer on its way is of a
+    pass that is over. damaged: those that were told of.
+    """
+
+    __slots__ = (
+        "begin_after", "blocked_bytes", "damaged", "desk", "is_asking", "is_stale", "late_ms", "place", "queue",
+        "unseen", "woken_in",
+    )  # fmt: skip
+
+    def __init__(self, queue: "DurableQueue", desk: Desk) -> None:
+        self.queue = queue
+        self.desk = desk
+        self.place = _FIRST
+        self.blocked_bytes = 0
+        self.unseen: dict[int, int] = {}
+        self.late_ms = 0
+        self.woken_in = 0
+        self.begin_after = 0
+        self.is_asking = False
+        self.is_stale = False
+        self.damaged: set[tuple[int, int]] = set()
+
+    # ---- in and out -------------------------------------------------------------------------------------------------
+
+    def add(
+        self, due_ms: int, position: int, message: Message, redeliveries: int = 0, redelivered: bool = False
+    ) -> None:
+        """Into the open batch, and into the ledger. One that expires earlier is due then."""
+        queue, desk, size = self.queue, self.desk, message.size
+        if message.expires_ms:
+            due_ms = min(due_ms, message.expires_ms)
+        queue.ledger.stored_delayed += 1
+        queue.ledger.stored_delayed_bytes += size
+        desk.part(queue)
+        desk.write(Delay(queue.number, due_ms, position, message, redeliveries, redelivered), size + WRITE_COST_BYTES)
+        number = desk.open.number
+        self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
+        queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
+
+    def end_delay(self, entry: "DelayedEntry") -> None:
+        """It is delayed no more: the caller puts it at its place in the same batch, or lets go of it."""
+        queue, desk = self.queue, self.desk
+        queue.ledger.stored_delayed -= 1
+        queue.ledger.stored_delayed_bytes -= entry.size
+        desk.part(queue)
+        desk.write(Wake(queue.number, entry.due_ms, entry.position))
+        self.woken_in = desk.open.number
+
+    def committed(self) -> None:
+        """A batch with a part of the queue is on the disk."""
+        for number in [number for number in self.unseen if number <= self.desk.committed]:
+            due_ms = self.unseen.pop(number)
+            if self.is_asking or self.place != _FIRST:
+                self.late_ms = _earlier(self.late_ms, due_ms)
+
+    # ---- a pass -----------------------------------------------------------------------------------------------------
+
+    def begin_anew(self) -> None:
+        """The next pass sees all that is in the open batch too, and begins when that is on the disk."""
+        self.place = _FIRST
+        self.blocked_bytes = 0
+        self.is_stale = self.is_asking
+        self.begin_after = self.desk.open.number
+        self.desk.part(self.queue)
+
+    def ask(self) -> None:
+        """Read the next slice, unless this must wait: for an answer, the disk, or room in the batch or the window."""
+        queue, desk = self.queue, self.desk
+        if queue.is_gone or queue.is_loading:
+            return
+        if self.is_batch_full:
+            desk.part(queue)  # `committed` goes on
+        elif self.place == _FIRST and max(self.begin_after, self.woken_in) > desk.committed:
+            pass  # what was woken would be found again; `committed` goes on
+        elif not self.blocked_bytes or queue.window_takes_again(self.blocked_bytes):
+            queue.windows.ask_delayed(self)
+
+    @property
+    def is_batch_full(self) -> bool:
+        """Whether the open batch takes no more of a long work."""
+        return self.desk.open.size >= BATCH_BYTES or len(self.desk.open.writes) >= BATCH_WRITES
+
+    def question(self) -> LoadDelayed:
+        """The next slice."""
+        if self.place == _FIRST:
+            self.late_ms = 0
+        self.blocked_bytes = 0
+        self.is_asking = True
+        before_ms = _ALL_MS if self.queue.purge_through else self.desk.now_ms + 1
+        request = self.desk.next_position()
+        return LoadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
+
+    def answered(self, answer: LoadedDelayed) -> None:
+        """Each goes where the queue says, in order, until one stays. The last slice is the end of the pass."""
+        queue = self.queue
+        self.is_asking = False
+        if self.is_stale:
+            self.is_stale = False
+        elif not queue.is_gone:
+            for row in answer.messages:
+                if self.is_batch_full or not self.wake(row.due_ms, row.stored):
+                    break
+                self.place = (row.due_ms, row.stored.position)
+            else:
+                next_ms = answer.next_due_ms
+                if not next_ms or (next_ms > self.desk.now_ms and not queue.purge_through):
+                    self.end(next_ms)
+        queue.go_on_waking()
+
+    def wake(self, due_ms: int, stored: StoredMessage) -> bool:
+        """One of them. False: it finds no room. A damaged one stays where it is, and is told of once."""
+        if stored.message is not None:
+            return self.queue.wake(due_ms, stored.message, stored)
+        if (due_ms, stored.position) not in self.damaged:
+            self.damaged.add((due_ms, stored.position))
+            self.queue.damaged += 1
+            self.desk.note("error", "damaged_record", queue=self.queue.name, position=f"{stored.position:x}")
+        return True
+
+    def pass_over(self, due_ms: int) -> None:
+        """This one is for the next pass."""
+        self.late_ms = _earlier(self.late_ms, due_ms)
+
+    def end(self, next_due_ms: int) -> None:
+        """What the pass was for has been met; what has come in meanwhile may be due too."""
+        self.place = _FIRST
+        next_due_ms = _earlier(next_due_ms, self.late_ms)
+        for number, due_ms in self.unseen.items():
+            next_due_ms = _earlier(next_due_ms, due_ms)
+            self.begin_after = max(self.begin_after, number)
+        self.queue.next_due_ms = next_due_ms
+        self.queue.purges_delayed = False
+
+
+def _earlier(one_ms: int, other_ms: int) -> int:
+    """The earlier of two times, of which 0 is none."""
+    return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms

@@ -1,0 +1,236 @@
+"""SUBSCRIBE and UNSUBSCRIBE: which queue, or topic, a subscription is to, and what becomes of that when it ends.
+
+A durable subscription is a queue with a binding: both are there until an UNSUBSCRIBE says `durable:true`.
+"""
+
+from collections.abc import Callable
+
+from radiator.broker.consumers import Connection, Subscription
+from radiator.broker.destinations import (
+    DURABLE_PREFIX,
+    EXCHANGE,
+    FANOUT,
+    PEERS_TOPIC,
+    QUEUE,
+    TEMP,
+    TOPIC,
+    Destinations,
+    split,
+)
+from radiator.broker.exchanges import TOPICS
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.kinds.topic import TopicSubscription
+from radiator.broker.turn import Desk
+from radiator.commands import AUTO, Subscribe, Unsubscribe
+from radiator.errors import Refusal, shown
+from radiator.limits import Limits
+from radiator.patterns import is_pattern, name_mistake
+from radiator.replies import Receipt
+
+
+class Subscriptions:
+    """The subscriptions of all connections. delete: a queue whose durable subscription has ended; on_left: told of a
+    queue that has lost a consumer.
+    """
+
+    __slots__ = ("delete", "desk", "destinations", "limits", "on_left")
+
+    def __init__(
+        self,
+        desk: Desk,
+        destinations: Destinations,
+        limits: Limits,
+        delete: Callable[[Queue], None],
+        on_left: Callable[[Queue], None],
+    ) -> None:
+        self.desk = desk
+        self.destinations = destinations
+        self.limits = limits
+        self.delete = delete
+        self.on_left = on_left
+
+    def subscribe(self, connection: Connection, command: Subscribe) -> None:
+        """Carry it out. Raises Refusal."""
+        if (
+            command.subscription in connection.queue_subscriptions
+            or command.subscription in connection.topic_subscriptions
+        ):
+            raise Refusal(
+                "subscription",
+                f"The subscription id {shown(command.subscription)} is in use on this connection already.",
+            )
+        connection.check_subscriptions(self.limits.max_subscriptions)
+        kind, name = split(command.destination)
+        if kind in (TOPIC, EXCHANGE) and command.durable:
+            self.subscribe_durable(connection, command, kind, name)
+        elif kind == TOPIC:
+            self.subscribe_topic(connection, command, name)
+        elif kind == EXCHANGE:
+            self.subscribe_exchange(connection, command, name)
+        elif kind in (QUEUE, TEMP):
+            self.subscribe_queue(connection, command, kind, name)
+        elif kind == FANOUT:
+            children = ", ".join(f"/queue/{child}" for child in self.destinations.fanout(name).children)
+            raise Refusal(
+                "send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}."
+            )
+        else:
+            raise Refusal("send-only", f"{command.destination} can only be sent to.")
+
+    def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
+        self.destinations.check_topic(name, for_send=False)
+        bounds = [self.limits.outbox_max_bytes]
+        if command.buffer_max_bytes is not None:
+            bounds.append(command.buffer_max_bytes)
+        subscription = TopicSubscription(
+            connection, command.subscription, name, command.ack, command.named, min(bounds), command.buffer_max_messages
+        )
+        connection.topic_subscriptions[command.subscription] = subscription
+        connection.had_topic = True
+        self.destinations.topics.subscribe(subscription)
+        self.receipt(connection, command)
+
+    def subscribe_queue(self, connection: Connection, command: Subscribe, kind: str, name: str) -> None:
+        if is_pattern(name):
+            raise Refusal(
+                "wildcard", f"/{kind}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
+            )
+        existed = name in self.destinations.queues
+        queue = self.destinations.temp_queue(connection, name) if kind == TEMP else self.destinations.queue(name)
+        subscription = self.consume(connection, command, queue)
+        self.receipt(connection, command, durable=queue.is_persistent and not existed)
+        queue.join(subscription)
+
+    def subscribe_exchange(self, connection: Connection, command: Subscribe, address: str) -> None:
+        """With a queue of its own."""
+        name, _, pattern = address.partition("/")
+        exchanges = self.destinations.exchanges
+        queue = exchanges.make_own(name, pattern)
+        exchanges.own[queue] = subscription = self.consume(connection, command, queue)
+        self.receipt(connection, command)
+        queue.join(subscription)
+
+    def subscribe_durable(self, connection: Connection, command: Subscribe, kind: str, address: str) -> None:
+        """With a persistent queue that is there already, or is made and bound now."""
+        destinations = self.destinations
+        if kind == TOPIC:
+            if address == PEERS_TOPIC and destinations.is_clustered:
+                raise Refusal("reserved", f"/topic/{address} says what happens now: it has no durable subscriptions.")
+            destinations.check_topic(address, for_send=False)
+            name, pattern = TOPICS, address
+        else:
+            name, _, pattern = address.partition("/")
+            if not destinations.exchange(name).durable:
+                raise Refusal(
+                    "declared-otherwise", f"/exchange/{name} is not durable, so it has no durable subscriptions."
+                )
+        destinations.exchanges.check_binding(name, pattern)
+        queue_name = name_of(kind, address, command.subscription)
+        existed = queue_name in destinations.durables
+        queue = destinations.durable(queue_name)
+        subscription = self.consume(connection, command, queue)
+        is_new = destinations.exchanges.bind(name, pattern, queue)
+        self.receipt(connection, command, durable=is_new or not existed)
+        queue.join(subscription)
+
+    def consume(self, connection: Connection, command: Subscribe, queue: Queue) -> Subscription:
+        """A consumer of the queue, who is given nothing yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
+        subscription = Subscription(
+            connection,
+            command.subscription,
+            queue,
+            command.ack,
+            command.prefetch_count,
+            command.exclusive,
+            command.named,
+            connection.next_place,
+            is_getter=command.is_getter,
+            ack_timeout_s=command.ack_timeout_s,
+        )
+        queue.subscribe(subscription)
+        connection.next_place += 1
+        connection.queue_subscriptions[command.subscription] = subscription
+        connection.had_auto = connection.had_auto or command.ack == AUTO
+        return subscription
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def unsubscribe(self, connection: Connection, command: Unsubscribe) -> None:
+        """Carry it out. Raises Refusal."""
+        if command.durable:
+            self.end_durable(connection, command)
+            return
+        subscription = connection.queue_subscriptions.pop(command.subscription, None)
+        topic_subscription = connection.topic_subscriptions.pop(command.subscription, None)
+        if subscription is not None:
+            subscription.queue.unsubscribe(subscription)
+            self.destinations.exchanges.drop_own(subscription.queue)
+            self.receipt(connection, command)
+            self.on_left(subscription.queue)
+        elif topic_subscription is not None:
+            self.destinations.topics.unsubscribe(topic_subscription)
+            self.receipt(connection, command)
+        else:
+            raise Refusal(
+                "subscription",
+                f"There is no subscription with the id {shown(command.subscription)} on this connection.",
+            )
+
+    def end_durable(self, connection: Connection, command: Unsubscribe) -> None:
+        """Its queue goes, with what is in it; unless others consume it still. Raises Refusal."""
+        subscription = connection.queue_subscriptions.get(command.subscription)
+        if subscription is not None:
+            name = subscription.queue.name
+        elif command.destination is not None:
+            kind, address = split(command.destination)
+            name = name_of(kind, address, command.subscription)
+        else:
+            name = ""
+        queue = self.destinations.durables.get(name)
+        if queue is None or (subscription is not None and subscription.queue is not queue):
+            raise Refusal(
+                "subscription",
+                f"There is no durable subscription with the id {shown(command.subscription)}; one that is not on this "
+                "connection is named by its destination too.",
+            )
+        others = sum(other is not subscription for other in queue.subscriptions)
+        if others:
+            raise Refusal("in-use", f"The durable subscription {name} has {others} other consumers.")
+        if subscription is not None:
+            del connection.queue_subscriptions[command.subscription]
+            queue.unsubscribe(subscription)
+        self.delete(queue)
+        self.receipt(connection, command, durable=True)
+
+    def closed(self, connection: Connection) -> dict[Queue, None]:
+        """All of a connection that is gone end; the queues that they consumed."""
+        destinations = self.destinations
+        for topic_subscription in connection.topic_subscriptions.values():
+            destinations.topics.unsubscribe(topic_subscription)
+        destinations.drop_temp_queues(connection)
+        queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
+        for subscription in connection.queue_subscriptions.values():
+            subscription.queue.unsubscribe(subscription)
+            destinations.exchanges.drop_own(subscription.queue)
+        # no circle is left: 1000 reply queues go now, not when garbage is collected (COLLECT_EVERY_S)
+        connection.queue_subscriptions.clear()
+        connection.topic_subscriptions.clear()
+        return queues
+
+    def receipt(self, connection: Connection, command: Subscribe | Unsubscribe, durable: bool = False) -> None:
+        if command.receipt is not None:
+            connection.say(self.desk, Receipt(connection.number, command.receipt), durable)
+
+
+def name_of(kind: str, address: str, subscription: bytes) -> str:
+    """The queue of the durable subscription to that address with that id; no two have the same. Raises Refusal."""
+    if kind == EXCHANGE and "/" not in address:
+        address += "/"
+    last = subscription.decode().replace("%", "%25").replace("/", "%2F")
+    name = f"{DURABLE_PREFIX}{kind}/{address}/{last}"
+    mistake = name_mistake(name)
+    if mistake:
+        raise Refusal(
+            "protocol", f"The queue of this durable subscription would be called {name!r:.80}, which {mistake}."
+        )
+    return name

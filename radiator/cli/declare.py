@@ -1,0 +1,132 @@
+"""`radiator declare`: a queue, an exchange or a fanout, at run time."""
+
+import argparse
+import json
+from typing import Any
+
+from radiator.checks import Check
+from radiator.cli.broker import add_broker, ask, field, name_of
+from radiator.cli.command import Command
+from radiator.cli.text import printable
+from radiator.declaring import EXCHANGE, MAY_BE_NONE, QUEUE, queue_name
+from radiator.settings import EXCHANGE_TYPES, ExchangeSettings, QueueSettings
+
+_KINDS = {
+    "queue": (
+        "a queue, with settings",
+        "A queue. Settings that are not given are those that config.toml has for its name, or else the defaults.",
+    ),
+    "exchange": (
+        "an exchange, with its type",
+        "An exchange: direct, topic or fanout. `radiator bind` binds queues to it.",
+    ),
+    "fanout": (
+        "a fanout, with its children",
+        "A fanout: what is sent to /fanout/NAME is a copy in each of the queues.",
+    ),
+}
+_OF_EXCHANGES = {
+    "type": f"one of {', '.join(EXCHANGE_TYPES)}",
+    "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
+    "auto_delete": "whether it goes with its last binding",
+}
+_EXAMPLES = (
+    "radiator declare queue orders --max-redeliveries 5 --dead-letter orders.dead",
+    "radiator declare queue cache --persistent false --max-bytes 64MiB --overflow drop-oldest",
+    "radiator declare exchange events --type topic",
+    "radiator declare fanout news audit mail",
+)
+
+
+def _value(key: str, check: Check) -> Any:
+    """The type of an option: what the setting takes, as JSON or else as text."""
+
+    def value(text: str) -> Any:
+        if text == "none" and key in MAY_BE_NONE:
+            return None
+        try:
+            written = json.loads(text)
+            check(written)
+            return written
+        except (ValueError, RecursionError):
+            pass
+        try:
+            check(text)
+        except ValueError as wrong:
+            raise argparse.ArgumentTypeError(str(wrong)) from None
+        return text
+
+    return value
+
+
+def _add_settings(
+    parser: argparse.ArgumentParser, checks: dict[str, Check], defaults: Any, said_of: dict[str, str]
+) -> None:
+    for key, check in checks.items():
+        default = getattr(defaults, key)
+        said = "none" if default is None else json.dumps(default).strip('"')
+        parser.add_argument(
+            f"--{key.replace('_', '-')}",
+            dest=f"set_{key}",
+            metavar="VALUE",
+            type=_value(key, check),
+            default=argparse.SUPPRESS,
+            help=f"{said_of.get(key) or f'as {key} in config.toml'}; default {said}",
+        )
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True)
+    for kind, (summary, description) in _KINDS.items():
+        examples = [line for line in _EXAMPLES if line.startswith(f"radiator declare {kind} ")]
+        one = kinds.add_parser(
+            kind,
+            help=summary,
+            description=description,
+            epilog="\n  ".join(["example:", *examples]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_broker(one)
+        one.add_argument("name", metavar="NAME", type=name_of(kind), help=f"name of the {kind}")
+        one.add_argument("--passive", action="store_true", help="only ask whether it is there, and just so")
+        if kind == "queue":
+            _add_settings(one, QUEUE, QueueSettings(), {})
+        elif kind == "exchange":
+            _add_settings(one, EXCHANGE, ExchangeSettings(), _OF_EXCHANGES)
+        else:
+            one.add_argument("children", metavar="QUEUE", type=_child, nargs="*", help="each gets a copy")
+
+
+def _child(text: str) -> str:
+    try:
+        return str(queue_name(name_of("queue")(text)))
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    kind = arguments.kind
+    settings = {key[4:]: value for key, value in vars(arguments).items() if key.startswith("set_")}
+    if kind == "fanout" and (arguments.children or not arguments.passive):
+        settings["children"] = arguments.children
+    request = {"do": "declare", kind: arguments.name, **settings}
+    if arguments.passive:
+        request["passive"] = True
+    created = field(ask(arguments, request), "created")
+    print(f"{kind.capitalize()} {printable(arguments.name)} {'declared' if created else 'was there already, just so'}.")
+    return 0
+
+
+DECLARE = Command(
+    name="declare",
+    summary="declare a queue, an exchange or a fanout at run time",
+    description=(
+        "Makes a queue, an exchange or a fanout on a running broker, as config.toml could declare it; it outlives a "
+        "restart where it is persistent or durable. Declaring the same again is no mistake; otherwise it is refused. "
+        "`radiator declare KIND --help` lists the settings. `radiator delete` takes it back."
+    ),
+    example="\n".join(_EXAMPLES),
+    add_arguments=_arguments,
+    run=_run,
+)

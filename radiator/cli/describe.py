@@ -1,0 +1,89 @@
+"""`radiator describe`: one queue, exchange or fanout of a running broker."""
+
+import argparse
+import json
+from typing import Any
+
+from radiator.cli.broker import KINDS, add_broker, ask, field, name_of
+from radiator.cli.command import Command
+from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+from radiator.config import render_table
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True)
+    for kind in KINDS:
+        one = kinds.add_parser(kind, help=f"the name of one {kind} follows", allow_abbrev=False)
+        add_broker(one)
+        one.add_argument("name", metavar="NAME", type=name_of(kind), help=f"name of the {kind}")
+        one.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    answer = ask(arguments, {"do": "describe", arguments.kind: arguments.name})
+    if arguments.json:
+        print(json.dumps(answer))
+    else:
+        print(_FORMED[arguments.kind](arguments.name, answer))
+    return 0
+
+
+def _queue(name: str, answer: dict[str, Any]) -> str:
+    oldest_ms = answer.get("oldest_ms")
+    rows: list[list[str]] = [
+        ["messages", f"{field(answer, 'messages')} ({bytes_text(int(field(answer, 'bytes')))})"],
+        *[[word, str(field(answer, word))] for word in ("ready", "unacked", "delayed", "consumers")],
+        ["oldest", "none is ready" if oldest_ms is None else f"ready since {duration_text(oldest_ms / 1000)}"],
+    ]
+    settings = render_table("queue", name, field(answer, "settings")).rstrip("\n")
+    return "\n\n".join(filter(None, [table(["queue", name], rows), _bindings(answer, "exchange"), _shown(settings)]))
+
+
+def _exchange(name: str, answer: dict[str, Any]) -> str:
+    traits = [word for word in ("durable", "auto_delete") if answer.get(word)]
+    rows: list[list[str]] = [
+        ["type", ", ".join([str(field(answer, "type")), *traits])],
+        ["accepted", str(field(answer, "accepted"))],
+        ["unrouted", str(field(answer, "unrouted"))],
+    ]
+    return "\n\n".join(filter(None, [table(["exchange", name], rows), _bindings(answer, "queue")]))
+
+
+def _fanout(name: str, answer: dict[str, Any]) -> str:
+    rows: list[list[str]] = [
+        ["accepted", str(field(answer, "accepted"))],
+        ["children", ", ".join(map(str, field(answer, "children")))],
+    ]
+    return table(["fanout", name], rows)
+
+
+def _bindings(answer: dict[str, Any], other: str) -> str:
+    """other: what the bindings are listed with."""
+    bindings = field(answer, "bindings")
+    if not bindings:
+        return "no bindings"
+    # a durable subscription to topics is bound to no exchange
+    rows = [[str(one["key"]), str(one[other]) or "(topics)"] for one in bindings]
+    more = int(answer.get("bindings_count", len(bindings))) - len(bindings)
+    return table(["key", other], rows) + (f"\nand {count_text(more, 'binding')} more" if more else "")
+
+
+def _shown(lines: str) -> str:
+    return "\n".join(printable(line) for line in lines.split("\n"))
+
+
+_FORMED = {"queue": _queue, "exchange": _exchange, "fanout": _fanout}
+
+
+DESCRIBE = Command(
+    name="describe",
+    summary="show what a queue, an exchange or a fanout is, and its numbers",
+    description=(
+        "Shows one queue with its numbers, the age of the oldest message that is ready, its bindings, and the settings "
+        "that are in force, as a table of config.toml; one exchange with its type, its bindings, and how many messages "
+        "it accepted and had no queue for (unrouted); or one fanout with its children. Of bindings the first 1000."
+    ),
+    example="radiator describe queue orders\nradiator describe exchange amq.topic",
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,27 @@
+"""A blocking client for programs and tools: plain sockets, no gevent. docs/CLIENT.md says all that it promises.
+
+    with Client("stomp://127.0.0.1:61613") as client:
+        client.send("/queue/orders", b"one")  # returns once the broker has confirmed it
+        client.subscribe("/queue/orders", ack="client-individual")
+        message = client.receive(timeout_s=5)
+
+`client.py` is what is called; `connection.py` one socket with its session; `outstanding.py` a RECEIPT that is awaited.
+"""
+
+from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
+from radiator.client.client import Client
+from radiator.client.errors import ConnectionLost, NoAnswer, TransactionLost
+from radiator.client.reconnect import Reconnect
+from radiator.protocols.stomp.client import Message
+
+__all__ = [
+    "Address",
+    "AddressError",
+    "Client",
+    "ConnectionLost",
+    "DEFAULT_ADDRESS",
+    "Message",
+    "NoAnswer",
+    "Reconnect",
+    "TransactionLost",
+]

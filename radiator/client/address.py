@@ -1,0 +1,42 @@
+"""Where a broker is, and as whom to speak to it."""
+
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+from radiator.errors import RadiatorError
+
+DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
+DEFAULT_PORT = 61613
+
+
+class AddressError(RadiatorError):
+    """The address of a broker cannot be read."""
+
+
+@dataclass(slots=True)
+class Address:
+    """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    login: str = ""
+    passcode: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises AddressError, which does not repeat the passcode."""
+        wanted = "it must be stomp://HOST:PORT, such as " + DEFAULT_ADDRESS
+        shown = repr(text.rpartition("@")[2])
+        try:
+            parts = urlsplit(text)
+            port = DEFAULT_PORT if parts.port is None else parts.port
+        except ValueError:
+            raise AddressError(f"The broker's address {shown} cannot be read: {wanted}.") from None
+        if parts.scheme != "stomp" or not parts.hostname or parts.path not in ("", "/") or parts.query or not port:
+            raise AddressError(f"The broker's address {shown} cannot be used: {wanted}.")
+        return cls(parts.hostname, port, unquote(parts.username or ""), unquote(parts.password or ""))
+
+    def __str__(self) -> str:
+        """Without login and passcode: it stands in sentences."""
+        return f"stomp://[{self.host}]:{self.port}" if ":" in self.host else f"stomp://{self.host}:{self.port}"

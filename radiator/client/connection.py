@@ -1,0 +1,181 @@
+"""One TCP connection and its session. Nothing here waits but `dial` and `wait`; what to wait for, the Client knows."""
+
+import contextlib
+import select
+import socket
+import time
+
+from radiator.client.address import Address
+from radiator.client.errors import ConnectionLost
+from radiator.errors import Refusal
+from radiator.protocols.stomp.client import CLOSED, OPEN, Broken, ClientSession, Error, ServerEvent
+
+READ_BYTES = 64 * 1024
+SILENCE_SLACK_S = 1.0  # beyond twice the broker's interval: a busy network or machine is no dead broker
+
+
+class Gone(Exception):
+    """The connection cannot be used any more; the text says why."""
+
+
+def refusal(error: Error) -> Refusal:
+    """What an ERROR says, as it is raised."""
+    sentence = error.body.decode("utf-8", "replace").strip() or error.message
+    return Refusal(error.headers.get("code", ""), sentence)
+
+
+class Connection:
+    """number: which of its Client's connections it is. outgoing: what the operating system has not taken yet.
+    waiters: how many threads are within `wait`; the socket must not be closed under them."""
+
+    __slots__ = (
+        "_socket",
+        "address",
+        "number",
+        "opened_at_s",
+        "outgoing",
+        "read_at_s",
+        "sent_at_s",
+        "session",
+        "waiters",
+    )
+
+    def __init__(self, address: Address, number: int, one: socket.socket) -> None:
+        self.address = address
+        self.number = number
+        self.session = ClientSession()
+        self.outgoing = bytearray()
+        self.waiters = 0
+        self._socket = one
+        self.opened_at_s = self.read_at_s = self.sent_at_s = time.monotonic()
+
+    @classmethod
+    def dial(
+        cls, address: Address, number: int, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
+    ) -> "Connection":
+        """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
+        try:
+            one = socket.create_connection((address.host, address.port), timeout_s)
+        except OSError as failed:
+            why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
+            raise ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?") from None
+        one.setblocking(False)
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = cls(address, number, one)
+        try:
+            connection._greet(versions, heart_beat_ms, timeout_s)
+        except Gone as why:
+            connection.close()
+            raise ConnectionLost(f"The connection to {address} is lost: {str(why).rstrip('.')}.") from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _greet(self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float) -> None:
+        login, passcode = self.address.login or None, self.address.passcode or None
+        self.say(
+            self.session.connect(
+                self.address.host, versions=versions, heart_beat_ms=heart_beat_ms, login=login, passcode=passcode
+            )
+        )
+        end_s = time.monotonic() + timeout_s
+        while self.session.state != OPEN:
+            readable, writable = self.wait(max(0.0, end_s - time.monotonic()), True, bool(self.outgoing))
+            if not readable and not writable:
+                sentence = f"{self.address} did not answer CONNECT within {timeout_s:g} s: does it speak STOMP?"
+                raise ConnectionLost(sentence)
+            if writable:
+                self.write()
+            for event in self.read() if readable else ():
+                if isinstance(event, Error):
+                    raise refusal(event)
+                if isinstance(event, Broken):
+                    raise Gone(f"the broker broke the protocol: {event.sentence}")
+
+    def fileno(self) -> int:
+        """Of the socket."""
+        return self._socket.fileno()
+
+    # ---- bytes
+
+    def say(self, data: bytes) -> None:
+        """Gives it to the operating system; what that does not take is `outgoing`. Raises Gone."""
+        if self.outgoing:
+            self.outgoing += data
+            return self.write()
+        try:
+            taken = self._socket.send(data)
+        except BlockingIOError:
+            taken = 0
+        except OSError:
+            raise Gone("the broker closed it") from None
+        self.sent_at_s = time.monotonic()
+        if taken < len(data):
+            self.outgoing += memoryview(data)[taken:]
+
+    def write(self) -> None:
+        """As much of `outgoing` as the operating system takes. Raises Gone."""
+        try:
+            taken = self._socket.send(self.outgoing)
+        except BlockingIOError:
+            return
+        except OSError:
+            raise Gone("the broker closed it") from None
+        del self.outgoing[:taken]
+        self.sent_at_s = time.monotonic()
+
+    def read(self) -> list[ServerEvent]:
+        """What has come, of one read. Raises Gone; not where the broker hangs up after DISCONNECT, as it shall."""
+        try:
+            data = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as failed:
+            raise Gone(failed.strerror or "it failed") from None
+        if not data:
+            raise Gone("it was closed after DISCONNECT" if self.session.state == CLOSED else "the broker closed it")
+        self.read_at_s = time.monotonic()
+        return self.session.receive(data)
+
+    def wait(self, timeout_s: float | None, reads: bool, writes: bool) -> tuple[bool, bool]:
+        """Until it can be read, or written. Several threads may wait at once, one of them to read."""
+        # whichever there is: `eventlet` takes poll away, `gevent` makes both its own
+        if hasattr(select, "poll"):
+            poll = select.poll()
+            poll.register(self._socket, (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0))
+            ready = poll.poll(None if timeout_s is None else timeout_s * 1000)
+            events = ready[0][1] if ready else 0
+            # whatever is wrong with it, reading or writing says so
+            return reads and bool(events & ~select.POLLOUT), writes and bool(events & ~select.POLLIN)
+        own = [self._socket]
+        readable, writable, _ = select.select(own if reads else [], own if writes else [], [], timeout_s)
+        return bool(readable), bool(writable)
+
+    # ---- heart-beats
+
+    def until_beat_s(self) -> float | None:
+        """How long until we must have sent something; None: never."""
+        interval_s = self.session.heart_beat_send_s
+        return max(0.0, self.sent_at_s + interval_s / 2 - time.monotonic()) if interval_s else None
+
+    def until_silent_s(self) -> float | None:
+        """How long until the broker is taken for dead if nothing comes; None: never."""
+        interval_s = self.session.heart_beat_expect_s
+        return max(0.0, self.read_at_s + 2 * interval_s + SILENCE_SLACK_S - time.monotonic()) if interval_s else None
+
+    def beat(self) -> None:
+        """A heart-beat at half the interval that was promised, unless something else was sent or waits to be."""
+        if self.until_beat_s() == 0.0 and self.session.state == OPEN and not self.outgoing:
+            self.say(self.session.heart_beat())
+
+    # ---- the end
+
+    def hang_up(self) -> None:
+        """Nothing more comes or goes, and whoever waits for it wakes."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Lets go of the socket, without a word; where a fork has shared it, the other process keeps it."""
+        self._socket.close()

@@ -1,0 +1,78 @@
+"""When a lost connection is tried again, and when it is given up."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Reconnect:
+    """All addresses are tried at once, then again after `first_s`, then after `factor` times as long, at most `most_s`.
+
+    jitter: each delay is shorter or longer by up to this share, by chance, lest a thousand clients come back together.
+    timeout_s: after so long without a connection it is given up, and the client closed.
+    resend: whether a SEND without a RECEIPT is sent again; where not, its fate is unknown and ConnectionLost is raised.
+    """
+
+    first_s: float = 0.1
+    factor: float = 2.0
+    most_s: float = 10.0
+    jitter: float = 0.25
+    timeout_s: float = 300.0
+    resend: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the numbers make no policy."""
+        if not (0 < self.first_s <= self.most_s and self.factor >= 1 and 0 <= self.jitter <= 1 and self.timeout_s >= 0):
+            raise ValueError(
+                f"{self} is no policy: it needs 0 < first_s <= most_s, factor >= 1, 0 <= jitter <= 1, timeout_s >= 0."
+            )
+
+    def delay_s(self, rounds: int, chance: float) -> float:
+        """The delay after so many rounds without success; chance: from 0 to 1."""
+        delay_s = self.first_s
+        for _ in range(rounds - 1):
+            if delay_s >= self.most_s:
+                break
+            delay_s *= self.factor
+        return min(delay_s, self.most_s) * (1 + self.jitter * (2 * chance - 1))
+
+
+class Attempts:
+    """Where and when to try next. Time and chance are arguments.
+
+    A connection proves itself when what was subscribed before is subscribed again; one that is lost earlier counts as
+    a try in vain, so that a broker which refuses a subscription is not asked for it without a pause.
+    """
+
+    def __init__(self, policy: Reconnect, addresses: int) -> None:
+        self.policy = policy
+        self.next_address = 0
+        self.try_at_s = 0.0
+        self._addresses = addresses
+        self._vain = 0  # tries since the last success
+        self._vain_since_s = 0.0
+        self._is_proven = True
+
+    def connected(self) -> None:
+        """There is a connection, which must prove itself yet."""
+        self._is_proven = False
+
+    def proven(self) -> None:
+        """It is worth as much as the lost one was."""
+        self._is_proven, self._vain = True, 0
+
+    def lost(self, address: int, now_s: float, chance: float) -> bool:
+        """The connection to that address is lost. False: give up."""
+        self.next_address = address
+        if not self._is_proven:
+            return self.failed(now_s, chance)
+        self.try_at_s = now_s
+        return True
+
+    def failed(self, now_s: float, chance: float) -> bool:
+        """A try was in vain. False: give up."""
+        self._vain_since_s = now_s if self._vain == 0 else self._vain_since_s
+        self._vain += 1
+        self.next_address = (self.next_address + 1) % self._addresses
+        rounds, within = divmod(self._vain, self._addresses)
+        self.try_at_s = now_s if within else now_s + self.policy.delay_s(rounds, chance)
+        return now_s - self._vain_since_s < self.policy.timeout_s

@@ -1,0 +1,275 @@
+"""What a queue, an exchange, a binding or a fanout may be declared as: by config.toml, and at run time by /admin.
+
+A table of checks for each (radiator/checks.py). What must hold between the settings of one thing is said by functions,
+in the words that stand behind a key's name; what must hold between the tables of a file, in config/rules.py.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, whole
+from radiator.errors import Refusal
+from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.patterns import is_pattern, name_mistake
+from radiator.settings import (
+    CLUSTER,
+    DEAD_LETTER,
+    EXCHANGE_TYPES,
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    OVERFLOWS,
+    SCOPES,
+    STANDARD_EXCHANGES,
+    TOPIC,
+    ExchangeSettings,
+    QueueSettings,
+)
+
+RESERVED_QUEUES = ("$outbox/", "$durable/")  # what the names begin with of queues that the broker keeps for itself
+
+Table = Mapping[str, Any]
+
+
+# ---- checks of names and keys ---------------------------------------------------------------------------------------
+
+
+def queue_name(value: object) -> str:
+    """The name of one queue."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be the name of a queue, as text")
+    mistake = name_mistake(value)
+    if mistake:
+        raise ValueError(f"has the name {shown(value)}, which {mistake}")
+    if is_pattern(value):
+        raise ValueError(f"has {shown(value)}, which is a pattern; name one queue")
+    if value.startswith(RESERVED_QUEUES):
+        raise ValueError(f"has {shown(value)}, which the broker keeps for itself; name another queue")
+    return value
+
+
+def children(value: object) -> tuple[str, ...]:
+    """The queues of a fanout."""
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f'is {shown(value)}; it must be a list of at least one queue, such as ["audit", "mail"]')
+    names = tuple(queue_name(child) for child in value)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"names the queue {shown(name)} twice; name it once")
+        seen.add(name)
+    return names
+
+
+def binding_key(value: object) -> str:
+    """The key of a binding, for any type of exchange: it may be empty."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be a routing key, as text")
+    mistake = name_mistake(value) if value else ""
+    if mistake:
+        raise ValueError(f"is {shown(value)}, which {mistake.replace('a name', 'a key')}")
+    return value
+
+
+def exchange_name_mistake(name: str) -> str:
+    """Why it is no NAME of an exchange, to stand behind "which"; "" where it is one."""
+    if "/" in name:
+        return "has a `/`; behind the name of an exchange that begins its routing key"
+    if is_pattern(name):
+        return "has a wildcard; an exchange has one name"
+    return name_mistake(name)
+
+
+def standard_type_mistake(name: str, type_: str) -> str:
+    """Why an exchange of that name may not have that type, to stand behind `type`; "" where it may."""
+    standard = STANDARD_EXCHANGES.get(name, type_)
+    return "" if standard == type_ else f'is {shown(type_)}, but {name} is always of type "{standard}"'
+
+
+def binding_mistake(type_: str, key: str) -> str:
+    """Why an exchange of that type takes no binding with that key, to stand behind `key`; "" where it does."""
+    if type_ != TOPIC:
+        return ""
+    words = key.split(".")
+    wildcards = words.count("*") + words.count("#")
+    for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
+        if count > most:
+            return f"is {shown(key)}, which has {count} {what}; it may have at most {most}"
+    return ""
+
+
+# ---- the tables -----------------------------------------------------------------------------------------------------
+
+QUEUE: dict[str, Check] = {
+    "persistent": flag,
+    "max_messages": whole(1, 10**12),
+    "max_bytes": size(1, 64 * TIB),
+    "overflow": choice(*OVERFLOWS),
+    "dead_letter": queue_name,
+    "max_redeliveries": whole(0, 65_535),
+    "message_ttl_ms": whole(1, 10**12),
+    "ack_timeout_s": seconds(0.1, 365 * DAY_S),
+    "dedup_window_s": seconds(0, 365 * DAY_S),
+    "exclusive": flag,
+    "auto_delete": flag,
+    "expires_ms": whole(1, 10**12),
+    "redelivery_delay_ms": whole(0, 365 * DAY_S * 1000),
+    "redelivery_delay_factor": number(1, 1000),
+    "redelivery_delay_max_ms": whole(1, 365 * DAY_S * 1000),
+    "scope": choice(*SCOPES),
+}
+FANOUT: dict[str, Check] = {"children": children}
+EXCHANGE: dict[str, Check] = {"type": choice(*EXCHANGE_TYPES), "durable": flag, "auto_delete": flag}
+MAY_BE_NONE = frozenset(field.name for field in fields(QueueSettings) if field.default is None)
+# what no queue of the cluster may be
+NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
+    "persistent": lambda value: value is False,
+    "exclusive": bool,
+    "auto_delete": bool,
+    "expires_ms": lambda value: value is not None,
+}
+
+
+# ---- what must hold between the settings of one queue ---------------------------------------------------------------
+
+
+def contradictions(given: Table) -> list[tuple[str, str]]:
+    """Settings of one queue that do not go together: the key, and what stands behind it. What is not given has its
+    default.
+    """
+    found = []
+    if given.get("overflow") == DEAD_LETTER and given.get("dead_letter") is None:
+        found.append(("overflow", 'is "dead-letter", but the queue has no dead_letter; name one'))
+    if given.get("dedup_window_s") and not given.get("persistent", True):
+        wrong = f"is {given['dedup_window_s']}, but the queue is not persistent"
+        right = "remove it, or set persistent = true"
+        found.append(("dedup_window_s", f"{wrong}, and only a persistent queue remembers dedup-ids; {right}"))
+    defaults = QueueSettings()
+    delay_ms = given.get("redelivery_delay_ms", defaults.redelivery_delay_ms)
+    most_ms = given.get("redelivery_delay_max_ms", defaults.redelivery_delay_max_ms)
+    if delay_ms > most_ms:
+        wrong = f"is {delay_ms}, more than redelivery_delay_max_ms ({most_ms})"
+        found.append(("redelivery_delay_ms", f"{wrong}; raise that, or lower this"))
+    if given.get("scope") == CLUSTER:
+        for key, is_wrong in NOT_OF_CLUSTER.items():
+            if key in given and is_wrong(given[key]):
+                wrong = f"the queue has {key} = {shown(given[key])}, which one node cannot keep for all"
+                found.append(("scope", f'is "cluster", but {wrong}; remove one of the two'))
+    return found
+
+
+def cycle_from(name: str, dead_letter: str | None, dead_letter_of: Callable[[str], str | None]) -> list[str]:
+    """The queues that dead letters of this one could go round for ever, the first of them again at the end; [] where
+    there is no cycle. dead_letter_of: of any other queue.
+    """
+    way = [name]
+    target = dead_letter
+    while target is not None and target not in way:
+        way.append(target)
+        target = dead_letter_of(target)
+    return [] if target is None else [*way[way.index(target) :], target]
+
+
+def cycle_mistake(cycle: list[str]) -> str:
+    """What stands behind the `dead_letter` that leads into the cycle."""
+    right = "a message could go round for ever; give one of them settings of its own without dead_letter"
+    return f"leads to a cycle: {' -> '.join(map(shown, cycle))}; {right}"
+
+
+def not_persistent_mistake(target: str) -> str:
+    """What stands behind the `dead_letter` of a persistent queue that names one that is not."""
+    wrong = f"is {shown(target)}, which is not persistent, while this queue is"
+    return f"{wrong}; name a persistent queue, or set persistent = false here"
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def with_bounds(settings: QueueSettings) -> QueueSettings:
+    """A queue in memory has bounds, given or not."""
+    if settings.persistent:
+        return settings
+    return replace(
+        settings,
+        max_messages=settings.max_messages or MEMORY_MESSAGES_MAX,
+        max_bytes=settings.max_bytes or MEMORY_BYTES_MAX,
+    )
+
+
+def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
+    """What is in force for a queue that is declared with these settings, where `base` would be without them.
+
+    given: as JSON has it; null is "none" where a setting may have none. Raises Refusal `bad-request` for the first
+    mistake. Whether its dead letters have where to go is another matter: see `check_dead_letter`.
+    """
+    checked = _checked("a queue", given, QUEUE)
+    settings = with_bounds(replace(base, **checked))
+    for key, wrong in contradictions(asdict(settings)):
+        raise mistake(key, wrong)
+    return settings
+
+
+def as_json(settings: QueueSettings) -> dict[str, Any]:
+    """All settings of a queue, none left out: what `queue_settings` makes the same of, whatever its base."""
+    return asdict(settings)
+
+
+def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[[str], QueueSettings | None]) -> None:
+    """Raises Refusal `bad-request` where the queue of that name may not have the dead_letter that its settings name.
+
+    settings_of: what is, or would be, in force for another queue; None: there can be none of that name.
+    """
+    target = settings.dead_letter
+    if target is None:
+        return
+    if target == name:
+        raise mistake("dead_letter", cycle_mistake([name, name]))
+    found = settings_of(target)
+    if found is None:
+        raise mistake("dead_letter", f"names {shown(target)}, which is no queue; declare it first")
+    if settings.persistent and not found.persistent:
+        raise mistake("dead_letter", not_persistent_mistake(target))
+
+    def dead_letter_of(queue: str) -> str | None:
+        there = settings_of(queue)
+        return None if there is None else there.dead_letter
+
+    if cycle := cycle_from(name, target, dead_letter_of):
+        raise mistake("dead_letter", cycle_mistake(cycle))
+
+
+def exchange_settings(given: Table, base: ExchangeSettings | None = None) -> ExchangeSettings:
+    """What an exchange is that is declared with these, where `base` would be without them. Raises Refusal
+    `bad-request`.
+    """
+    return replace(base or ExchangeSettings(), **_checked("an exchange", given, EXCHANGE))
+
+
+def fanout_children(given: Table) -> tuple[str, ...]:
+    """The queues of a fanout that is declared with these. Raises Refusal `bad-request`."""
+    checked = _checked("a fanout", given, FANOUT)
+    if "children" not in checked:
+        raise mistake("children", 'is missing; name its queues, such as ["audit", "mail"]')
+    names: tuple[str, ...] = checked["children"]
+    return names
+
+
+def _checked(what: str, given: Table, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """The settings that are given, each as its check has it."""
+    right = {}
+    for key, value in given.items():
+        check = checks.get(key)
+        if check is None:
+            offer = meant(key, checks) or f"; {what} has {', '.join(checks)}"
+            end = "" if offer.endswith("?") else "."
+            raise Refusal("bad-request", f"{shown(key)} is no setting of {what}{offer}{end}")
+        try:
+            right[key] = None if value is None and checks is QUEUE and key in MAY_BE_NONE else check(value)
+        except ValueError as error:
+            raise mistake(key, str(error)) from error
+    return right
+
+
+def mistake(key: str, wrong: str) -> Refusal:
+    """The Refusal `bad-request` of a request whose `key` has this wrong."""
+    return Refusal("bad-request", f"`{key}` {wrong}{'' if wrong.endswith('?') else '.'}")

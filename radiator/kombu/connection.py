@@ -1,0 +1,275 @@
+"""One connection to the broker, shared by its channels, and what has come on it and was not handed on yet.
+
+What comes is kept until `drain_events`, or the event loop's turn: a callback never runs within a call that only waits
+for an answer. Since the socket says nothing of what was read in such a call, the loop is told of it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from radiator.client import Address, Client, ConnectionLost
+from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.kombu.channel import Channel
+from radiator.kombu.failures import Lost, Refused, failure
+from radiator.kombu.message import DEFAULT_EXCHANGE
+from radiator.limits import PREFETCH_COUNT_MAX
+
+if TYPE_CHECKING:
+    from radiator.client import Message as Received
+
+WAIT_S = 60.0  # one wait of a drain_events without a timeout
+SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
+LOOKS_EVERY_S = 10.0  # at what has come on a connection that only sends, and awaits nothing
+QUEUES_KEPT = 10_000  # forgotten, and asked for anew: what is known of queues that were published to
+HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
+
+
+class Connection:
+    """client: kombu's Connection that it belongs to, None once it is closed. Raises Lost where there is no broker.
+
+    It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP tells
+    the broker when it is. The broker's own, every heart_beat_s, are asked for and checked.
+    """
+
+    def __init__(
+        self, client: Any, address: Address, connect_timeout_s: float, answer_timeout_s: float, heart_beat_s: float
+    ) -> None:
+        self.client = client
+        self.channels: dict[int, Channel] = {}
+        self.confirms = True  # whether a publish awaits its RECEIPT
+        self.is_exchange_declared = False
+        self.bound: set[str] = set()  # queues that the default exchange leads to
+        self._is_lasting: dict[str, bool] = {}
+        self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
+        self._numbered = 0
+        self._window = 1  # that its shared subscriptions have
+        self._looked_s = time.monotonic()
+        self._waiting = 0  # calls of drain_events that wait: with threads or greenlets there may be several
+        self._loop: Any = None
+        self._is_called = False  # the loop will come
+        self._is_told = False  # somebody has heard of the loss
+        heart_beat_ms = int(min(max(heart_beat_s, HEART_BEAT_MIN_S), HEART_BEAT_MAX_S) * 1000)
+        try:
+            self.broker = Client(
+                address,
+                connect_timeout_s=connect_timeout_s,
+                answer_timeout_s=answer_timeout_s,
+                heart_beat_ms=(0, heart_beat_ms),
+            )
+        except RadiatorError as error:
+            raise Lost(str(error)) from error
+        self.connected = True
+
+    # ---- channels
+
+    def channel(self) -> Channel:
+        """A new one."""
+        self._numbered += 1
+        channel = self.channels[self._numbered] = Channel(self, self._numbered)
+        return channel
+
+    def widen_window(self) -> None:
+        """Of the shared window: what its channels have asked for, together."""
+        width = sum(channel.window for channel in self.channels.values() if channel.is_sharing)
+        width = min(width, PREFETCH_COUNT_MAX)
+        if width != self._window:
+            self._window = width
+            self.admin("prefetch", count=self._window)
+
+    # ---- asking
+
+    def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls something of `broker`. Raises Lost, or Refused where the broker said no to just this."""
+        if not self.connected:
+            raise Lost("The connection to the broker is lost or closed.")
+        try:
+            answer = call(*args, **kwargs)
+        except Violation as mistake:
+            raise Refused(str(mistake)) from mistake
+        except RadiatorError as error:
+            raise self._lose(error, is_asked=True) from error
+        if self._loop is not None and self.broker.waiting:
+            self._call_loop()
+        return answer
+
+    def admin(self, do: str, **request: Any) -> dict[str, Any]:
+        """The answer to a request to `/admin`. Raises Refused where it is no; the connection goes on."""
+        try:
+            answer: dict[str, Any] = self.ask(self._admin, {"do": do, **request})
+        except _No as no:
+            raise Refused(str(no), no.code) from no
+        return answer
+
+    def _admin(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.broker.admin(request)
+        except Refusal as no:
+            if not self.broker.is_open:
+                raise
+            raise _No(no.code, str(no)) from no
+
+    # ---- publishing
+
+    def destination(self, exchange: str, routing_key: str) -> str:
+        """Where a message is sent to.
+
+        In AMQP the nameless exchange knows each queue by its name, and what is sent to a queue that is gone, such as
+        that of a client that no longer waits for its reply, is dropped. A SEND to /queue/ would create it anew. So
+        queues that come and go are bound to an exchange, and only those that last are sent to directly.
+        """
+        if exchange:
+            return f"/exchange/{exchange}/{routing_key}"
+        is_lasting = self._is_lasting.get(routing_key)
+        if is_lasting is None:
+            try:
+                settings = self.admin("describe", queue=routing_key)["settings"]
+            except Refused:
+                is_lasting = False
+            else:
+                is_lasting = self.know_queue(routing_key, settings)
+        return f"/queue/{routing_key}" if is_lasting else f"/exchange/{DEFAULT_EXCHANGE}/{routing_key}"
+
+    def know_queue(self, name: str, settings: dict[str, Any]) -> bool:
+        """Remembers of a queue with these settings whether it lasts; so does it tell."""
+        if len(self._is_lasting) >= QUEUES_KEPT:
+            self._is_lasting.clear()
+        is_lasting = not settings.get("auto_delete") and settings.get("expires_ms") is None
+        self._is_lasting[name] = is_lasting
+        return is_lasting
+
+    def forget_queue(self, name: str) -> None:
+        """It was deleted."""
+        self._is_lasting.pop(name, None)
+        self.bound.discard(name)
+
+    # ---- what comes
+
+    def arrived(self, hand_on: "Callable[[Received], None]", received: "Received") -> None:
+        """A message has come: it is handed on when its turn comes."""
+        self._arrived.append((hand_on, received))
+
+    def drain_events(self, timeout: float | None = None) -> None:
+        """Hands on one message. Raises TimeoutError where none comes in time."""
+        end_s = None if timeout is None else time.monotonic() + timeout
+        while not self._hand_on():
+            left_s = WAIT_S if end_s is None else max(0.0, end_s - time.monotonic())
+            self._pump(left_s)
+            if left_s == 0.0 and not self._arrived:
+                raise TimeoutError("Nothing has come in time.")
+
+    def pump_now(self) -> None:
+        """Takes what has come, without waiting or handing it on."""
+        self._pump(0.0)
+
+    def look_sometimes(self) -> None:
+        """For who only sends, and awaits nothing: lest the broker's heart-beats fill the system's buffers."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LOOKS_EVERY_S:
+            self._looked_s = now_s
+            self.check_heart_beats()
+
+    def _pump(self, timeout_s: float) -> None:
+        if not self.connected:
+            self._is_told = True
+            raise Lost("The connection to the broker is lost or closed.")
+        self._waiting += 1
+        try:
+            self.broker.pump(timeout_s)
+            if not self.broker.is_open:
+                self.broker.pump(0.0)  # raises why
+        except RadiatorError as error:
+            self._is_told = True
+            raise self._lose(error, is_asked=False) from error
+        finally:
+            self._waiting -= 1
+
+    def _hand_on(self) -> bool:
+        """The next message to its consumer; whether there was one."""
+        try:
+            hand_on, received = self._arrived.popleft()
+        except IndexError:
+            return False
+        hand_on(received)
+        return True
+
+    # ---- the event loop of kombu
+
+    def join_loop(self, loop: Any) -> None:
+        """From now on the loop hands on what comes."""
+        self._loop = loop
+        loop.add_reader(self.broker.fileno(), self._on_readable)
+        if self._arrived or self.broker.waiting:
+            self._call_loop()
+
+    def _on_readable(self) -> None:
+        self._pump(0.0)
+        for _ in range(SERVED_AT_ONCE):
+            if not self._hand_on():
+                return
+        self._call_loop()
+
+    def _call_loop(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._on_call)
+
+    def _on_call(self) -> None:
+        self._is_called = False
+        if self.connected:
+            self._on_readable()
+        elif not self._is_told:
+            # it was lost in a call whose caller took no notice
+            self._is_told = True
+            raise Lost("The connection to the broker is lost.")
+
+    def check_heart_beats(self) -> None:
+        """Raises Lost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
+        if not self._waiting:
+            self._pump(0.0)
+            if self._loop is not None and self._arrived:
+                self._call_loop()
+
+    # ---- the end
+
+    def close(self) -> None:
+        """DISCONNECT: what was sent before is done. Twice does no harm."""
+        self.client = None
+        self._is_told = True
+        if self.connected:
+            try:
+                self.broker.close()
+            except (ConnectionLost, Refusal):
+                pass  # there is nothing left to close
+            finally:
+                self._end()
+
+    def collect(self) -> None:
+        """Lets go of it without a word: in a child of a fork, whose parent goes on with it, and after a loss."""
+        self._is_told = True
+        self.broker.abandon()
+        self._end()
+
+    def _lose(self, error: RadiatorError, is_asked: bool) -> Lost | Refused:
+        """There is no connection any more; what to raise for it."""
+        self.broker.abandon()
+        self._end()
+        if self._loop is not None:
+            self._call_loop()
+        return failure(error, is_asked)
+
+    def _end(self) -> None:
+        self.connected = False
+        self._arrived.clear()
+        for channel in list(self.channels.values()):
+            channel.end()
+        self.channels.clear()
+
+
+class _No(Exception):
+    """/admin said no."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code

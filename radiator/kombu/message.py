@@ -1,0 +1,161 @@
+"""A message of kombu as a frame of STOMP, and back.
+
+What STOMP has a header for has that header: content-type, correlation-id, reply-to, expiration. The rest, above all the
+`headers` that Celery describes a task with, is one JSON object: in the header `kombu` where it is short, else in front
+of the body, with its length in the header `kombu-length`. A message without either came from somebody else than kombu:
+its headers are those of the frame.
+"""
+
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from kombu.message import Message as KombuMessage
+from kombu.utils import json
+
+from radiator.client import Message as Received
+
+HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
+LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
+DEFAULT_EXCHANGE = "kombu.default"  # AMQP's nameless one, where it stands for queues that come and go
+
+_MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+(;[ -~]*)?", re.ASCII)
+_NATIVE = {"correlation_id": "correlation-id", "reply_to": "reply-to", "expiration": "expiration"}
+_NATIVE_NAMES = {name: key for key, name in _NATIVE.items()}
+_TEXT = re.compile(r"[ -~]{1,1024}")  # what any version of STOMP carries unchanged
+_PERSISTENT, _TRANSIENT = 2, 1  # AMQP's delivery modes
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What a program wants to publish."""
+
+    body: bytes
+    content_type: str | None
+    content_encoding: str | None
+    headers: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether the program wants it to survive."""
+        return bool(self.properties.get("delivery_mode", _PERSISTENT) == _PERSISTENT)
+
+    def frame(self) -> tuple[list[tuple[str, str]], bytes]:
+        """Headers and body of its SEND."""
+        lines: list[tuple[str, str]] = []
+        left: dict[str, Any] = {}
+        if self.content_type and _MIME_TYPE.fullmatch(self.content_type):
+            lines.append(("content-type", self.content_type))
+        else:
+            left["content_type"] = self.content_type
+        if self.content_encoding:
+            lines.append(("content-encoding", self.content_encoding))
+        for key, value in self.properties.items():
+            if key in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
+                lines.append((_NATIVE[key], value))
+            elif key == "delivery_mode":
+                lines.append(("persistent", "true" if value == _PERSISTENT else "false"))
+            elif key != "message_id" and value is not None:
+                left[key] = value
+        # the same for each try of one publish, so that a queue with a dedup_window_s keeps it once
+        lines.append(("dedup-id", str(self.properties.get("message_id") or uuid4())[:255]))
+        due_ms = self._due_ms()
+        if due_ms is not None:
+            lines.append(("deliver-at", str(due_ms)))
+        text = json.dumps({"headers": self.headers, "properties": left}).encode()
+        if len(text) <= HEADER_MAX_BYTES:
+            lines.append(("kombu", text.decode()))
+            return lines, self.body
+        lines.append(("kombu-length", str(len(text))))
+        return lines, text + self.body
+
+    def _due_ms(self) -> int | None:
+        """When a task is due that Celery has given an ETA: until then the broker keeps it, and no worker."""
+        eta = self.headers.get("eta")
+        if not isinstance(eta, str) or "task" not in self.headers:
+            return None
+        try:
+            due = datetime.fromisoformat(eta)
+        except ValueError:
+            return None
+        due_ms = int(due.timestamp() * 1000) if due.tzinfo is not None else 0
+        return due_ms if due_ms > time.time() * 1000 else None
+
+
+class Message(KombuMessage):  # type: ignore[misc]
+    """A message as kombu's programs see it. What cannot be read is in `errors`, as kombu wants it."""
+
+    def __init__(self, received: Received, channel: Any, delivery_tag: int, consumer_tag: str) -> None:
+        exchange, routing_key = _way(received.destination)
+        delivery_info = {
+            "consumer_tag": consumer_tag,
+            "delivery_tag": delivery_tag,
+            "exchange": exchange,
+            "redelivered": received.headers.get("redelivered") == "true",
+            "routing_key": routing_key,
+        }
+        mistakes = []
+        try:
+            described, body = _opened(received)
+        except ValueError:
+            mistakes.append(sys.exc_info())
+            described, body = {"headers": {}, "properties": {}}, received.body
+        properties = {key: received.headers[name] for name, key in _NATIVE_NAMES.items() if name in received.headers}
+        properties["delivery_mode"] = _TRANSIENT if received.headers.get("persistent") == "false" else _PERSISTENT
+        properties["message_id"] = received.headers.get("dedup-id", received.message_id)
+        properties.update(described["properties"])
+        content_type = properties.pop("content_type", None) or received.headers.get("content-type")
+        super().__init__(
+            body=body,
+            channel=channel,
+            delivery_tag=delivery_tag,
+            content_type=content_type,
+            content_encoding=received.headers.get("content-encoding") or _encoding(content_type),
+            delivery_info=delivery_info,
+            properties=properties,
+            headers=described["headers"],
+        )
+        self.errors += mistakes
+
+
+def _opened(received: Received) -> tuple[dict[str, Any], bytes]:
+    """`headers` and `properties` of kombu, and the body. ValueError: it is not what `frame` makes."""
+    body = received.body
+    length = received.headers.get("kombu-length")
+    text = received.headers.get("kombu")
+    if length is not None:
+        if not length.isdecimal() or len(length) > LENGTH_DIGITS_MAX or int(length) > len(body):
+            raise ValueError(f"kombu-length {length[:20]!r} is not how many of the {len(body)} bytes are the envelope.")
+        text, body = body[: int(length)].decode(), body[int(length) :]
+    elif text is None:
+        return {"headers": dict(received.headers), "properties": {}}, body
+    try:
+        described = json.loads(text)
+    except RecursionError:
+        raise ValueError("The JSON of the message's headers is nested too deeply.") from None
+    if not isinstance(described, dict) or not all(
+        isinstance(described.get(key), dict) for key in ("headers", "properties")
+    ):
+        raise ValueError("The JSON of the message's headers must have the objects `headers` and `properties`.")
+    return described, body
+
+
+def _way(destination: str) -> tuple[str, str]:
+    """Exchange and routing key that it was published with."""
+    if destination.startswith("/queue/"):
+        return "", destination.removeprefix("/queue/")
+    if destination.startswith("/exchange/"):
+        exchange, _, routing_key = destination.removeprefix("/exchange/").partition("/")
+        return ("" if exchange == DEFAULT_EXCHANGE else exchange), routing_key
+    return "", destination
+
+
+def _encoding(content_type: str | None) -> str:
+    """Of a message that does not say: text is UTF-8, as JSON is."""
+    is_text = content_type is not None and (content_type.startswith("text/") or content_type == "application/json")
+    return "utf-8" if is_text else "binary"

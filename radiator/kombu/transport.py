@@ -1,0 +1,109 @@
+"""What kombu asks of a transport."""
+
+from typing import Any
+
+from amqp.exceptions import ConnectionError as AMQPConnectionError
+from amqp.exceptions import RecoverableConnectionError
+from kombu.exceptions import ChannelError
+from kombu.transport.base import Transport as BaseTransport
+from kombu.utils.compat import detect_environment
+
+import radiator
+from radiator.client import Address
+from radiator.kombu.channel import Channel
+from radiator.kombu.connection import Connection
+from radiator.kombu.failures import Refused
+from radiator.settings import EXCHANGE_TYPES, PORT
+
+CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
+ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room
+HEART_BEAT_S = 30.0  # what is asked of the broker where kombu says nothing
+
+
+class Transport(BaseTransport):  # type: ignore[misc]
+    """broker_transport_options: `confirm_publish` (True), `answer_timeout_s` (90)."""
+
+    default_port = PORT
+    driver_type = "stomp"
+    driver_name = "radiator"
+
+    connection_errors = (AMQPConnectionError, OSError)
+    channel_errors = (ChannelError,)
+    recoverable_connection_errors = (RecoverableConnectionError, OSError)
+    recoverable_channel_errors = ()
+
+    implements = BaseTransport.implements.extend(
+        asynchronous=True, heartbeats=True, exchange_type=frozenset(EXCHANGE_TYPES)
+    )
+
+    def __init__(self, client: Any, **options: Any) -> None:
+        super().__init__(client, **options)
+        if detect_environment() != "default":
+            # Under gevent and eventlet a worker waits in drain_events, which checks them by itself. Where heart-beats
+            # are said to be offered Celery waits 0.1 s for those of another connection too, between any two tasks.
+            self.implements = self.implements.extend(heartbeats=False)
+
+    def driver_version(self) -> str:
+        return radiator.__version__
+
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        return {"hostname": "127.0.0.1", "port": PORT, "virtual_host": "/"}
+
+    # ---- connections
+
+    def establish_connection(self) -> Connection:
+        """Raises Lost, which kombu retries, or Refused where the address cannot be right."""
+        asked = self.client
+        if asked.ssl:
+            raise Refused("Radiator does not speak TLS: leave out broker_use_ssl.")
+        if (asked.virtual_host or "/") != "/":
+            raise Refused(f"Radiator has no virtual hosts: leave {asked.virtual_host!r} out of the broker's URL.")
+        password = asked.password() if callable(asked.password) else asked.password
+        address = Address(asked.hostname or "127.0.0.1", int(asked.port or PORT), asked.userid or "", password or "")
+        options = asked.transport_options or {}
+        connection = Connection(
+            asked,
+            address,
+            connect_timeout_s=asked.connect_timeout or CONNECT_TIMEOUT_S,
+            answer_timeout_s=options.get("answer_timeout_s", ANSWER_TIMEOUT_S),
+            heart_beat_s=asked.heartbeat or HEART_BEAT_S,
+        )
+        connection.confirms = options.get("confirm_publish", True)
+        return connection
+
+    def verify_connection(self, connection: Connection) -> bool:
+        return connection.connected
+
+    def close_connection(self, connection: Connection) -> None:
+        connection.close()
+
+    def _collect(self, connection: Connection | None) -> None:
+        """Of a connection that is its parent's: kombu calls it in a child of a fork, and after a loss."""
+        if connection is not None:
+            connection.collect()
+
+    def create_channel(self, connection: Connection) -> Channel:
+        return connection.channel()
+
+    def close_channel(self, channel: Channel) -> None:
+        channel.close()
+
+    # ---- what comes
+
+    def drain_events(self, connection: Connection, timeout: float | None = None, **_: Any) -> None:
+        connection.drain_events(timeout)
+
+    def register_with_event_loop(self, connection: Connection, loop: Any) -> None:
+        connection.join_loop(loop)
+
+    # ---- heart-beats
+
+    def get_heartbeat_interval(self, connection: Connection) -> float:
+        return connection.broker.heart_beat_s[1]
+
+    def heartbeat_check(self, connection: Connection, rate: float = 2) -> None:
+        connection.check_heart_beats()
+
+    def qos_semantics_matches_spec(self, connection: Connection) -> bool:
+        return True

@@ -1,0 +1,91 @@
+"""Tries: what hangs on a name and on the patterns that match it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radiator.broker import trie
+from radiator.broker.trie import Trie
+from radiator.patterns import matches
+
+NAMES = st.lists(st.sampled_from(["a", "b", "", "a/b", "**", "#a"]), min_size=1, max_size=6).map(".".join)
+PATTERNS = st.lists(st.sampled_from(["a", "b", "", "*", "#", "a/b"]), min_size=1, max_size=6).map(".".join)
+PAIRS = st.tuples(PATTERNS, st.integers(0, 3))  # few things, so that one hangs on several patterns
+
+
+@given(st.lists(PAIRS, unique=True, max_size=14), st.lists(NAMES, min_size=1, max_size=6), st.data())
+def test_matching_agrees_with_asking_each_pattern(
+    pairs: list[tuple[str, int]], names: list[str], data: st.DataObject
+) -> None:
+    there = Trie[int]()
+    for pattern, thing in pairs:
+        there.add(pattern, thing)
+
+    def agree() -> None:
+        for name in [*names, *names]:  # the second time from what is kept
+            found = there.matching(name)
+            assert len(found) == len(set(found)), "a thing is found twice"
+            assert set(found) == {thing for pattern, thing in pairs if matches(pattern, name)}
+
+    agree()
+    for pair in data.draw(st.lists(st.sampled_from(pairs), unique=True) if pairs else st.just([])):
+        pairs.remove(pair)
+        there.remove(*pair)
+    agree()
+    for pattern, thing in pairs:
+        there.remove(pattern, thing)
+    assert not there and not there.kept and not there.matched_kept
+
+
+def test_wildcards_of_a_literal_one_are_words_like_any_other() -> None:
+    there = Trie[str](is_literal=True)
+    there.add("a.*", "star")
+    there.add("#", "hash")
+    assert there.matching("a.*") == ["star"] and there.matching("#") == ["hash"]
+    assert there.matching("a.b") == [] and there.matching("a") == []
+    there.remove("a.*", "star")
+    there.remove("#", "hash")
+    assert not there
+
+
+def test_wildcards_in_a_name_match_nothing_but_wildcards() -> None:
+    there = Trie[str]()
+    for pattern in ("*", "#", "a.*", "a.#.b"):
+        there.add(pattern, pattern)
+    assert set(there.matching("*")) == {"*", "#"}
+    assert set(there.matching("a.#")) == {"#", "a.*"}
+
+
+def test_each_word_of_the_trie_is_gone_into_once_at_most() -> None:
+    there = Trie[str]()
+    patterns = ["#", "#.a", "#.a.#", "#.a.#.a", "a.#.a", "*.#.*", "#.#.#", "a.*.#.a"]
+    words = 0
+    for pattern in patterns:
+        there.add(pattern, pattern)
+        words += pattern.count(".") + 1
+    there.matching(".".join(["a"] * 16))
+    assert there.steps <= 1 + words
+
+
+def test_what_was_found_is_found_again_without_a_step() -> None:
+    there = Trie[str]()
+    there.add("a.*", "x")
+    assert there.matching("a.b") == ["x"]
+    steps = there.steps
+    assert there.matching("a.b") == ["x"] and there.steps == steps
+    there.add("a.#", "y")
+    assert set(there.matching("a.b")) == {"x", "y"} and there.steps > steps
+
+
+def test_what_is_kept_is_bounded(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(trie, "MATCHES_KEPT", 5)
+    monkeypatch.setattr(trie, "MATCHED_KEPT", 7)
+    there = Trie[int]()
+    for thing in range(3):
+        there.add("a.*", thing)
+    for thing in range(8):
+        there.add("b.#", thing)
+    for number in range(20):
+        assert there.matching(f"a.{number}") == [0, 1, 2]
+        assert there.matching(f"c.{number}") == []
+        assert len(there.kept) <= 5 and there.matched_kept == sum(map(len, there.kept.values())) <= 7
+    assert there.matching("b.x") == list(range(8)) and "b.x" not in there.kept

@@ -1,0 +1,144 @@
+"""A real worker of Celery in a process of its own, on tests/celery/project.py.
+
+`with WorkerProcess(broker.port, directory) as worker:` returns once it is ready, and ends it with all its children
+however the test ends.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from tests.broker_process import CHECKOUT, environment
+
+READY_MAX_S = 30.0
+STOP_MAX_S = 30.0
+
+
+def surroundings(port: int, book: Path, backend: str = "rpc://") -> dict[str, str]:
+    """What tests/celery/project.py is told, beside what every child process is."""
+    return {
+        **environment(),
+        "PROJECT_BROKER": f"radiator://127.0.0.1:{port}",
+        "PROJECT_BACKEND": backend,
+        "PROJECT_BOOK": str(book),
+    }
+
+
+class WorkerProcess:
+    """log: all that it has written so far."""
+
+    def __init__(
+        self,
+        port: int,
+        book: Path,
+        *,
+        pool: str = "prefork",
+        concurrency: int = 2,
+        name: str = "worker",
+        queues: str = "celery",
+        backend: str = "rpc://",
+        options: tuple[str, ...] = (),
+    ) -> None:
+        self.name = f"{name}@test"
+        self._command = [sys.executable, "-m", "celery", "-A", "tests.celery.project", "worker", "-n", self.name]
+        self._command += ["-P", pool, "-c", str(concurrency), "-Q", queues, "-l", "INFO", *options]
+        self._surroundings = surroundings(port, book, backend)
+        self._lines: list[str] = []
+        self._changed = threading.Condition()
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Self:
+        """Returns once it is ready for tasks."""
+        return self.spawn().wait_until_ready()
+
+    def spawn(self) -> Self:
+        """Returns at once."""
+        self._lines.clear()
+        self.process = subprocess.Popen(
+            self._command,
+            cwd=CHECKOUT,
+            env=self._surroundings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+            start_new_session=True,
+        )
+        assert self.process.stderr is not None
+        threading.Thread(target=self._read_log, args=(self.process.stderr,), daemon=True).start()
+        return self
+
+    def wait_until_ready(self) -> Self:
+        self.wait_for_log(" ready.", READY_MAX_S)
+        return self
+
+    @property
+    def log(self) -> str:
+        with self._changed:
+            return "".join(self._lines)
+
+    def wait_for_log(self, text: str, timeout_s: float = 10.0, since: int = 0) -> None:
+        """AssertionError with the whole log where it does not come in time."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while not any(text in line for line in self._lines[since:]):
+                left_s = deadline_s - time.monotonic()
+                assert left_s > 0, f"no line with {text!r} in the worker's log:\n{''.join(self._lines)}"
+                self._changed.wait(left_s)
+
+    @property
+    def lines_count(self) -> int:
+        with self._changed:
+            return len(self._lines)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number: int) -> None:
+        """To the worker itself, not to its children."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        """SIGTERM, a warm shutdown: the exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self, timeout_s: float = STOP_MAX_S) -> int:
+        assert self.process is not None
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the worker does not end:\n{self.log}") from None
+
+    def kill(self) -> None:
+        """SIGKILL, the whole of it at once: as if its machine had died."""
+        if self.process is not None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.process.wait(STOP_MAX_S)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def _read_log(self, stderr: IO[str]) -> None:
+        with stderr:
+            for line in stderr:
+                with self._changed:
+                    self._lines.append(line)
+                    self._changed.notify_all()

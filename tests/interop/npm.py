@@ -1,0 +1,46 @@
+"""Packages from npm for the clients that run on node."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import CHECKOUT, BrokerProcess
+
+PACKAGES = {"stompit": "stompit@1", "@stomp/stompjs": "@stomp/stompjs@7", "@stomp/tcp-wrapper": "@stomp/tcp-wrapper@1"}
+PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scripts/setup has put them, or this does
+
+
+def node_modules(*packages: str) -> Path:
+    """The folder that has them in it, installed if need be. Skips without node, and without a network outside CI."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip(f"node and npm are not installed: no test with {packages[0]}")
+    for place in PLACES:
+        if all((place / "node_modules" / package).is_dir() for package in packages):
+            return place / "node_modules"
+    place = PLACES[-1]
+    place.mkdir(parents=True, exist_ok=True)
+    options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+    install = ["npm", "install", "--prefix", str(place), *options, *PACKAGES.values()]
+    installed = subprocess.run(install, capture_output=True, text=True, timeout=100)
+    if installed.returncode:
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say(f"npm could not install {packages[0]}: {installed.stderr.strip() or installed.stdout.strip()}")
+    return place / "node_modules"
+
+
+def run(script: str, broker: BrokerProcess, *arguments: str, packages: tuple[str, ...]) -> list[str]:
+    """What the script beside this file says; it must end well, with `done`."""
+    ended = subprocess.run(
+        ["node", str(Path(__file__).with_name(script)), broker.host, str(broker.port), *arguments],
+        env={**os.environ, "NODE_PATH": str(node_modules(*packages))},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[-1] == "done"
+    return lines

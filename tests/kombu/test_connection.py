@@ -1,0 +1,262 @@
+"""Connections of kombu: addresses, loss and retry, forks, kombu's event loop, heart-beats."""
+
+import os
+import pickle
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kombu
+import pytest
+from kombu.asynchronous import Hub
+from kombu.exceptions import OperationalError
+
+import radiator.kombu
+from radiator.kombu.failures import Lost, Refused
+from tests.broker_process import BrokerProcess
+from tests.kombu.conftest import CONFIG, Connect, url
+from tests.kombu.test_channel import Collected, declared, publish
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """One that the test may stop and start again at the same port."""
+    limits = "[limits]\nheart_beat_ms = [1000, 1000]\n"
+    with BrokerProcess(tmp_path, limits + CONFIG) as running:
+        server = f'[server]\nlisten = ["{running.address}"]\ndata_dir = "data"\nmap_size = "8GiB"\n'
+        running.config_file.write_text(server + limits + CONFIG)
+        yield running
+
+
+# ---- addresses
+
+
+def test_without_an_import_the_transport_is_named(broker: BrokerProcess) -> None:
+    address = f"stomp://{broker.host}:{broker.port}"
+    with kombu.Connection(address, transport="radiator.kombu:Transport") as connection:
+        connection.connect()
+        assert isinstance(connection.transport, radiator.kombu.Transport)
+        assert connection.transport.driver_version() == radiator.__version__
+
+
+def test_an_address_as_people_write_it(broker: BrokerProcess) -> None:
+    for end in ("", "/", "//"):
+        with kombu.Connection(f"radiator://me:secret@{broker.host}:{broker.port}{end}") as connection:
+            connection.connect()
+            assert connection.as_uri() == f"radiator://me:**@{broker.host}:{broker.port}//"
+    assert pickle.loads(pickle.dumps(connection)).as_uri() == connection.as_uri()
+
+
+def test_what_an_address_cannot_have_is_refused(broker: BrokerProcess) -> None:
+    with pytest.raises(Refused, match="virtual hosts.*'shop'"):
+        kombu.Connection(url(broker) + "/shop").connect()
+    with pytest.raises(Refused, match="TLS"):
+        kombu.Connection(url(broker), ssl=True).connect()
+
+
+def test_of_several_addresses_the_one_that_answers_is_taken(broker: BrokerProcess) -> None:
+    with kombu.Connection(f"radiator://127.0.0.1:{closed_port()};{url(broker)}") as connection:
+        connection.ensure_connection(interval_start=0, interval_step=0, max_retries=3)
+        declared(connection.channel(), "failover")
+
+
+def test_nobody_there_is_an_operational_error() -> None:
+    with kombu.Connection(f"radiator://127.0.0.1:{closed_port()}") as connection:
+        with pytest.raises(OperationalError, match="Is the broker running"):
+            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+
+
+def closed_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+# ---- loss
+
+
+def test_a_publish_is_tried_again_on_a_new_connection(own_broker: BrokerProcess) -> None:
+    with kombu.Connection(url(own_broker)) as connection:
+        producer = connection.Producer()
+        queue = kombu.Queue("q")
+        policy = {"interval_start": 0.05, "interval_step": 0.05, "interval_max": 0.2, "max_retries": 100}
+
+        def say(number: int) -> None:
+            producer.publish(
+                {"number": number}, routing_key="q", declare=[queue], retry=True, retry_policy=policy, delivery_mode=2
+            )
+
+        say(1)
+        own_broker.kill()
+        threading.Timer(0.3, own_broker.start).start()
+        say(2)
+        with connection.SimpleQueue("q") as simple:
+            assert [simple.get(timeout=5).payload["number"] for _ in range(2)] == [1, 2]
+
+
+def test_a_lost_connection_is_said_to_everybody(own_broker: BrokerProcess) -> None:
+    connection = kombu.Connection(url(own_broker))
+    channel = connection.channel()
+    declared(channel, "q")
+    publish(channel, b"x", "q")
+    message = Collected(channel, "q").wait_for(1).messages[0]
+    own_broker.kill()
+    with pytest.raises(Lost):
+        connection.drain_events(timeout=5)
+    assert not connection.connected and channel.connection is None
+    for what in (message.ack, lambda: publish(channel, b"x", "q")):
+        with pytest.raises(connection.connection_errors):
+            what()
+    own_broker.start()
+    again = connection.channel()
+    assert Collected(again, "q").wait_for(1).messages[0].delivery_info["redelivered"]
+    connection.release()
+
+
+def test_a_consumer_goes_on_after_a_loss_as_kombu_revives_it(own_broker: BrokerProcess) -> None:
+    got: list[Any] = []
+    connection = kombu.Connection(url(own_broker))
+    consumer = connection.Consumer([kombu.Queue("q")], callbacks=[lambda body, message: (got.append(body), message.ack())])
+    consumer.consume()
+    connection.Producer().publish(1, routing_key="q")
+    connection.drain_events(timeout=5)
+    own_broker.stop()
+    own_broker.start()
+    drain = connection.ensure(consumer, connection.drain_events, max_retries=50, interval_start=0.05, interval_step=0)
+    threading.Timer(0.2, lambda: kombu.Connection(url(own_broker)).Producer().publish(2, routing_key="q")).start()
+    drain(timeout=5)
+    assert got == [1, 2]
+    connection.release()
+
+
+# ---- forks
+
+
+def test_a_child_lets_go_of_its_parents_connection(connection: kombu.Connection, name: str) -> None:
+    """And the parent's goes on: nothing of it was said to the broker."""
+    channel = connection.channel()
+    declared(channel, name)
+    consumer = Collected(channel, name)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            connection.collect()
+            publish(connection.channel(), b"child", name)
+            connection.release()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    publish(channel, b"parent", name)
+    assert sorted(consumer.wait_for(2).bodies) == [b"child", b"parent"]
+
+
+# ---- kombu's event loop
+
+
+def turns(hub: Hub, until: Any, timeout_s: float = 5.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    hub.timer.call_repeatedly(0.05, lambda: None)  # no turn takes longer
+    while not until():
+        assert time.monotonic() < end_s, "the loop has not done it in time"
+        hub.run_once()
+
+
+def test_the_loop_hands_on_what_comes(connection: kombu.Connection, name: str) -> None:
+    hub = Hub()
+    channel = connection.channel()
+    declared(channel, name)
+    consumer = Collected(channel, name)
+    connection.register_with_event_loop(hub)
+    for number in range(200):
+        publish(channel, b"%d" % number, name, delivery_mode=1)
+    turns(hub, lambda: len(consumer.messages) == 200)
+    assert consumer.bodies == [b"%d" % number for number in range(200)]
+
+
+def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(connection: kombu.Connection, name: str) -> None:
+    """The trap: what was read behind an answer does not make the socket readable. No timer helps the loop here."""
+    hub = Hub()
+    channel = connection.channel()
+    declared(channel, name)
+    came_s: list[float] = []
+    channel.basic_consume(name, callback=lambda message: came_s.append(time.monotonic()))
+    connection.register_with_event_loop(hub)
+    publish(channel, b"x", name)
+    while not channel.connection.broker.waiting:
+        channel.queue_declare(name, passive=True)
+    assert came_s == []  # never from within another call
+    began_s = time.monotonic()
+    hub.run_once()
+    assert came_s and came_s[0] - began_s < 0.5
+
+
+def test_a_callback_may_ask_the_broker(connection: kombu.Connection, name: str) -> None:
+    hub = Hub()
+    channel = connection.channel()
+    declared(channel, name)
+    declared(channel, name + "-2")
+    got: list[Any] = []
+
+    def pass_on(message: Any) -> None:
+        publish(channel, message.body, name + "-2")
+        message.ack()
+
+    channel.basic_consume(name, callback=pass_on)
+    channel.basic_consume(name + "-2", callback=got.append)
+    connection.register_with_event_loop(hub)
+    for number in range(50):
+        publish(channel, b"%d" % number, name, delivery_mode=1)
+    turns(hub, lambda: len(got) == 50)
+
+
+def test_the_loop_hears_of_a_loss(own_broker: BrokerProcess) -> None:
+    for is_in_call in (False, True):
+        connection = kombu.Connection(url(own_broker))
+        hub = Hub()
+        hub.propagate_errors = connection.connection_errors
+        channel = connection.channel()
+        connection.register_with_event_loop(hub)
+        own_broker.kill()
+        if is_in_call:
+            with pytest.raises(Lost):
+                channel.queue_declare("q", passive=True)
+        with pytest.raises(Lost):
+            turns(hub, lambda: False)
+        connection.collect()
+        hub.close()  # nothing is left in it that would tell of it again
+        own_broker.start()
+
+
+# ---- heart-beats
+
+
+def test_heart_beats_are_asked_of_the_broker_and_checked(own_broker: BrokerProcess) -> None:
+    connection = kombu.Connection(url(own_broker), heartbeat=1)
+    connection.connect()
+    assert connection.get_heartbeat_interval() == 1
+    own_broker.process.send_signal(19)  # type: ignore[union-attr]  # SIGSTOP: it is there, and silent
+    try:
+        began_s = time.monotonic()
+        with pytest.raises(Lost, match="silent"):
+            while time.monotonic() - began_s < 10:
+                connection.heartbeat_check()
+                time.sleep(0.1)
+        assert 2 < time.monotonic() - began_s < 6
+    finally:
+        own_broker.process.send_signal(18)  # type: ignore[union-attr]
+    connection.collect()
+
+
+def test_who_computes_for_long_is_not_taken_for_dead(connect: Connect, name: str) -> None:
+    """A solo worker looks at nothing while a task runs: it promises no heart-beats, and breaks none."""
+    connection = connect(heartbeat=1)
+    channel = connection.channel()
+    declared(channel, name)
+    time.sleep(3.5)
+    declared(channel, name)
+    connection.heartbeat_check()
