@@ -2,10 +2,10 @@
 
     python -m benchmarks.request_reply [--seconds 2] [--rounds 3] [--count 10000] [--only rates|queues]
 
-rates: requests to a queue in memory, each answered by one of the servers, with 1 and 16 requesters that have one request
-out each. The generator is radiator/cli/load.py: one thread, next to nothing parsed. queues: so many reply queues that
-are made, used once each, and gone, of each kind; the rate of each step, and the broker's memory before, with them and
-afterwards.
+rates: requests to a queue in memory, each answered by one of the servers, with 1 and 16 requesters that have one
+request out each. The generator is radiator/cli/load.py: one thread, next to nothing parsed. queues: so many reply
+queues that are made, used once each, and gone, of each kind; the rate of each step, and the broker's memory before,
+with them and afterwards. docs/TOPOLOGIES.md has figures.
 """
 
 import argparse
@@ -45,7 +45,7 @@ PER_CONNECTION = 1000  # reply queues of one connection: max_subscriptions bound
 CHUNK = 200  # frames on their way before answers are awaited
 SECONDS_MAX = 60.0
 EXPIRES_MS = 2000
-SETTLED_S = 1.5  # memory is looked at once nothing has happened for so long
+SETTLE_S = 1.5  # memory is looked at when nothing has been said for so long
 
 
 # ---- rates
@@ -103,11 +103,9 @@ def rates(broker: BrokerProcess, wire: StompRequestWire, requesters: int, server
 
 @dataclass(kw_only=True)
 class Cost:
-    """Of so many reply queues. *_per_s: queues made, requests answered. gone_s: from the end of their use until the last
-    has gone. Memory (RssAnon): grown while they were there, and what of it was left afterwards."""
+    """Of so many reply queues. *_per_s: queues made, requests answered. gone_s: from the end of their use until the
+    last has gone. Memory (RssAnon): grown while they were there, and what of it the process still has afterwards."""
 
-    kind: str
-    count: int
     made_per_s: float
     answered_per_s: float
     gone_s: float
@@ -187,44 +185,31 @@ def ask_all(server: Server, pipe: Pipe, reply_addresses: list[str]) -> None:
         pipe.await_answers(b"~\0", len(chunk))
 
 
-def temp_queues(broker: BrokerProcess, count: int) -> Cost:
+Make = Callable[[Pipe, range], list[str]]  # so many queues on that connection; the addresses that reach them
+
+
+def temp_queues(pipe: Pipe, numbers: range) -> list[str]:
     """SUBSCRIBE to /temp-queue/N makes each; they go as their connections do."""
-
-    def make(pipe: Pipe, numbers: range) -> list[str]:
-        pipe.say(
-            [b"SUBSCRIBE\ndestination:/temp-queue/%d\nid:%d\nreceipt:s\n\n\0" % (n, n) for n in numbers],
-            b"receipt-id:s",
-        )
-        return [f"/temp-queue/{number}" for number in numbers]
-
-    return queue_cost(broker, "temp queues", count, make, lambda pipes: [pipe.close() for pipe in pipes])
+    subscribing = b"SUBSCRIBE\ndestination:/temp-queue/%d\nid:%d\nreceipt:s\n\n\0"
+    pipe.say([subscribing % (number, number) for number in numbers], b"receipt-id:s")
+    return [f"/temp-queue/{number}" for number in numbers]
 
 
-def auto_delete_queues(broker: BrokerProcess, count: int) -> Cost:
-    """Declared at run time, exclusive; they go with their consumer's connection."""
-    return queue_cost(
-        broker,
-        "declared, auto_delete",
-        count,
-        lambda pipe, numbers: declare(pipe, numbers, auto_delete=True, exclusive=True),
-        lambda pipes: [pipe.close() for pipe in pipes],
-    )
+def auto_delete_queues(pipe: Pipe, numbers: range) -> list[str]:
+    """Declared at run time; they go as their connections do."""
+    return declare(pipe, numbers, auto_delete=True, exclusive=True)
 
 
-def expiring_queues(broker: BrokerProcess, count: int) -> Cost:
-    """Declared at run time, unsubscribed after use; they go when nobody has used them for expires_ms."""
+def expiring_queues(pipe: Pipe, numbers: range) -> list[str]:
+    """Declared at run time; they go when nobody has used them for so long."""
+    return declare(pipe, numbers, expires_ms=EXPIRES_MS)
 
-    def leave(pipes: list[Pipe]) -> None:
-        for pipe in pipes:
-            pipe.close()
 
-    return queue_cost(
-        broker,
-        f"declared, expires_ms {EXPIRES_MS}",
-        count,
-        lambda pipe, numbers: declare(pipe, numbers, expires_ms=EXPIRES_MS),
-        leave,
-    )
+KINDS: dict[str, Make] = {
+    "temp queues": temp_queues,
+    "declared, auto_delete": auto_delete_queues,
+    f"declared, expires_ms {EXPIRES_MS}": expiring_queues,
+}
 
 
 def declare(pipe: Pipe, numbers: range, **settings: bool | int) -> list[str]:
@@ -238,16 +223,9 @@ def declare(pipe: Pipe, numbers: range, **settings: bool | int) -> list[str]:
     return [f"/exchange/amq.direct/{name}" for name in names]
 
 
-def queue_cost(
-    broker: BrokerProcess,
-    kind: str,
-    count: int,
-    make: Callable[[Pipe, range], list[str]],
-    leave: Callable[[list[Pipe]], object],
-) -> Cost:
-    """make: so many queues on that connection; the addresses that reach them. leave: makes all of them go."""
+def queue_cost(broker: BrokerProcess, make: Make, count: int, settle_s: float = SETTLE_S) -> Cost:
     server, watch = Server(broker), Watch(broker)
-    before = settled_bytes(broker)
+    before = settled_bytes(broker, settle_s)
     pipes = [Pipe(broker) for _ in range(0, count, PER_CONNECTION)]
     shares = [range(start, min(start + PER_CONNECTION, count)) for start in range(0, count, PER_CONNECTION)]
     began_s = time.perf_counter()
@@ -258,17 +236,16 @@ def queue_cost(
     for pipe, reply_to in zip(pipes, addresses, strict=True):
         ask_all(server, pipe, reply_to)
     answered_s = time.perf_counter() - began_s
-    with_bytes = settled_bytes(broker) - before
+    with_bytes = settled_bytes(broker, settle_s) - before
     began_s = time.perf_counter()
-    leave(pipes)
+    for pipe in pipes:
+        pipe.close()
     watch.await_none()
     gone_s = time.perf_counter() - began_s
-    left_bytes = settled_bytes(broker) - before
+    left_bytes = settled_bytes(broker, settle_s) - before
     server.pipe.close()
     watch.pipe.close()
     return Cost(
-        kind=kind,
-        count=count,
         made_per_s=count / made_s,
         answered_per_s=count / answered_s,
         gone_s=gone_s,
@@ -301,14 +278,12 @@ class Watch:
             time.sleep(0.05)
 
 
-def settled_bytes(broker: BrokerProcess) -> int:
-    time.sleep(SETTLED_S)
+def settled_bytes(broker: BrokerProcess, settle_s: float) -> int:
+    time.sleep(settle_s)
     return rss_anon_bytes(broker.pid)
 
 
 # ---- the command
-
-KINDS = (temp_queues, auto_delete_queues, expiring_queues)
 
 
 @contextlib.contextmanager
@@ -337,12 +312,12 @@ def rates_table(seconds: float, rounds: int) -> str:
 
 def queues_table(count: int, rounds: int) -> str:
     rows: list[list[str | int]] = []
-    for measure in KINDS:
+    for kind, make in KINDS.items():
         with broker_alone() as broker:
-            found = [measure(broker, count) for _ in range(rounds)]
+            found = [queue_cost(broker, make, count) for _ in range(rounds)]
         first, last = found[0], found[-1]
         rows.append([
-            last.kind, f"{statistics.median(one.made_per_s for one in found):,.0f}",
+            kind, f"{statistics.median(one.made_per_s for one in found):,.0f}",
             f"{statistics.median(one.answered_per_s for one in found):,.0f}",
             f"{statistics.median(one.gone_s for one in found):.2f}",
             f"{first.with_bytes / count / KIB:.1f}", f"{first.left_bytes / MIB:.1f}", f"{last.left_bytes / MIB:.1f}",
@@ -353,8 +328,8 @@ def queues_table(count: int, rounds: int) -> str:
         "answered/s",
         "gone in s",
         "KiB each",
-        "MiB left",
-        "the last round's",
+        "MiB kept",
+        "by the last round",
     )
     return table(titles, rows)
 

@@ -237,14 +237,15 @@ def test_only_a_topic_exchange_counts_words_and_wildcards() -> None:
 
 def test_a_fanout_has_children() -> None:
     assert fanout_children({"children": ["a", "b"]}) == ("a", "b")
-    for given in (
+    wrong: list[dict[str, Any]] = [
         {},
         {"children": []},
         {"children": "a"},
         {"children": ["a", "a"]},
         {"children": ["a.*"]},
         {"child": 1},
-    ):
+    ]
+    for given in wrong:
         with pytest.raises(Refusal) as caught:
             fanout_children(given)
         assert caught.value.code == "bad-request"

@@ -169,10 +169,12 @@ class Destinations:
             children = {child for fanout in fanouts for child in self.fanouts[fanout].children}
             windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
             return QueueSettings(dedup_window_s=max(windows_s, default=0))
-        settings = self.declarations.queue_settings(name)
         if name.startswith(DURABLE_PREFIX):
+            # patterns have words between dots: so `$durable.topic.#` is for all of topics
+            settings = self.declarations.queue_settings(name.replace("/", "."))
             settings = settings if settings.persistent else QueueSettings()
             return replace(settings, auto_delete=False, exclusive=False, scope=NODE)
+        settings = self.declarations.queue_settings(name)
         if not text or name in self.declarations.queues:
             return settings
         try:

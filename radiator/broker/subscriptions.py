@@ -126,11 +126,11 @@ class Subscriptions:
                 )
         destinations.exchanges.check_binding(name, pattern)
         queue_name = name_of(kind, address, command.subscription)
-        existed = queue_name in destinations.durables
         queue = destinations.durable(queue_name)
         subscription = self.consume(connection, command, queue)
-        is_new = destinations.exchanges.bind(name, pattern, queue)
-        self.receipt(connection, command, durable=is_new or not existed)
+        destinations.exchanges.bind(name, pattern, queue)
+        # one that is there may have been made a moment ago, and be on no disk yet
+        self.receipt(connection, command, durable=True)
         queue.join(subscription)
 
     def consume(self, connection: Connection, command: Subscribe, queue: Queue) -> Subscription:

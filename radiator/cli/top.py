@@ -55,9 +55,12 @@ def _run(arguments: argparse.Namespace) -> int:
             while arguments.count is None or looks < arguments.count:
                 time.sleep(arguments.interval)
                 now, now_s = client.admin({"do": "stats"}, ASK_TIMEOUT_S), time.monotonic()
-                most = max(1, shutil.get_terminal_size().lines - LINES_AROUND) if is_terminal else ROWS
-                text = _look(client, before, now, now_s - at_s, most)
-                print(f"{_CLEAR_SCREEN}{text}" if is_terminal else f"{text}\n", flush=True)
+                columns, lines = shutil.get_terminal_size()
+                most = max(1, lines - LINES_AROUND) if is_terminal else ROWS
+                look = _look(client, before, now, now_s - at_s, most)
+                if is_terminal:
+                    look = _CLEAR_SCREEN + "\n".join(line[:columns] for line in look.split("\n"))
+                print(look if is_terminal else f"{look}\n", flush=True)
                 before, at_s = now, now_s
                 looks += 1
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import contextlib
 import select
 import socket
 import time
+from collections.abc import Callable
 
 from radiator.client.address import Address
 from radiator.client.errors import ConnectionLost
@@ -179,3 +180,7 @@ class Connection:
     def close(self) -> None:
         """Lets go of the socket, without a word; where a fork has shared it, the other process keeps it."""
         self._socket.close()
+
+
+Dial = Callable[[Address, int], Connection]
+"""A connection to that address, with that number. Raises ConnectionLost or Refusal."""

@@ -1,4 +1,4 @@
-"""A RECEIPT that was asked for, and what becomes of its frame when the connection is lost."""
+"""A frame whose RECEIPT is outstanding, and what becomes of it when the connection is lost."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,21 +8,21 @@ from radiator.errors import RadiatorError
 from radiator.protocols.stomp.client import ClientSession
 
 Say = Callable[[ClientSession, str | None], bytes]
-"""The frame, by the rules of that session, with that receipt."""
+"""A frame by the rules of that session, with that receipt: it may be said on one connection after the other."""
 
 
 class Loss(Enum):
-    """What a lost connection means for a frame whose RECEIPT is outstanding, where there will be another connection."""
+    """What the loss of its connection means for it, where there will be another one."""
 
     AGAIN = "it is said again"
-    REPLAYED = "it is a SUBSCRIBE, which is said again as all subscriptions are"
+    REPLAYED = "it is a SUBSCRIBE, and all subscriptions are said again"
     DROPPED = "it spoke of that connection alone, and has no meaning any more"
-    UNKNOWN = "it may or may not have happened: whoever awaits it is told so"
+    UNKNOWN = "it may or may not have happened, and whoever awaits it is told so"
 
 
 @dataclass(slots=True, eq=False)
 class Outstanding:
-    """is_done: the RECEIPT is there, or will never come. is_dropped: the latter. error: what to raise instead."""
+    """is_awaited: by a call. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error."""
 
     say: Say
     loss: Loss
@@ -30,3 +30,18 @@ class Outstanding:
     is_done: bool = False
     is_dropped: bool = False
     error: RadiatorError | None = None
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What is said again on each connection. is_known: no call awaits the RECEIPT of its first SUBSCRIBE any more."""
+
+    name: str
+    destination: str
+    ack: str
+    headers: list[tuple[str, str]]
+    is_known: bool = False
+
+    def say(self, session: ClientSession, receipt: str | None) -> bytes:
+        """SUBSCRIBE."""
+        return session.subscribe(self.name, self.destination, ack=self.ack, receipt=receipt, headers=self.headers)

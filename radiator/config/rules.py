@@ -21,7 +21,7 @@ from radiator.declaring import (
     not_persistent_mistake,
     standard_type_mistake,
 )
-from radiator.limits import MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
+from radiator.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.patterns import is_pattern, matches, overlaps, rank
 from radiator.settings import CLUSTER, DIRECT, PORT, STANDARD_EXCHANGES, Address
 
@@ -293,6 +293,9 @@ def _judge_bindings(file: File, mistakes: Mistakes) -> None:
                 mistakes.add(("exchange", name, "bindings"), wrong)
             if wrong := binding_mistake(exchange_type(name, table), key):
                 mistakes.add(("exchange", name, "bindings"), f"has the key {wrong.removeprefix('is ')}")
+    number = sum(len(table.get("bindings", ())) for table in file.exchanges.values())
+    if number > BINDINGS_MAX:
+        mistakes.add(("exchange",), f"has {number} bindings in all; there may be at most {BINDINGS_MAX}: use patterns")
 
 
 def _why_no_queue(file: File, name: str) -> str:

@@ -49,6 +49,7 @@ class Prepared:
         """Headers and body of its SEND."""
         lines: list[tuple[str, str]] = []
         left: dict[str, Any] = {}
+        due_ms = self._due_ms()
         if self.content_type and _MIME_TYPE.fullmatch(self.content_type):
             lines.append(("content-type", self.content_type))
         else:
@@ -56,7 +57,10 @@ class Prepared:
         if self.content_encoding:
             lines.append(("content-encoding", self.content_encoding))
         for key, value in self.properties.items():
-            if key in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
+            if key == "expiration" and due_ms is not None:
+                # a task that expires before it is due shall come all the same: its worker says that it is revoked
+                left[key] = value
+            elif key in _NATIVE and isinstance(value, str) and _TEXT.fullmatch(value):
                 lines.append((_NATIVE[key], value))
             elif key == "delivery_mode":
                 lines.append(("persistent", "true" if value == _PERSISTENT else "false"))
@@ -64,7 +68,6 @@ class Prepared:
                 left[key] = value
         # the same for each try of one publish, so that a queue with a dedup_window_s keeps it once
         lines.append(("dedup-id", str(self.properties.get("message_id") or uuid4())[:255]))
-        due_ms = self._due_ms()
         if due_ms is not None:
             lines.append(("deliver-at", str(due_ms)))
         text = json.dumps({"headers": self.headers, "properties": left}).encode()

@@ -11,6 +11,7 @@ import pytest
 
 from radiator import settings
 from radiator.declaring import as_json
+from radiator.errors import StoreError
 from radiator.limits import DESCRIBED_BINDINGS, PREFETCH_COUNT_MAX, Limits
 from radiator.settings import Address, Binding, Declarations, ExchangeSettings, QueueSettings
 from tests.broker.node import Node
@@ -285,6 +286,14 @@ def test_what_was_given_wins_over_a_pattern_and_an_own_table_over_it() -> None:
     table = {**DECLARED.queues, "p.1": QueueSettings(max_redeliveries=2)}
     by_name = node.crashed(declarations=replace(DECLARED, queues=table))
     assert settings_of(by_name, "p.1") == QueueSettings(max_redeliveries=2)
+
+
+def test_what_no_longer_goes_with_the_configuration_refuses_the_start() -> None:
+    node = node_of()
+    node.admin(9, do="declare", queue="p.1", dedup_window_s=5)
+    pattern = [("p.*", QueueSettings(persistent=False))]
+    with pytest.raises(StoreError, match="/queue/p.1 was declared at run time .* does not go with config.toml"):
+        node.crashed(declarations=replace(DECLARED, queue_patterns=pattern))
 
 
 # ---- declare an exchange, bind

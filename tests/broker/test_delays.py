@@ -41,7 +41,7 @@ def durable(node: Node, name: str = "q") -> DurableQueue:
 
 
 def late(deliver: Deliver, delay_ms: int | None, receipt: bytes | None = None) -> Nack:
-    return Nack(deliver.connection, deliver.message_id, None, None, receipt, True, delay_ms)
+    return nack(deliver, receipt, delay_ms=delay_ms)
 
 
 def delayed_on_disk(node: Node) -> list[tuple[int, bytes]]:
@@ -672,7 +672,7 @@ def test_nack_of_a_transaction_is_delayed_from_its_commit() -> None:
     node.open(1, 9)
     node.say(subscribe(1, "q"), send(9, "q", b"1"))
     deliver = node.message(1)
-    node.say(begin(1), Nack(1, deliver.message_id, None, b"t", None, True, 1000))
+    node.say(begin(1), nack(deliver, transaction=b"t", delay_ms=1000))
     node.wait(5)
     node.say(commit(1, receipt=b"c"))
     assert node.receipts(1) == [b"c"] and node.messages(1) == [] and node.numbers("q")["delayed"] == 1

@@ -95,9 +95,7 @@ def test_queues_fanouts_and_topics_have_separate_names() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "address", ["/queue/", "/nowhere/x", "/", "/queue", "/admin/x", "/exchange/", "/temp-topic/a"]
-)
+@pytest.mark.parametrize("address", ["/queue/", "/nowhere/x", "/", "/queue", "/admin/x", "/exchange/", "/temp-topic/a"])
 def test_address_of_no_known_kind_is_refused(address: str) -> None:
     node = Node()
     node.open(1, 2)

@@ -40,9 +40,13 @@ def ack(deliver: Deliver, receipt: bytes | None = None, transaction: bytes | Non
 
 
 def nack(
-    deliver: Deliver, receipt: bytes | None = None, transaction: bytes | None = None, requeue: bool = True
+    deliver: Deliver,
+    receipt: bytes | None = None,
+    transaction: bytes | None = None,
+    requeue: bool = True,
+    delay_ms: int | None = None,
 ) -> Nack:
-    return Nack(deliver.connection, deliver.message_id, None, transaction, receipt, requeue)
+    return Nack(deliver.connection, deliver.message_id, None, transaction, receipt, requeue, delay_ms)
 
 
 def begin(connection: int, name: bytes = b"t") -> Begin:

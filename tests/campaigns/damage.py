@@ -693,7 +693,7 @@ CAMPAIGNS = (
         unit="damaged stores",
         run=damage,
         cases=(300, 10_000, 50_000),
-        mutants=("no-crc",),
+        mutants=("no-crc", "delayed-not-checked"),
         mutant_cases=300,
         needs=("linux",),
     ),

@@ -1,10 +1,15 @@
 """`radiator declare`, `bind`, `unbind`, `describe`, `delete` and `top`, each on a real broker."""
 
+import contextlib
+import fcntl
 import json
+import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -302,6 +307,28 @@ def test_top_shows_so_many_and_counts_the_others(run: Run) -> None:
         run("delete", name)
 
 
+def test_top_fills_a_terminal_and_no_more(broker: BrokerProcess, run: Run) -> None:
+    for number in range(9):
+        run("declare", "queue", f"row{number}")
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 200, 0, 0))
+    command = [sys.executable, "-m", "radiator", "top", "--count", "2", "--interval", "0.1", "--broker", broker.address]
+    sized = {name: value for name, value in environment().items() if name not in ("LINES", "COLUMNS")}
+    with subprocess.Popen(command, env=sized, stdout=theirs, stderr=subprocess.PIPE) as running:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # its end, as Linux tells it
+            while more := os.read(ours, 65_536):
+                said += more
+        assert running.wait(20) == 0
+    os.close(ours)
+    nothing, *looks = said.decode().split("\x1b[H\x1b[2J")
+    assert nothing == "" and len(looks) == 2
+    assert all(look.count("\n") == 8 for look in looks)  # 5 queues, what stands around them, and a line for the cursor
+    for number in range(9):
+        run("delete", f"row{number}")
+
+
 def test_rates_are_of_the_time_between_two_looks() -> None:
     before = {"queues": {"a": {"accepted": 10, "acked": 0}, "b": {"accepted": 5, "acked": 5}}}
     now = {
@@ -333,8 +360,7 @@ def test_what_was_declared_is_there_after_a_restart_and_after_a_kill(tmp_path_fa
         assert main(["declare", "exchange", "x", "--type", "topic", *to]) == 0
         assert main(["declare", "fanout", "news", "new", *to]) == 0
         assert main(["bind", "x", "#", "new", *to]) == 0
-        first.process.kill()
-        first.process.wait()
+        first.kill()
     for _ in range(2):
         with BrokerProcess(directory, CONFIG) as again, Client(again.address) as client:
             queue = client.admin({"do": "describe", "queue": "new"})

@@ -9,6 +9,19 @@ from radiator.errors import ConfigError
 from radiator.limits import NODE_NEIGHBOURS_MAX
 
 
+@pytest.mark.parametrize("more", [0, 1])
+def test_as_many_bindings_as_may_be_and_one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    monkeypatch.setattr("radiator.config.rules.BINDINGS_MAX", 3)
+    keys = ", ".join(f"{{key = '{n}', queue = 'q'}}" for n in range(2 + more))
+    text = f"[queue.q]\n[exchange.x]\nbindings = [{keys}]\n[exchange.y]\nbindings = [{{queue = 'q'}}]"
+    (tmp_path / "config.toml").write_text(text)
+    if not more:
+        load(tmp_path / "config.toml")
+        return
+    with pytest.raises(ConfigError, match="exchange has 4 bindings in all; there may be at most 3: use patterns"):
+        load(tmp_path / "config.toml")
+
+
 def peers(number: int) -> str:
     return "".join(f"[peer.p{n}]\n" for n in range(number))
 

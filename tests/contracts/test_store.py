@@ -6,6 +6,7 @@ broker writes to both at once.
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -565,29 +566,44 @@ def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: p
         q=QueueSettings(dead_letter="dead", max_redeliveries=1),
         once=QueueSettings(dedup_window_s=3),
         tmp=QueueSettings(),
+        slow=QueueSettings(redelivery_delay_ms=300, message_ttl_ms=2_000),
     )
     real = open_store(tmp_path / "data", 64 * MIB)
     monkeypatch.setattr("tests.broker.node.SimDisk", Both)
     monkeypatch.setattr(Both, "real", real, raising=False)
     node = Node(declared)
+    seen: set[str] = set()
     for boot in range(3):
         node.open(1, 2, 9)
+        node.admin(9, do="declare", queue="few", max_messages=5, overflow="drop-oldest")
+        node.admin(9, do="declare", exchange=f"x{boot}", type="topic")
+        node.admin(9, do="declare", fanout="pair", children=["q", "few"])
+        node.say(subscribe(2, "/topic/a.#", CLIENT, durable=True))
         for number in range(40):
             body = b"%d.%d" % (boot, number)
-            to = random.choice(["q", "once", "tmp", "made"])
-            node.say(send(9, to, body, dedup_id=b"%d" % random.randrange(20), expiration_ms=random.choice([None, 900])))
+            to = random.choice(["q", "once", "tmp", "made", "slow", "/fanout/pair", "/exchange/x0/a.b", "/topic/a.b"])
+            if node.has("made") and boot != 1:
+                node.admin(9, do="bind", exchange="x0", key="a.*", queue=random.choice(["made", "few"]))
+            delay_ms = None if to[:2] in ("/t", "/e") else random.choice([None, None, 200, 1_000, 10_000])
+            id_of_20 = None if to[0] == "/" else b"%d" % random.randrange(20)
+            ttl_ms = random.choice([None, 900])
+            node.say(send(9, to, body, dedup_id=id_of_20, expiration_ms=ttl_ms, delay_ms=delay_ms))
             if number == 5:
                 node.say(subscribe(1, "q"), subscribe(1, "tmp", AUTO), subscribe(2, "once", CLIENT, prefetch_count=5))
+                node.say(subscribe(1, "slow", prefetch_count=4))
             for deliver in node.messages(1) + node.messages(2):
                 if deliver.ack_due and random.random() < 0.7:
-                    node.say(random.choice([ack, nack])(deliver))
+                    later = partial(nack, delay_ms=random.choice([0, 400, 5_000]))
+                    node.say(random.choice([ack, nack, later])(deliver))
             if random.random() < 0.2:
                 node.say(begin(9), send(9, "q", b"t" + body, transaction=b"t"), commit(9))
             if random.random() < 0.1:
-                node.admin(9, do="purge", queue="tmp")
+                node.admin(9, do="purge", queue=random.choice(["tmp", "q", "slow"]))
             node.wait(random.choice([0, 0, 0.5]))
         if node.has("made"):
             node.admin(9, do="delete", queue="made")
+        if boot == 1:
+            node.admin(9, do="unbind", exchange="x0", key="a.*", queue="few")
         if boot == 1:
             node.stop()
         real.close()
@@ -602,4 +618,9 @@ def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: p
         )
         assert found.queues == simulated.queues and found.retired == simulated.retired
         assert found.peers == simulated.peers and found.doubts == simulated.doubts
+        assert found.declared == simulated.declared and in_order(found.bindings) == simulated.bindings
+        seen |= {"settings"} if any(queue.settings for queue in found.queues) else set()
+        seen |= {"delayed"} if any(queue.next_due_ms for queue in found.queues) else set()
+        seen |= {declared.kind for declared in found.declared} | {binding.exchange for binding in found.bindings}
     real.close()
+    assert seen >= {"settings", "delayed", "exchange", "fanout", "", "x0"}, "some of it was never stored over a restart"

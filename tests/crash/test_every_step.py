@@ -34,7 +34,7 @@ from radiator.replies import Deliver, Receipt
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.conftest import SMALL, shrink
 from tests.broker.node import Node
-from tests.broker.words import ack, begin, commit, nack, send, subscribe
+from tests.broker.words import ack, begin, commit, header, nack, send, subscribe
 from tests.sim.disk import Platter
 
 Place = tuple[str, bytes]  # queue, body
@@ -51,6 +51,7 @@ QUEUES = {
     "oldest": S(max_messages=2, overflow="drop-oldest"),
     "bury": S(max_messages=2, overflow="dead-letter", dead_letter="dead"),
     "late": S(ack_timeout_s=5),
+    "slow": S(redelivery_delay_ms=1000, dead_letter="dead", max_redeliveries=2),
     "tmp": S(auto_delete=True),
     "m": S(persistent=False),
 }
@@ -176,7 +177,7 @@ class Run:
         for batch in (broker.desk.open, broker.desk.at_sea):
             for stored, part in batch.parts.items() if batch is not None else ():
                 assert isinstance(stored, DurableQueue)
-                for entry in part.storing + part.removing:
+                for entry in part.storing + part.waking + part.removing:
                     self.entries[stored.number, entry.position] = entry
 
     def commit(self) -> None:
@@ -208,15 +209,21 @@ class Run:
             if number in platter.queues:
                 found.setdefault(platter.queues[number][0], []).append(message.body)
         there = {(name, body) for name, bodies in found.items() for body in bodies}
+        delayed = {
+            (platter.queues[n][0], row.message.body) for (n, *_), row in platter.delayed.items() if n in platter.queues
+        }
+        assert not there & delayed, "in one of the two places"
         self.check_table(platter)
-        self.check_books(found, there, platter)
-        self.check_restart(platter, found)
+        self.check_books(found, there | delayed, platter)
+        self.check_restart(platter, found, delayed)
 
     def check_table(self, platter: Platter) -> None:
         for (number, position), entry in self.entries.items():
             if number not in platter.queues:
                 continue  # deleted with its queue
             state = State.READY if (number, position) in platter.messages else State.GONE
+            if (number, position) in platter.delayed_at:
+                state = State.DELAYED
             assert state in AFTER_A_CRASH[entry.state][0], f"{entry} was found {state.name}"
 
     def check_books(self, found: dict[str, list[bytes]], there: set[Place], platter: Platter) -> None:
@@ -245,22 +252,35 @@ class Run:
             for (number, position), (count, _) in platter.counts.items()
             if number in platter.queues
         }
+        for (number, *_), row in platter.delayed.items():
+            if number in platter.queues:
+                counts[platter.queues[number][0], row.message.body] = row.redeliveries
         for place, count in self.counted.items():
             assert place not in there or counts.get(place, 0) >= count, f"the count of {place} is lost"
 
-    def check_restart(self, platter: Platter, found: dict[str, list[bytes]]) -> None:
-        """It starts, its ledgers add up (SimDisk and Node assert that), and everything comes out, marked."""
+    def check_restart(self, platter: Platter, found: dict[str, list[bytes]], delayed: set[Place]) -> None:
+        """It starts, its ledgers add up (SimDisk and Node assert that), and everything comes out, marked; what is
+        delayed in its time, which for one that expires never comes.
+        """
         node = Node(DECLARED, platter=platter, now_ms=1)
         node.open(1)
         assert node.disk.recovery.boot == platter.boot + 1
-        for name in found:
+        for name in found.keys() | {name for name, _ in delayed}:
             node.numbers(name)
             node.say(subscribe(1, name, AUTO))
             out = node.messages(1)
-            assert [d.message.body for d in out] == found[name]
+            assert [d.message.body for d in out] == found.get(name, [])
             assert platter.is_clean or all(d.redelivered for d in out)
+        rows = [row for (n, *_), row in platter.delayed.items() if n in platter.queues]
+        node.now_ms = max((row.due_ms for row in rows), default=1)
+        node.wait(0)
+        lasting = {row.message.body for row in rows if not 0 < row.message.expires_ms <= node.now_ms}
+        bodies = [d.message.body for d in node.messages(1) if header(d.message, b"dead-letter-reason") != b"expired"]
+        assert sorted(bodies) == sorted(body for _, body in delayed if body in lasting), "each once, in its time"
+        node.say(subscribe(1, "dead", AUTO, name=b"again"))
         left = [name for name, ledger in node.disk.platter.queues.values() if ledger.stored]
-        assert not left and not node.disk.platter.messages and not node.disk.platter.retired
+        there = node.disk.platter
+        assert not left and not there.messages and not there.delayed and not there.retired
 
 
 @dataclass
@@ -367,6 +387,57 @@ SCENARIOS = {
             send(1, "once", b"first", b"4", dedup_id=b"i"),
         ]
     ),
+    "delayed": Scenario(
+        [*sends("a", 2, delay_ms=1000), send(1, "a", b"a2", b"a2"), LATER, catch_up, on(b"a0", ack, receipt=b"x0")],
+        [subscribe(2, "a", prefetch_count=9)],
+    ),
+    "delayed for the second time": Scenario(
+        [
+            on(b"a0", nack, receipt=b"x0", delay_ms=1000),
+            LATER,
+            catch_up,
+            on(b"a0", nack, receipt=b"x1", delay_ms=1),
+            LATER,
+        ],
+        [*sends("a", 2, delay_ms=1), LATER, catch_up, subscribe(2, "a", prefetch_count=9)],
+    ),
+    "delayed and settled": Scenario(
+        [
+            *(on(b"%d" % n, nack, receipt=b"n%d" % n, delay_ms=1000) for n in range(4)),
+            LATER,
+            catch_up,
+            *(on(b"%d" % n, ack, receipt=b"a%d" % n) for n in range(4)),
+        ],
+        [*(send(1, "a", b"%d" % n, b"%d" % n) for n in range(4)), subscribe(2, "a", prefetch_count=9)],
+    ),
+    "delayed by a lost connection": Scenario(
+        [Closed(2), subscribe(3, "slow", prefetch_count=9), LATER, catch_up, on(b"slow0", nack, receipt=b"x"), LATER],
+        [*sends("slow", 3), subscribe(2, "slow", prefetch_count=2)],
+    ),
+    "delayed and dead at last": Scenario(
+        [step for n in range(3) for step in (on(b"slow0", nack, receipt=b"x%d" % n), LATER, catch_up)],
+        [*sends("slow", 1), subscribe(2, "slow")],
+    ),
+    "delayed fanout": Scenario([send(1, "/fanout/f", b"%d" % n, b"%d" % n, delay_ms=500) for n in range(2)] + [LATER]),
+    "delayed in a transaction": Scenario(
+        [
+            begin(2),
+            send(2, "a", b"t1", transaction=b"t", delay_ms=1000),
+            send(2, "b", b"t2", transaction=b"t"),
+            on(b"c0", nack, transaction=b"t", delay_ms=1000),
+            commit(2, receipt=b"commit"),
+            LATER,
+        ],
+        [*sends("c", 1), subscribe(2, "c")],
+    ),
+    "delayed longer than it lives": Scenario([*sends("q", 3, expiration_ms=1000, delay_ms=5000), LATER]),
+    "delayed and purged": Scenario(
+        [admin(b'{"do":"purge","queue":"a"}'), *sends("a", 7, delay_ms=1000)[5:], LATER], sends("a", 5, delay_ms=1000)
+    ),
+    "delayed and deleted": Scenario(
+        [LATER, admin(b'{"do":"delete","queue":"new"}'), *sends("new", 7)[5:]], sends("new", 5, delay_ms=1000)
+    ),
+    "stop while some wake": Scenario([LATER, Stop()], [*sends("a", 3, delay_ms=1000), subscribe(2, "a")]),
     "stop": Scenario([*sends("a", 5)[3:], Stop()], [*sends("a", 3), subscribe(2, "a")]),
 }
 
@@ -419,15 +490,19 @@ PACES: dict[str, Callable[[], Callable[[int], str]]] = {
 }
 
 
-@pytest.mark.durability("D1", "D5", "D6", "D9")
+@pytest.mark.durability("D1", "D5", "D6", "D9", "D20")
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_receipted_means_found(scenario: str, pace: str) -> None:
     assert play(SCENARIOS[scenario], PACES[pace]()) >= 3
 
 
+FAR = ["send", "auto", "ack cumulative", "lost", "purge", "move", "delete", "fanout"]
+FAR += [name for name in SCENARIOS if name.startswith("delayed")]
+
+
 @pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("scenario", ["send", "auto", "ack cumulative", "lost", "purge", "move", "delete", "fanout"])
+@pytest.mark.parametrize("scenario", FAR)
 def test_receipted_means_found_far_beyond_the_window(scenario: str, pace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shrink(monkeypatch, SMALL | {"WINDOW_MESSAGES": 2, "LOAD_MESSAGES": 2, "CHORE_MESSAGES": 2})
     play(SCENARIOS[scenario], PACES[pace]())

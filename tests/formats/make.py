@@ -4,7 +4,8 @@
 
 What is expected is what was said to the broker, not what it read back; only message ids are asked of it. `clean` was
 stopped with messages out, `unclean` was killed. The broker's wall clock was set to the year 2100 for it, so that no
-dedup-id ends before that. A folder is never made again: it is what users of that format have on their disks.
+dedup-id ends before that, and nothing delayed is due. A folder is never made again: it is what users of that format
+have on their disks.
 """
 
 import base64
@@ -20,18 +21,34 @@ from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
 from tests.broker_process import SERVER, BrokerProcess
 
-YEARS_AHEAD = 74
-PROGRAM = f"""
+AHEAD_MS = 74 * 365 * 86_400_000
+LATE_MS = 600_000
+DUE_NEVER = str(10**14)
+
+
+def program(ahead_ms: int) -> tuple[str, str]:
+    """A broker whose wall clock is ahead."""
+    return (
+        "-c",
+        f"""
 import sys, time
 from radiator.cli import main
 real_ns = time.time_ns
-time.time_ns = lambda: real_ns() + {YEARS_AHEAD} * 365 * 86_400 * 10**9
+time.time_ns = lambda: real_ns() + {ahead_ms} * 10**6
 sys.exit(main())
-"""
+""",
+    )
+
+
+def clock_ms() -> int:
+    """What that of the broker says which writes the stores."""
+    return time.time_ns() // 10**6 + AHEAD_MS
+
 
 CONFIG = """\
 [create]
 queues = true
+topics = true
 
 [queue."once"]
 dedup_window_s = 31_536_000
@@ -51,6 +68,14 @@ HEADERS = {
     "1.0": {"colour": "blue:green \\n as it stands"},
 }
 EXPIRES = str(10**14)
+NEWS = "/topic/news.#"
+NEWS_QUEUE = "$durable/topic/news.#/reader"
+DECLARATIONS = (
+    {"do": "declare", "queue": "few", "max_messages": 1, "overflow": "reject"},
+    {"do": "declare", "exchange": "routes", "type": "topic"},
+    {"do": "bind", "exchange": "routes", "key": "a.*.#", "queue": "few"},
+    {"do": "declare", "fanout": "pair", "children": ["pair.a", "pair.b"]},
+)
 DEDUP_IDS = 5
 LEDGER = ("accepted", "stored", "acked", "dead_lettered", "accepted_bytes", "stored_bytes")
 
@@ -63,6 +88,7 @@ class Author:
     def __init__(self, broker: BrokerProcess) -> None:
         self.broker = broker
         self.queues: dict[str, list[Entry]] = {}
+        self.late: set[str] = set()  # queues that show nothing before LATE_MS have passed
 
     def wire(self, version: str = "1.2") -> Wire:
         wire = Wire((self.broker.host, self.broker.port), version)
@@ -80,6 +106,8 @@ class Author:
         self.give_back()
         self.bury()
         self.send_once()
+        self.delay()
+        self.declare()
         return self.hold()
 
     def send_every_kind(self) -> None:
@@ -150,6 +178,33 @@ class Author:
         for number in range(3, DEDUP_IDS):
             self.note("once", b"once %d" % number, {"dedup-id": f"id-{number}"}, count=int(number == 3))
 
+    def delay(self) -> None:
+        """Three are sent for later, one comes back for later, one is due at once, and one is never due."""
+        self.late = {"late", "back-later"}
+        with self.wire() as wire:
+            due_ms = clock_ms() + LATE_MS
+            for number in range(3):
+                wire.send("/queue/late", f"late {number}", {"deliver-at": str(due_ms + number)})
+                self.note("late", b"late %d" % number, {"deliver-at": str(due_ms + number)})
+            wire.send("/queue/back-later", "again")
+            wire.subscribe("/queue/back-later")
+            wire.nack(wire.message(), {"delay": str(LATE_MS)})
+            self.note("back-later", b"again", {}, count=1)
+            wire.send("/queue/soon", "soon", {"delay": "1"})
+            self.note("soon", b"soon", {"delay": "1"})
+            wire.send("/queue/never", "never", {"deliver-at": DUE_NEVER})
+
+    def declare(self) -> None:
+        """A queue, an exchange, a binding, a fanout, and a durable subscription that has collected something."""
+        with self.wire() as wire:
+            for request in DECLARATIONS:
+                assert json.loads(wire.admin(json.dumps(request).encode()))["created"], request
+            wire.subscribe(NEWS, id="reader", headers={"durable": "true", "auto-delete": "false"})
+        with self.wire() as wire:
+            for number in range(2):
+                wire.send("/topic/news.a", f"news {number}")
+                self.note(NEWS_QUEUE, b"news %d" % number, {})
+
     def hold(self) -> Wire:
         """One of `orders` is acked, the next two are out."""
         wire = self.wire()
@@ -173,20 +228,21 @@ def await_rest(broker: BrokerProcess) -> dict[str, Any]:
     while True:
         numbers = stats(broker)["queues"]
         out = {name: queue["in_flight"] for name, queue in numbers.items() if queue["in_flight"]}
-        if out == {"orders": 2}:
+        if out == {"orders": 2} and numbers["soon"]["ready"]:
             return numbers
         assert time.monotonic() < deadline_s, f"still out: {out}"
 
 
 def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]:
     """The bytes of its data.mdb, and what must be found in it."""
-    with BrokerProcess(directory, f"{SERVER}\n{CONFIG}", ("-c", PROGRAM)) as broker:
+    with BrokerProcess(directory, f"{SERVER}\n{CONFIG}", program(AHEAD_MS)) as broker:
         author = Author(broker)
         holding = author.write()
         numbers = await_rest(broker)
         with author.wire() as wire:
             for queue, entries in author.queues.items():
-                for entry, message_id in zip(entries, message_ids(wire, queue), strict=True):
+                ids = [None] * len(entries) if queue in author.late else message_ids(wire, queue)
+                for entry, message_id in zip(entries, ids, strict=True):
                     entry["message-id"] = message_id
                     entry["redelivered"] = entry["redelivered"] or not is_clean
             wire.send("/queue/last", "behind all of it")  # its RECEIPT says that what was said before is on the disk
@@ -198,7 +254,8 @@ def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]
             broker.kill()
         holding.close()
         ledgers = {name: {key: queue[key] for key in LEDGER} for name, queue in numbers.items()}
-        return (broker.data_dir / "data.mdb").read_bytes(), {"queues": author.queues, "ledgers": ledgers}
+        expected = {"queues": author.queues, "ledgers": ledgers, "written_ms": clock_ms()}
+        return (broker.data_dir / "data.mdb").read_bytes(), expected
 
 
 def main(folder: Path) -> None:

@@ -151,6 +151,13 @@ def test_what_has_no_eta_is_sent_at_once(headers: dict[str, Any]) -> None:
     assert due_ms(headers) is None
 
 
+def test_a_task_with_an_eta_is_not_expired_by_the_broker_before_its_worker_has_seen_it() -> None:
+    eta = datetime.fromtimestamp(time.time() + 60, UTC).isoformat()
+    prepared = Prepared(b"", "text/plain", "utf-8", {"task": "t", "eta": eta}, {"expiration": "100"})
+    assert "expiration" not in dict(prepared.frame()[0])
+    assert got(prepared).properties["expiration"] == "100"
+
+
 def test_each_try_of_one_publish_has_the_same_dedup_id_and_each_publish_its_own() -> None:
     def ids(properties: dict[str, Any]) -> str:
         return dict(Prepared(b"", "text/plain", "utf-8", {}, properties).frame()[0])["dedup-id"]

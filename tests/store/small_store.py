@@ -36,7 +36,9 @@ def write_small_backup(file: Path) -> None:
         scribe.commit(*scribe.wake(late, delays[0].position), *scribe.wake(late, delays[2].position))
         back = Remove(late, delays[2].position)
         scribe.commit(back, scribe.delay_again(late, back.position, DUE_MS - 1, redeliveries=4))
-        scribe.store.commit([KeepSettings(orders, '{"max_messages": 9}'), KeepDeclared("fanout", "f", '["orders"]')])
+        scribe.store.commit(
+            [KeepSettings(orders, '{"max_messages": 9}'), KeepDeclared("fanout", "f", '{"children": ["orders"]}')]
+        )
         scribe.store.commit([KeepDeclared("exchange", "x", '{"type": "topic"}'), *BINDINGS])
         scribe.retire(gone, "gone")
         scribe.store.close()

@@ -416,7 +416,7 @@ def test_report_of_endless_damage_is_bounded() -> None:
 WRITE_ON = """
 import random, sys
 from pathlib import Path
-from radiator.writes import Count, Forget, Remember
+from radiator.writes import Bind, Count, Forget, KeepSettings, Remember, Remove, Unbind
 from tests.store.scribe import Scribe
 scribe = Scribe(Path(sys.argv[1]))
 chance = random.Random(5)
@@ -430,6 +430,14 @@ while True:
     counted = chance.sample(sorted(scribe.messages), 5)
     times = [Remember(1, b"%d" % chance.randrange(1000), commits) for _ in range(5)]
     scribe.store.commit([*[Count(*place, 1) for place in counted], *times, Forget(commits - 20, 100)])
+    later = chance.sample(sorted(scribe.messages), 10)
+    delays = [write for place in later for write in (Remove(*place), scribe.delay_again(*place, chance.randrange(1, 1000), 1))]
+    woken = chance.sample(sorted(scribe.delayed), min(len(scribe.delayed) // 2, 20))
+    scribe.commit(*delays, *[write for place in woken if place not in later for write in scribe.wake(*place)])
+    queue = chance.choice(queues)
+    scribe.store.commit([Bind("x", "k%d" % commits, queue), KeepSettings(queue, '{"max_messages": %d}' % commits)])
+    if commits % 2:
+        scribe.store.commit([Unbind("x", "k%d" % commits, queue)])
     commits += 1
 """
 
@@ -453,7 +461,8 @@ def test_check_beside_a_running_broker_finds_nothing_wrong(tmp_path: Path, monke
     try:
         until(lambda: check(tmp_path / "data").messages > 500)
         for _ in range(5):
-            assert check(tmp_path / "data").findings == []
+            report = check(tmp_path / "data")
+            assert (report.findings, report.delayed > 0, report.bindings > 0) == ([], True, True)
         assert writer.poll() is None
     finally:
         writer.kill()

@@ -93,7 +93,7 @@ def test_what_format_3_says_of_delays_and_declarations_is_read(tmp_path: Path) -
     assert woken.message is not None and woken.message.body == b"late 0"
     assert store.recovery.declared == [
         KeepDeclared("exchange", "x", '{"type": "topic"}'),
-        KeepDeclared("fanout", "f", '["orders"]'),
+        KeepDeclared("fanout", "f", '{"children": ["orders"]}'),
     ]
     assert sorted(store.recovery.bindings, key=astuple) == BINDINGS
 

@@ -50,6 +50,12 @@ def _parsed(command: Send) -> Answer:
         asked = None
     if not isinstance(asked, dict):
         raise Refusal("bad-request", 'A request to /admin is a JSON object such as {"do": "stats"}.')
+    for value in asked.values():
+        # what is nested deeply enough to be read, but not to be repeated in a sentence, would be the end of the broker
+        if isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict | list) for one in value)):
+            raise Refusal(
+                "bad-request", "No value of a request to /admin has others within it, but a list of plain ones."
+            )
     return asked
 
 

@@ -46,7 +46,6 @@ def declare(request: Request) -> None:
         _check(request.broker, name, settings)
     created = destinations.declare_queue(name, settings, json.dumps(given))
     queue = destinations.queues[name]
-    queue.used()
     if created:
         request.broker.desk.note("info", "declared", queue=name)
     request.answer_synced(

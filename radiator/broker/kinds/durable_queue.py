@@ -343,7 +343,8 @@ class DurableQueue(Queue):
                 self.purged += 1
                 self.discard(entry)
             return True
-        if 0 < message.expires_ms <= self.desk.now_ms:
+        # one that stands under its expiry has expired, though the clock be set back since it was asked for
+        if 0 < message.expires_ms <= max(due_ms, self.desk.now_ms):
             self.expire(entry)
             return True
         fits = self.window_takes(size)

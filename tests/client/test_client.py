@@ -3,18 +3,14 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from radiator.client import Address, AddressError, Client, ConnectionLost, NoAnswer
 from radiator.errors import RadiatorError, Refusal, Violation
-from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
-
-CONNECTED = b"CONNECTED\nversion:1.2\nheart-beat:0,0\n\n\0"
-MESSAGE = b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nsubscription:s1\nack:1\ncontent-length:3\n\na\0b\0"
-
+from tests.broker_process import BrokerProcess
+from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, read_until_closed, receipt_of
 
 # ---- addresses
 
@@ -60,70 +56,6 @@ def test_address_keeps_passcode_out_of_sentences() -> None:
 
 
 # ---- a scripted peer
-
-
-Script = Callable[[socket.socket], None]
-
-
-class Peer:
-    """Listens, and plays a script on the first connection; `join` raises what the script has raised."""
-
-    def __init__(self, script: Script) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._script = script
-        self.address = f"stomp://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._executor = ThreadPoolExecutor(1)
-        self._played = self._executor.submit(self._play)
-
-    def _play(self) -> None:
-        self._listener.settimeout(10)
-        connection, _ = self._listener.accept()
-        with connection:
-            connection.settimeout(10)
-            self._script(connection)
-
-    def join(self) -> None:
-        self._played.result(15)
-        self._executor.shutdown()
-        self._listener.close()
-
-
-@pytest.fixture
-def peer() -> Iterator[Callable[[Script], str]]:
-    peers = []
-
-    def start(script: Script) -> str:
-        peers.append(Peer(script))
-        return peers[-1].address
-
-    yield start
-    for one in peers:
-        one.join()
-
-
-def read_frame(connection: socket.socket) -> bytes:
-    frame = b""
-    while not frame.endswith(b"\0"):
-        data = connection.recv(65536)
-        assert data, f"the client has closed the connection after {frame!r}"
-        frame += data
-    return frame
-
-
-def read_until_closed(connection: socket.socket) -> bytes:
-    seen = b""
-    while data := connection.recv(65536):
-        seen += data
-    return seen
-
-
-def greet(connection: socket.socket, answer: bytes = CONNECTED) -> None:
-    assert read_frame(connection).startswith(b"CONNECT\n")
-    connection.sendall(answer)
-
-
-def receipt_of(frame: bytes) -> bytes:
-    return b"RECEIPT\nreceipt-id:%b\n\n\0" % frame.partition(b"receipt:")[2].partition(b"\n")[0]
 
 
 def test_client_says_that_nobody_listens() -> None:
@@ -202,7 +134,7 @@ def test_client_waits_for_no_receipt_longer_than_its_timeout(peer: Callable[[Scr
     with pytest.raises(NoAnswer, match=r"no RECEIPT within 0\.05 s"):
         client.send("/queue/a", b"x")
     assert client.unconfirmed == 1
-    client._answer_timeout_s = 10
+    client._line._answer_timeout_s = 10
     client.send("/queue/a", b"y")
     assert client.unconfirmed == 0
     client.close()
@@ -351,21 +283,10 @@ def test_client_refuses_an_answer_that_is_no_admin_answer(peer: Callable[[Script
         with pytest.raises(Refusal, match="cannot be read"):
             client.admin({"do": "stats"})
         assert client.receive(0) is None, "a reply to no request of ours must be dropped"
-        assert client._replies == {}
+        assert client._line.replies == {}
 
 
 # ---- the real broker
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    config = EVERYTHING_MAY_BE_CREATED + (
-        '[queue."memory.#"]\npersistent = false\n'
-        '[queue."small"]\nmax_messages = 1\noverflow = "reject"\n'
-        '[queue."tried"]\nmax_redeliveries = 0\ndead_letter = "dead"\n'
-    )
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), config) as running:
-        yield running
 
 
 @pytest.fixture
@@ -476,13 +397,13 @@ def test_admin_answers_and_refuses(client: Client) -> None:
 
 def test_refused_send_raises_and_closes(broker: BrokerProcess) -> None:
     client = Client(broker.address)
-    client.send("/queue/small", "fits")
+    client.send("/queue/small.one", "fits")
     with pytest.raises(Refusal) as refused:
-        client.send("/queue/small", "does not")
+        client.send("/queue/small.one", "does not")
     assert refused.value.code
     assert str(refused.value).endswith(".")
     with pytest.raises(RadiatorError, match="There is no connection .*: the broker refused: "):
-        client.send("/queue/small", "nor this")
+        client.send("/queue/small.one", "nor this")
 
 
 def test_close_awaits_what_is_outstanding(broker: BrokerProcess) -> None:

@@ -1,0 +1,69 @@
+"""MESSAGEs that have come and that nobody has received yet, within a bound."""
+
+from collections import deque
+from collections.abc import Callable
+
+from radiator.protocols.stomp.client import Message
+
+MESSAGE_BYTES = 2048  # what a Message takes beside its body
+
+Callback = Callable[[Message], object]
+
+
+class Inbox:
+    """Two lines of messages: for `receive`, and for callbacks, which are called with them by `pump` and `receive`.
+
+    is_full: then nothing more is read. A message that came together with others may pass the bound.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.callbacks: dict[str, Callback] = {}  # by subscription
+        self._received: deque[Message] = deque()
+        self._called: deque[tuple[Callback, Message]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._received) + len(self._called)
+
+    @property
+    def calls(self) -> int:
+        """How many callbacks wait to be called."""
+        return len(self._called)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the bound is reached."""
+        return self._bytes >= self.max_bytes
+
+    def put(self, message: Message) -> None:
+        """One more."""
+        self._bytes += len(message.body) + MESSAGE_BYTES
+        callback = self.callbacks.get(message.headers.get("subscription", "")) if self.callbacks else None
+        if callback is None:
+            self._received.append(message)
+        else:
+            self._called.append((callback, message))
+
+    def take(self) -> Message | None:
+        """The next one without a callback."""
+        if not self._received:
+            return None
+        message = self._received.popleft()
+        self._bytes -= len(message.body) + MESSAGE_BYTES
+        return message
+
+    def take_call(self) -> tuple[Callback, Message] | None:
+        """The next one with a callback."""
+        if not self._called:
+            return None
+        callback, message = self._called.popleft()
+        self._bytes -= len(message.body) + MESSAGE_BYTES
+        return callback, message
+
+    def drop_unacked(self) -> None:
+        """Their connection is lost: the broker gives out again what waits for an ACK."""
+        self._received = deque(message for message in self._received if "ack" not in message.headers)
+        self._called = deque(call for call in self._called if "ack" not in call[1].headers)
+        left = [*self._received, *(message for _, message in self._called)]
+        self._bytes = sum(len(message.body) + MESSAGE_BYTES for message in left)

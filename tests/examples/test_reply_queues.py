@@ -1,0 +1,28 @@
+"""Ten thousand short-lived reply queues: made, used once each, and gone; what they took is free for the next ones."""
+
+import pytest
+
+from benchmarks.request_reply import CONFIG, KINDS, queue_cost
+from radiator.limits import MIB
+from tests.broker_process import BrokerProcess
+
+COUNT = 10_000
+GROWN_BYTES_MAX = 6 * MIB  # with a leak of what they hold the second time takes 30 MiB and more
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_ten_thousand_reply_queues_come_and_go(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as broker:
+        first = queue_cost(broker, KINDS[kind], COUNT, settle_s=0.5)
+        assert first.with_bytes < 100 * MIB
+        again = [queue_cost(broker, KINDS[kind], COUNT, settle_s=0.5) for _ in range(2)]
+        # the allocator keeps for the next ones what the first have left free
+        assert sum(cost.left_bytes for cost in again) < GROWN_BYTES_MAX, again
+        for cost in (first, *again):
+            # a tenth of what two slow cores bear
+            assert cost.made_per_s > 500
+            assert cost.answered_per_s > 500
+            assert cost.gone_s < 20
+        assert "Traceback" not in broker.log, broker.log
+        assert broker.stop() == 0
