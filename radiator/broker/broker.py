@@ -13,7 +13,7 @@ from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
-from radiator.broker.destinations import QUEUE, Destinations, split
+from radiator.broker.destinations import EXISTING, QUEUE, Destinations, split
 from radiator.broker.entry import Entry
 from radiator.broker.exchanges import OWN_SETTINGS
 from radiator.broker.intake import FLUSH, Intake, Plan, Resource, Room
@@ -439,6 +439,8 @@ class Broker:
             kind, name = split(address)
             if kind == QUEUE:
                 queue = self.destinations.queue(name)
+            elif kind == EXISTING:
+                queue = self.destinations.queues.get(name)
         if queue is not None:
             blocked = intake.send_to_queue(connection, queue, command)
             is_persistent = queue.is_persistent and (command.dedup_id is None or not queue.settings.dedup_window_s)

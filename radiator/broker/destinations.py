@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
 
 QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY = "queue", "fanout", "topic", "exchange", "temp-queue", "reply-queue"
+EXISTING = "amq/queue"  # a queue that is there: never made by its use
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
+EXISTING_PREFIX = f"/{EXISTING}/"
 OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
 DURABLE_PREFIX = "$durable/"  # queues of durable subscriptions, by destination and id
 REPLY_ID_BYTES = 16  # so that nobody can guess one
@@ -57,13 +59,15 @@ class Fanout:
 
 def split(address: str) -> tuple[str, str]:
     """`/queue/a/b` -> (`queue`, `a/b`). Raises Refusal for an address of no known kind."""
+    if address.startswith(EXISTING_PREFIX):
+        return EXISTING, address.removeprefix(EXISTING_PREFIX)
     kind, _, name = address[1:].partition("/")
     if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY)):
         return kind, name
     raise Refusal(
         "unknown-destination",
-        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /temp-queue/ or "
-        "/reply-queue/, or be /admin.",
+        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /temp-queue/, "
+        "/reply-queue/ or /amq/queue/, or be /admin.",
     )
 
 

@@ -13,7 +13,18 @@ from hashlib import sha256
 from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection, Delivery, Subscription, Transaction
 from radiator.broker.deliveries import settle
-from radiator.broker.destinations import EXCHANGE, FANOUT, QUEUE, REPLY, TEMP, TOPIC, Destinations, Fanout, split
+from radiator.broker.destinations import (
+    EXCHANGE,
+    EXISTING,
+    FANOUT,
+    QUEUE,
+    REPLY,
+    TEMP,
+    TOPIC,
+    Destinations,
+    Fanout,
+    split,
+)
 from radiator.broker.exchanges import Exchange
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
@@ -48,7 +59,8 @@ Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-
 @dataclass(slots=True)
 class Plan:
     """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
-    counts it. immediate: queues whose consumers must have room for what is put, and the address that says so.
+    counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
+    put, and the address that says so.
     """
 
     puts: list[Arrival] = field(default_factory=list)
@@ -57,6 +69,7 @@ class Plan:
     copies: list[tuple[Queue, Message, int]] = field(default_factory=list)
     through: list[Fanout | Exchange] = field(default_factory=list)
     unrouted: list[Exchange] = field(default_factory=list)
+    missing: int = 0
     immediate: dict[Queue, str] = field(default_factory=dict)
 
 
@@ -160,6 +173,15 @@ class Intake:
             headers += header_line(b"reply-to", b"/reply-queue/" + reply_id.encode(), command.escaping)
         if kind == QUEUE:
             self.plan_puts(plan, command, headers, (destinations.queue(name),), due_ms)
+        elif kind == EXISTING:
+            found = destinations.queues.get(name)
+            if found is not None:
+                self.plan_puts(plan, command, headers, (found,), due_ms)
+            elif command.mandatory:
+                raise Refusal("no-subscriber", f"There is no /queue/{name}, and the message is mandatory.")
+            elif command.immediate:
+                raise _no_consumer(command.destination, "there is no such queue")
+            plan.missing += found is None
         elif kind == FANOUT:
             fanout = destinations.fanout(name)
             plan.through.append(fanout)
@@ -311,6 +333,8 @@ class Intake:
             through.accepted += 1
         for exchange in plan.unrouted:
             exchange.unrouted += 1
+        if plan.missing:
+            self.desk.count("unrouted", plan.missing)
         for queue, (count, size) in needs.items():
             if queue.settings.overflow != BLOCK:
                 queue.evict(count, size)

@@ -9,6 +9,7 @@ from radiator.broker.consumers import Connection, Subscription
 from radiator.broker.destinations import (
     DURABLE_PREFIX,
     EXCHANGE,
+    EXISTING,
     FANOUT,
     PEERS_TOPIC,
     QUEUE,
@@ -69,6 +70,10 @@ class Subscriptions:
             self.subscribe_exchange(connection, command, name)
         elif kind in (QUEUE, TEMP):
             self.subscribe_queue(connection, command, kind, name)
+        elif kind == EXISTING:
+            if name not in self.destinations.queues:
+                raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+            self.subscribe_queue(connection, command, QUEUE, name)
         elif kind == FANOUT:
             children = ", ".join(f"/queue/{child}" for child in self.destinations.fanout(name).children)
             raise Refusal(

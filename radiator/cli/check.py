@@ -39,7 +39,11 @@ def print_report(report: "Report", data_dir: Path) -> int:
         print(f"radiator: {count_text(wrong, 'thing')} wrong in {where}.", file=sys.stderr)
         return EXIT_REFUSED
     held = f"{count_text(report.queues, 'queue')} with {count_text(report.messages, 'message')}"
+    held += f" ({report.delayed} delayed)" if report.delayed else ""
     print(f"{where}: {held}, {bytes_text(report.message_bytes)}: every record and every ledger is right.")
+    if report.exchanges_elsewhere:
+        names = printable(", ".join(report.exchanges_elsewhere[:10]))
+        print(f"Bound exchanges that only config.toml can declare, else their bindings go at the next start: {names}.")
     if not report.structure_checked:
         print("LMDB's own structure was not checked, because a broker was writing: stop it to have this checked too.")
     return 0

@@ -106,4 +106,7 @@ class Transport(BaseTransport):  # type: ignore[misc]
         connection.check_heart_beats()
 
     def qos_semantics_matches_spec(self, connection: Connection) -> bool:
-        return True
+        """Here a prefetch count is always of all consumers of a channel together, those at work included: AMQP's
+        `global`.
+        """
+        return False

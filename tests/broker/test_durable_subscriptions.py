@@ -1,13 +1,16 @@
 """Durable subscriptions: a queue and a binding that stay until UNSUBSCRIBE says durable:true, over restarts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from radiator.broker import intake
 from radiator.commands import AUTO, Unsubscribe
 from radiator.limits import NAME_MAX_BYTES
 from radiator.replies import Receipt
 from radiator.settings import CLUSTER, Declarations, ExchangeSettings, QueueSettings
+from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 
@@ -346,3 +349,82 @@ def test_numbers_of_queues_tell_of_it() -> None:
     node.say(durable(1, "/topic/t"), unsubscribe(1, "s"), send(2, "/topic/t"))
     numbers = node.admin(1, do="stats")["queues"]["$durable/topic/t/s"]
     assert numbers["messages"] == 1 and numbers["persistent"] and numbers["consumers"] == 0
+
+
+# ---- several nodes ---------------------------------------------------------------------------------------------------
+
+
+def linked() -> Nodes:
+    nodes = Nodes("abc", "ab bc")
+    for name in "abc":
+        nodes[name].open(1, 2)
+    return nodes
+
+
+def test_it_collects_what_is_published_on_every_node_also_while_nobody_is_there() -> None:
+    nodes = linked()
+    nodes["c"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
+    nodes.run()
+    nodes["a"].say(send(2, "/topic/t.x", b"1", b"r", mandatory=True), send(2, "/topic/local", b"no"))
+    nodes.run()
+    nodes["c"].say(send(2, "/topic/t.y", b"2"))
+    assert nodes["a"].receipts(2) == [b"r"] and nodes["c"].stored("$durable/topic/t.*/s") == [b"1", b"2"]
+    nodes["c"].say(durable(1, "/topic/t.*"))
+    found = nodes["c"].messages(1)
+    assert [(d.message.body, d.message.destination) for d in found] == [(b"1", "/topic/t.x"), (b"2", "/topic/t.y")]
+
+
+def test_interest_comes_back_with_a_restart_and_ends_with_the_subscription() -> None:
+    nodes = linked()
+    nodes["c"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
+    nodes.run()
+    nodes.crash("c")
+    nodes["c"].open(1)
+    nodes.link("b", "c")
+    nodes.run()
+    nodes["a"].say(send(2, "/topic/t.x", b"1", mandatory=True))
+    nodes.run()
+    assert nodes["c"].stored("$durable/topic/t.*/s") == [b"1"]
+    nodes["c"].say(end(1, "/topic/t.*"))
+    nodes.run()
+    nodes["a"].say(send(2, "/topic/t.x", b"2", mandatory=True))
+    assert nodes["a"].refusal(2).code == "no-subscriber"
+
+
+def test_what_comes_from_elsewhere_and_finds_no_room_is_lost_and_counted() -> None:
+    settings = QueueSettings(max_messages=1, message_ttl_ms=1000)
+    nodes = Nodes("ab", "ab", replace(declared(), queue_patterns=[("$durable.#", settings)]))
+    for name in "ab":
+        nodes[name].open(1)
+    nodes["b"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
+    nodes.run()
+    for body in (b"1", b"2"):
+        nodes["a"].say(send(1, "/topic/t.x", body, body))
+        nodes.run()
+    broker = nodes["b"].broker
+    assert nodes["a"].receipts(1) == [b"1", b"2"] and nodes["b"].stored("$durable/topic/t.*/s") == [b"1"]
+    assert broker.desk.counters["topic_messages_dropped"] == 1
+    (queue,) = broker.destinations.durables.values()
+    assert queue.ledger.stored_expiring == 1
+
+
+def test_what_comes_from_elsewhere_waits_for_room_in_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "BATCH_WRITES", 4)
+    nodes = linked()
+    nodes["b"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
+    nodes.run()
+    nodes["b"].auto = False
+    for number in range(12):
+        nodes["a"].say(send(1, "/topic/t.x", b"%d" % number))
+    nodes.step("a")
+    assert len(nodes["b"].broker.desk.open.writes) <= 6 and nodes["b"].broker.parked
+    nodes["b"].auto = True
+    nodes["b"].turn([])
+    nodes.run()
+    assert nodes["b"].stored("$durable/topic/t.*/s") == [b"%d" % n for n in range(12)] and not nodes["b"].broker.parked
+
+
+def test_what_a_node_says_of_others_has_no_durable_subscription() -> None:
+    nodes = linked()
+    nodes["a"].say(durable(1, "/topic/system.peers"))
+    assert nodes["a"].refusal(1).code == "reserved"

@@ -738,3 +738,31 @@ def test_consumer_of_a_deleted_queue_gets_nothing_more_and_may_ack_what_it_has()
     assert node.receipts(1) == [b"1", b"2", b"3"] and node.stored("a") == [b"new"]
     node.say(subscribe(1, "a", CLIENT_INDIVIDUAL))
     assert node.bodies(1) == [b"new"]
+
+
+# ---- /amq/queue: what is there, and nothing else ---------------------------------------------------------------------
+
+
+def test_existing_queue_gets_what_is_sent_and_one_that_is_not_there_is_never_made() -> None:
+    node = node_with()
+    node.open(1)
+    node.say(send(1, "/amq/queue/a", b"there", receipt=b"1"), send(1, "/amq/queue/new", b"lost", receipt=b"2"))
+    assert node.stored("a") == [b"there"] and not node.has("new")
+    assert node.broker.desk.counters["unrouted"] == 1
+    node.say(subscribe(1, "/amq/queue/a", ack=CLIENT_INDIVIDUAL))
+    assert node.message(1).message.destination == "/amq/queue/a"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (send(1, "/amq/queue/new", mandatory=True), "no-subscriber"),
+        (send(1, "/amq/queue/new", immediate=True), "no-consumer"),
+        (subscribe(1, "/amq/queue/new"), "no-such-destination"),
+    ],
+)
+def test_queue_that_is_not_there_is_refused_where_that_matters(command: object, code: str) -> None:
+    node = node_with()
+    node.open(1)
+    node.say(command)  # type: ignore[arg-type]
+    assert node.refusal(1).code == code and not node.has("new")

@@ -115,10 +115,11 @@ class Case:
     def _look_and_go_on(self, was_killed: bool) -> str:
         told = self.history.told  # what is delivered now tells nothing of the time before
         count = sum(queue["stored"] for queue in stats(self.broker)["queues"].values())
+        besides, others = scenario.declared_now((self.broker.host, self.broker.port))
         with Wire((self.broker.host, self.broker.port)) as wire:
             client = Client(wire, self.history, Random(f"{self.seed} after"), "after")
             client.begin()
-            found: Queues = client.look(count)
+            found: Queues = client.look(count, others) | besides
             complaint = self.history.complaint(found, told)
             if complaint:
                 return complaint

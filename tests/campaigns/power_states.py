@@ -11,6 +11,7 @@ which a real file system writes, which allows less than this; nor of bytes that 
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from pathlib import Path
 from random import Random
 
 from radiator.errors import DiskFailed, StoreError
-from radiator.reads import Load
+from radiator.reads import Load, LoadDelayed
 from radiator.store.check import check
 from radiator.store.directory import DATA_FILE, NEW_FILE
 from radiator.store.lmdb import LmdbStore, open_store
@@ -41,7 +42,7 @@ CREATION_WEIGHT = 8  # a state while there is no receipt yet, against one under 
 WRITTEN_AGAIN = 1 / 10
 LYING_STATES = 60
 STATE_MAX_S = 30
-TOLD = re.compile(rb"receipt-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
+TOLD = re.compile(rb"(?:receipt|correlation)-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
 TOLD_BYTES_MAX = 40
 
 Image = dict[str, bytes] | None  # name -> contents; None: not even the data directory
@@ -224,12 +225,17 @@ def complaint(data_dir: Path, state: DiskState, history: History, is_written_aga
 
 def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
     """All that it holds, and what of it is not marked as redelivered."""
-    queues: Queues = {}
+    recovery = store.recovery
+    names = {queue.number: queue.name for queue in recovery.queues}
+    bindings = [(one.exchange, one.key, names[one.queue]) for one in recovery.bindings]
+    others = [name for name in names.values() if name in (scenario.EXTRA, *scenario.DURABLES)]
+    queues = scenario.found_besides(bindings, others + [f"{one.kind} {one.name}" for one in recovery.declared])
     not_marked = []
-    for queue in store.recovery.queues:
+    for queue in recovery.queues:
         loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         messages = []
-        for one in loaded:
+        for one in sorted([*loaded, *(row.stored for row in late)], key=lambda one: one.position):
             assert one.message is not None, f"a damaged message in {queue.name}"
             block = dict(line.split(b":", 1) for line in one.message.headers.splitlines())
             redeliveries = one.redeliveries or int(block.get(b"redelivery-count", 0))
@@ -238,6 +244,8 @@ def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
                 not_marked.append(messages[-1])
         if messages:
             queues[queue.name] = tuple(messages)
+        if queue.name == scenario.EXTRA:
+            assert json.loads(queue.settings) == {"max_redeliveries": 7}, f"{queue.settings} of {queue.name}"
     return queues, not_marked
 
 
@@ -298,7 +306,8 @@ class Record:
             if isinstance(event, trace.Answered):
                 tail = tail[-TOLD_BYTES_MAX:] + event.data
                 # the message of a deed has in its name how many there were before
-                now = max((int(one[1] or int(one[2]) + 1) for one in TOLD.finditer(tail)), default=0)
+                deeds = (int(one[1] or int(one[2]) + 1) for one in TOLD.finditer(tail))
+                now = max((deed for deed in deeds if self.history.changes(deed)), default=0)
                 if now > told:
                     told = now
                     yield f"event {number} (deed {told} answered)", disk, told

@@ -1,17 +1,22 @@
 """A scenario: some two hundred deeds of one client, and what a store may hold after a crash in the midst of them.
 
-They are SENDs, ACKs, NACKs, fanouts, transactions, dead letters and dedup-ids. All go over one connection, so they come
-to the store in their order: what is found must be exactly what the first N of them leave, for one N that is not less
-than that of any deed whose receipt, or whose message, had come (C1 to C10 and C14 of the plan at once: lost, torn,
-altered, undone, doubled and disordered all differ from every such state). The deeds depend on the seed alone.
+They are SENDs, ACKs, NACKs, fanouts, transactions, dead letters, dedup-ids, delays, exchanges with their bindings, and
+durable subscriptions. All go over one connection, so they come to the store in their order: what is found must be
+exactly what the first N of them leave, for one N that is not less than that of any deed whose receipt, answer or
+message had come (C1 to C10 and C14 of the plan at once: lost, torn, altered, undone, doubled and disordered all differ
+from every such state). What waits for its time stands at its own place. The deeds depend on the seed alone.
 
 It cannot see what goes wrong only between several connections: tests/crash/books.py judges that.
 """
 
+import json
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
+from radiator.patterns import matches
 from tests.acceptance.wire import Frame, Gone, Wire
 
 MAX_REDELIVERIES = 1
@@ -37,11 +42,28 @@ dedup_window_s = 3600
 
 [fanout."events"]
 children = ["events.a", "events.b", "events.c"]
+
+[exchange."trade"]
+type = "topic"
+
+[topic."news"]
 """
 WORK, DEAD, ONCE, LEFT, RIGHT = "work", "dead", "once", "left", "right"
 CHILDREN = ("events.a", "events.b", "events.c")
 COME_AGAIN = (WORK, ONCE, LEFT, RIGHT, *CHILDREN)
 QUEUES = (*COME_AGAIN, DEAD)
+TRADE, SIDE, TOPICS = "trade", "side", ""  # exchanges: of the configuration, and made at run time; and what topics have
+EXTRA = "extra"  # a queue that is made at run time; while there are deeds nobody consumes it
+DURABLE, LISTENER = "$durable/exchange/trade/t.#/listener", "listener"
+NEWS, READER = "$durable/topic/news/reader", "reader"
+DURABLES = {DURABLE: ("/exchange/trade/t.#", LISTENER), NEWS: ("/topic/news", READER)}
+SUBSCRIPTIONS = {LISTENER: DURABLE, READER: NEWS}
+BINDINGS, DECLARED = "the bindings", "what is declared"  # in the place of queues: what else there is
+NO_QUEUES = (BINDINGS, DECLARED)
+KEYS = {TRADE: ("t.a", "t.*", "#"), SIDE: ("k", "l")}
+ADDRESSES = ("/exchange/trade/t.a", "/exchange/trade/t.b", "/exchange/trade/u", "/exchange/side/k", "/topic/news")
+BINDABLE = (WORK, LEFT, RIGHT, EXTRA)
+DELAYS_MS = (0, 30, 150, 400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +115,60 @@ class State:
         again = Stored(body, message.redeliveries + 1)
         return self.with_queue(queue, (again if one is message else one for one in self.queues[queue]))
 
+    def has(self, what: str, name: str) -> bool:
+        """Whether that is bound, or declared."""
+        return Stored(name.encode()) in self.queues.get(what, ())
+
+    def with_one(self, what: str, name: str, is_there: bool) -> "State":
+        """Bound or declared, or not, from now on."""
+        others = {one for one in self.queues.get(what, ()) if one.body != name.encode()}
+        ours = {Stored(name.encode())} if is_there else set()
+        return self.with_queue(what, sorted(others | ours, key=lambda one: one.body))
+
+    def bound(self, exchange: str, key: str) -> list[str]:
+        """Queues that what is sent there goes to, each once."""
+        found = []
+        for one in self.queues.get(BINDINGS, ()):
+            there, bound_key, queue = split_binding(one.body)
+            is_match = matches(bound_key, key) if exchange in (TRADE, TOPICS) else bound_key == key
+            if there == exchange and is_match and queue not in found:
+                found.append(queue)
+        return found
+
+    def without_queue(self, queue: str) -> "State":
+        """Deleted: with what is in it, and its bindings."""
+        state = self.with_queue(queue, ()).with_one(DECLARED, queue, False)
+        for one in self.queues.get(BINDINGS, ()):
+            if split_binding(one.body)[2] == queue:
+                state = state.with_one(BINDINGS, one.body.decode(), False)
+        return state
+
+    def without_exchange(self, exchange: str) -> "State":
+        state = self.with_one(DECLARED, f"exchange {exchange}", False)
+        for one in self.queues.get(BINDINGS, ()):
+            if split_binding(one.body)[0] == exchange:
+                state = state.with_one(BINDINGS, one.body.decode(), False)
+        return state
+
+
+def binding(exchange: str, key: str, queue: str) -> str:
+    return json.dumps([exchange, key, queue])
+
+
+def split_binding(text: bytes) -> list[str]:
+    found: list[str] = json.loads(text)
+    return found
+
+
+def found_besides(bindings: Iterable[tuple[str, str, str]], declared: Iterable[str]) -> "Queues":
+    """The bindings, and what was declared at run time, as a State has them."""
+    state = State()
+    for one in bindings:
+        state = state.with_one(BINDINGS, binding(*one), True)
+    for name in declared:
+        state = state.with_one(DECLARED, name, True)
+    return state.queues
+
 
 Effect = Callable[[State], State]
 
@@ -119,6 +195,19 @@ def nack(place: Place) -> Effect:
     return lambda state: state.nack(place)
 
 
+def put_bound(exchange: str, key: str, body: bytes) -> Effect:
+    def effect(state: State) -> State:
+        for queue in state.bound(exchange, key):
+            state = state.put(queue, Stored(body))
+        return state
+
+    return effect
+
+
+def standing(what: str, name: str, is_there: bool) -> Effect:
+    return lambda state: state.with_one(what, name, is_there)
+
+
 def reject(place: Place) -> Effect:
     return lambda state: state.bury(place, "rejected")
 
@@ -127,13 +216,15 @@ def reject(place: Place) -> Effect:
 class History:
     """states[n]: after the first n deeds. told: the last of them that has its receipt, or a message of which came.
 
-    That deed and all before it must outlast any crash. births: the deed that put each message there. ids: what each
-    message-id was of. mistakes: what else the broker should not have said, whatever the crash.
+    That deed and all before it must outlast any crash. Of one that changes nothing a receipt says nothing. births: the
+    deed that put each message there. due_ms: until when some are kept back. ids: what each message-id was of.
+    mistakes: what else the broker should not have said, whatever the crash.
     """
 
     states: list[State] = field(default_factory=lambda: [State()])
     told: int = 0
     births: dict[Place, int] = field(default_factory=dict)
+    due_ms: dict[Place, int] = field(default_factory=dict)  # kept back until then, at least
     ids: dict[str, Place] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
 
@@ -151,6 +242,10 @@ class History:
             for message in messages:
                 self.births.setdefault((queue, message.body), self.count)
         return self.count
+
+    def changes(self, number: int) -> bool:
+        """Whether that deed changes what is stored: else its receipt may come before that of an earlier one."""
+        return self.states[number] != self.states[number - 1]
 
     def place_of(self, found: Queues, told: int) -> int | None:
         """After how many deeds the store looks like that: the largest such number; None where no crash leaves it."""
@@ -202,11 +297,16 @@ class Client:
         self.chance = chance
         self.name = name
         self.waiting: list[int] = []  # deeds, for their receipts
+        self._asked: set[int] = set()  # of /admin: an answer has no place among receipts
+        self._last_of: dict[str, tuple[int, int]] = {}
         self.held: dict[Place, str] = {}  # -> what its ACK must name
-        self.arrived: dict[str, list[Stored]] = {}  # all MESSAGEs in their order
+        self.arrived: dict[str, dict[tuple[int, int], Stored]] = {}  # all MESSAGEs by their places
         self.not_marked: list[Stored] = []  # came without redelivered:true
         self._free: list[Place] = []  # stored and not answered at the last moment when all was receipted
         self._transactions = 0
+        self._comes_late: set[Place] = set()  # whether or not it has come
+        self.not_before_ms: dict[Place, int] = {}  # given back with a delay: a crash may forget that
+        self._may_delete = True
 
     def begin(self) -> None:
         self.wire.connect()
@@ -215,14 +315,28 @@ class Client:
             self.wire.send_frame("SUBSCRIBE", {**headers, "prefetch-count": "1000", "receipt": f"subscribed-{queue}"})
             self._read_until(lambda queue=queue: self._last == f"subscribed-{queue}")  # type: ignore[misc]
 
-    def look(self, count: int) -> Queues:
-        """All that the broker delivers, which is said to be so many messages, and not one more."""
+    def _subscribe_durable(self, name: str) -> None:
+        destination, id = DURABLES[name]
+        headers = {"id": id, "destination": destination, "ack": "client-individual", "durable": "true"}
+        self.wire.send_frame("SUBSCRIBE", {**headers, "auto-delete": "false", "prefetch-count": "1000"})
+
+    def look(self, count: int, others: Iterable[str]) -> Queues:
+        """All that the broker delivers, which is said to be so many messages, and not one more. others: queues that are
+        there beside those that always are.
+        """
+        self._may_delete = False  # what is consumed
+        for name in others:
+            if name in DURABLES:
+                self._subscribe_durable(name)
+            else:
+                headers = {"id": name, "destination": f"/queue/{name}", "ack": "client-individual"}
+                self.wire.send_frame("SUBSCRIBE", {**headers, "prefetch-count": "1000"})
         self._read_until(lambda: sum(map(len, self.arrived.values())) >= count)
         for step in ("BEGIN", "ABORT"):  # what there is to deliver is delivered before their receipts
             self.wire.send_frame(step, {"transaction": "look", "receipt": step})
             self._read_until(lambda step=step: self._last == step)  # type: ignore[misc]
         self._free = [*self.held]
-        return {queue: tuple(messages) for queue, messages in self.arrived.items()}
+        return {queue: tuple(there[place] for place in sorted(there)) for queue, there in self.arrived.items()}
 
     def do_all(self, count: int) -> None:
         """So many deeds, some one by one and some many at once, all of them receipted in the end."""
@@ -237,6 +351,7 @@ class Client:
                 (queue, message.body)
                 for queue, messages in self.history.states[-1].queues.items()
                 for message in messages
+                if queue not in NO_QUEUES
             ]
 
     def hear_the_last(self) -> None:
@@ -250,8 +365,9 @@ class Client:
     # ---- deeds
 
     def _do_one(self) -> None:
-        deeds = (self._send, self._send_once, self._fan_out, self._transact, self._ack, self._nack, self._reject)
-        self.chance.choices(deeds, (20, 10, 10, 16, 26, 14, 6))[0]()
+        deeds = (self._send, self._send_once, self._fan_out, self._transact, self._ack, self._nack, self._reject,
+                 self._send_bound, self._bind, self._declare, self._listen)  # fmt: skip
+        self.chance.choices(deeds, (20, 10, 10, 16, 26, 14, 6, 20, 8, 4, 4))[0]()
 
     def _say(
         self, effects: Iterable[Effect], frames: list[bytes], last: str, headers: dict[str, str], body: bytes
@@ -262,6 +378,25 @@ class Client:
         asking = self.wire.frame(last, {**headers, "receipt": f"deed-{number}"}, body)
         self.wire.send_raw(b"".join([*frames, asking]))
 
+    def _ask(self, effects: Iterable[Effect], **request: object) -> None:
+        """A deed by /admin: its answer is the receipt."""
+        number = self.history.add(effects)
+        self.waiting.append(number)
+        self._asked.add(number)
+        headers = {"destination": "/admin", "reply-to": "/temp-queue/answers", "correlation-id": f"deed-{number}"}
+        self.wire.send_frame("SEND", headers, json.dumps(request).encode())
+
+    def _delay(self, places: Iterable[Place]) -> dict[str, str]:
+        """Now and then: headers by which these are kept back."""
+        if self.chance.random() > 0.25:
+            return {}
+        delay_ms = self.chance.choice(DELAYS_MS)
+        due_ms = int(time.time() * 1000) + delay_ms
+        for place in places:
+            self.history.due_ms[place] = due_ms
+            self._comes_late.add(place)
+        return {"delay": str(delay_ms)} if self.chance.random() < 0.7 else {"deliver-at": str(due_ms)}
+
     def _body(self, part: str = "") -> bytes:
         """Contents that nothing else has; now and then they take several pages of the store."""
         name = f"{self.name}.{self.history.count}{part}".encode()
@@ -270,17 +405,77 @@ class Client:
 
     def _send(self) -> None:
         body = self._body()
-        self._say([put(WORK, body)], [], "SEND", {"destination": "/queue/work"}, body)
+        headers = {"destination": "/queue/work", **self._delay([(WORK, body)])}
+        self._say([put(WORK, body)], [], "SEND", headers, body)
 
     def _send_once(self) -> None:
         body = self._body()
         known = sorted(self.history.states[-1].dedup_ids)
         dedup_id = self.chance.choice(known) if known and self.chance.random() < 0.4 else f"id-{self.history.count}"
-        self._say([put_once(body, dedup_id)], [], "SEND", {"destination": "/queue/once", "dedup-id": dedup_id}, body)
+        headers = {"destination": "/queue/once", "dedup-id": dedup_id, **self._delay([(ONCE, body)])}
+        self._say([put_once(body, dedup_id)], [], "SEND", headers, body)
 
     def _fan_out(self) -> None:
         body = self._body()
-        self._say([put(queue, body) for queue in CHILDREN], [], "SEND", {"destination": "/fanout/events"}, body)
+        headers = {"destination": "/fanout/events", **self._delay([(child, body) for child in CHILDREN])}
+        self._say([put(queue, body) for queue in CHILDREN], [], "SEND", headers, body)
+
+    def _send_bound(self) -> None:
+        """To an exchange, or a topic that is durably subscribed to."""
+        state = self.history.states[-1]
+        addresses = [one for one in ADDRESSES if "side" not in one or state.has(DECLARED, f"exchange {SIDE}")]
+        destination = self.chance.choice(addresses)
+        kind, _, name = destination[1:].partition("/")
+        exchange, key = (TOPICS, name) if kind == "topic" else name.split("/")
+        body = self._body()
+        places = [(queue, body) for queue in state.bound(exchange, key)]
+        headers = {"destination": destination, **(self._delay(places) if kind != "topic" else {})}
+        self._say([put_bound(exchange, key, body)], [], "SEND", headers, body)
+
+    def _bind(self) -> None:
+        """Or unbind, where that is bound."""
+        state = self.history.states[-1]
+        exchanges = [TRADE] + [SIDE] * state.has(DECLARED, f"exchange {SIDE}")
+        exchange = self.chance.choice(exchanges)
+        key = self.chance.choice(KEYS[exchange])
+        queue = self.chance.choice([one for one in BINDABLE if one != EXTRA or state.has(DECLARED, EXTRA)])
+        name = binding(exchange, key, queue)
+        is_there = state.has(BINDINGS, name)
+        do = "unbind" if is_there else "bind"
+        self._ask([standing(BINDINGS, name, not is_there)], do=do, exchange=exchange, key=key, queue=queue)
+
+    def _declare(self) -> None:
+        """A queue or an exchange at run time; or its end, with all that goes with it."""
+        state = self.history.states[-1]
+        if self.chance.random() < 0.5:
+            if not state.has(DECLARED, f"exchange {SIDE}"):
+                effect = standing(DECLARED, f"exchange {SIDE}", True)
+                self._ask([effect], do="declare", exchange=SIDE, type="direct", durable=True)
+            else:
+                self._ask([lambda state: state.without_exchange(SIDE)], do="delete", exchange=SIDE)
+        elif not state.has(DECLARED, EXTRA):
+            self._ask([standing(DECLARED, EXTRA, True)], do="declare", queue=EXTRA, max_redeliveries=7)
+        elif self._may_delete:
+            self._ask([lambda state: state.without_queue(EXTRA)], do="delete", queue=EXTRA)
+        else:
+            self._send()
+
+    def _listen(self) -> None:
+        """A durable subscription; or its end, and that of what it has collected."""
+        name = self.chance.choice([*DURABLES])
+        destination, id = DURABLES[name]
+        headers = {"id": id, "destination": destination, "durable": "true"}
+        if not self.history.states[-1].has(DECLARED, name):
+            exchange, _, key = destination.removeprefix("/exchange/").rpartition("/")
+            bound = binding(TOPICS if destination.startswith("/topic/") else exchange, key, name)
+            effects = [standing(DECLARED, name, True), standing(BINDINGS, bound, True)]
+            headers |= {"auto-delete": "false", "ack": "client-individual", "prefetch-count": "1000"}
+            self._say(effects, [], "SUBSCRIBE", headers, b"")
+        elif self._may_delete:
+            self._free = [place for place in self._free if place[0] != name]
+            self._say([lambda state: state.without_queue(name)], [], "UNSUBSCRIBE", headers, b"")
+        else:
+            self._send()
 
     def _transact(self) -> None:
         """SENDs to two queues, and an answer to what was delivered; one in six is taken back."""
@@ -290,7 +485,8 @@ class Client:
         for queue in self.chance.sample((LEFT, RIGHT, LEFT, RIGHT), self.chance.randint(2, 4)):
             body = self._body(f"-{len(frames)}")
             effects.append(put(queue, body))
-            frames.append(self.wire.frame("SEND", {**within, "destination": f"/queue/{queue}"}, body))
+            headers = {**within, "destination": f"/queue/{queue}", **self._delay([(queue, body)])}
+            frames.append(self.wire.frame("SEND", headers, body))
         is_kept = self.chance.random() > 1 / 6
         for answer, effect in self.chance.sample((("ACK", ack), ("NACK", nack)), self.chance.randint(0, 2)):
             place = self._choose(COME_AGAIN)
@@ -314,7 +510,16 @@ class Client:
         if place is None:
             self._send()
         else:
-            self._say([nack(place)], [], "NACK", {"id": self._give_up(place)}, b"")
+            name = self._give_up(place)
+            self._say([nack(place)], [], "NACK", {"id": name, **self._delay_again(place)}, b"")
+
+    def _delay_again(self, place: Place) -> dict[str, str]:
+        if self.chance.random() > 0.3:
+            return {}
+        delay_ms = self.chance.choice(DELAYS_MS)
+        self._comes_late.add(place)
+        self.not_before_ms[place] = int(time.time() * 1000) + delay_ms
+        return {"delay": str(delay_ms)}
 
     def _reject(self) -> None:
         place = self._choose((WORK,))
@@ -325,7 +530,11 @@ class Client:
 
     def _choose(self, queues: tuple[str, ...]) -> Place | None:
         """A message of one of these queues, to be answered; None where there is none."""
-        places = [place for place in self._free if place[0] in queues]
+        places = [
+            place
+            for place in self._free
+            if place[0] in (*queues, *DURABLES) and (place in self.held or place not in self._comes_late)
+        ]
         if not places:
             return None
         place = self.chance.choice(places)
@@ -360,13 +569,24 @@ class Client:
         self._last = frame["receipt-id"]
         kind, _, number = self._last.partition("-")
         if kind == "deed":
-            if int(number) != self.waiting[0]:
-                self.history.mistakes.append(f"the receipt of deed {number} came before that of {self.waiting[0]}")
-            self.waiting.remove(int(number))
-            self.history.told = max(self.history.told, int(number))
+            earlier = [deed for deed in self.waiting if deed < int(number) and deed not in self._asked]
+            if earlier:
+                self.history.mistakes.append(f"the receipt of deed {number} came before that of {earlier[0]}")
+            self._answered(int(number))
+
+    def _answered(self, number: int) -> None:
+        self.waiting.remove(number)
+        if self.history.changes(number):
+            self.history.told = max(self.history.told, number)
 
     def _hear_message(self, frame: Frame) -> None:
-        queue = frame["subscription"]
+        if frame["subscription"].startswith("/temp-queue/"):
+            answer = json.loads(frame.body)
+            if not answer["ok"]:
+                self.history.mistakes.append(f"{frame['correlation-id']} was refused: {answer}")
+            self._answered(int(frame["correlation-id"].removeprefix("deed-")))
+            return
+        queue = SUBSCRIPTIONS.get(frame["subscription"], frame["subscription"])
         stored = Stored(frame.body, int(frame.get("redelivery-count") or 0), frame.get("dead-letter-reason") or "")
         place = queue, frame.body
         if frame["redelivered"] != "true":
@@ -378,5 +598,37 @@ class Client:
             self.history.mistakes.append(f"message-id {name} is of two messages, in {queue} of {stored}")
         if place in self.held:
             self.history.mistakes.append(f"{stored} of {queue} came twice, and was not given back")
+        due_ms = max(self.history.due_ms.pop(place, 0), self.not_before_ms.pop(place, 0))
+        if time.time() * 1000 < due_ms:
+            self.history.mistakes.append(f"{stored} of {queue} came before its time")
         self.held[place] = frame["ack"]
-        self.arrived.setdefault(queue, []).append(stored)
+        _, boot, sequence = name.split("-")
+        there = self.arrived.setdefault(queue, {})
+        at = int(boot), int(sequence)
+        if place not in self._comes_late and stored.redeliveries == 0 and self.name == "load":
+            if at < self._last_of.get(queue, at):
+                self.history.mistakes.append(f"{stored} of {queue} came behind {self._last_of[queue]}")
+            self._last_of[queue] = at
+        there[at] = stored
+
+
+def declared_now(broker: tuple[str, int]) -> tuple[Queues, list[str]]:
+    """What a broker says of bindings and of what was declared at run time; and which of its queues were."""
+    with Wire(broker) as wire:
+        wire.connect()
+
+        def ask(**request: object) -> Any:
+            return json.loads(wire.admin(json.dumps(request).encode()))
+
+        queues = [queue["name"] for queue in ask(do="queues")["queues"]]
+        others = [name for name in queues if name in (EXTRA, *DURABLES)]
+        bindings = []
+        for name in queues:
+            answer = ask(do="describe", queue=name)
+            assert answer["ok"], answer
+            bindings += [(one["exchange"], one["key"], name) for one in answer["bindings"]]
+            if name == EXTRA:
+                assert answer["settings"]["max_redeliveries"] == 7, f"{EXTRA} has forgotten its settings: {answer}"
+        side = ask(do="describe", exchange=SIDE)
+    declared = others + ([f"exchange {SIDE}"] if side["ok"] else [])
+    return found_besides(bindings, declared), others

@@ -36,7 +36,7 @@ app.conf.update(
 
 def write_down(word: str, number: object) -> None:
     """One line, at once, whoever else writes: what was written before a kill stays."""
-    line = f"{word} {number} {os.getpid()}\n".encode()
+    line = f"{word} {number} {os.environ.get('PROJECT_WORKER', 'nobody')}\n".encode()
     out = os.open(os.environ["PROJECT_BOOK"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(out, line)

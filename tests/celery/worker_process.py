@@ -10,7 +10,9 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import IO, Self
 
@@ -52,6 +54,9 @@ class WorkerProcess:
         self._lines: list[str] = []
         self._changed = threading.Condition()
         self.process: subprocess.Popen[str] | None = None
+        self.life = 0  # how often it was started
+        self.concurrency = concurrency
+        self._pool = pool
 
     def start(self) -> Self:
         """Returns once it is ready for tasks."""
@@ -60,6 +65,8 @@ class WorkerProcess:
     def spawn(self) -> Self:
         """Returns at once."""
         self._lines.clear()
+        self.life += 1
+        self._surroundings["PROJECT_WORKER"] = self.signature
         self.process = subprocess.Popen(
             self._command,
             cwd=CHECKOUT,
@@ -78,6 +85,11 @@ class WorkerProcess:
     def wait_until_ready(self) -> Self:
         self.wait_for_log(" ready.", READY_MAX_S)
         return self
+
+    @property
+    def signature(self) -> str:
+        """Of this life of it, in the book."""
+        return f"{self.name}-{self.life}"
 
     @property
     def log(self) -> str:
@@ -122,11 +134,23 @@ class WorkerProcess:
     def kill(self) -> None:
         """SIGKILL, the whole of it at once: as if its machine had died."""
         if self.process is not None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             self.process.wait(STOP_MAX_S)
+
+    @property
+    def is_prefork(self) -> bool:
+        return self._pool == "prefork"
+
+    def kill_child(self, chance: Random) -> bool:
+        """SIGKILL to one process of its pool; False: there is none."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        if not children:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(int(chance.choice(children)), signal.SIGKILL)
+        return True
 
     def __enter__(self) -> Self:
         return self.start()

@@ -67,20 +67,18 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            pair: tuple[socket.socket, socket.socket] | None = None
+            with contextlib.suppress(OSError):
+                pair = None if self._is_refusing else (client, socket.create_connection(self.upstream))
             with self._changed:
                 self.accepted += 1
                 self._changed.notify_all()
-                is_refusing = self._is_refusing
-            try:
-                if is_refusing:
-                    raise ConnectionRefusedError
-                broker = socket.create_connection(self.upstream)
-            except OSError:
+                if pair is not None:
+                    self._pairs.add(pair)
+            if pair is None:
                 client.close()
                 continue
-            pair = client, broker
-            with self._changed:
-                self._pairs.add(pair)
+            broker = pair[1]
             for source, target, is_answer in ((client, broker, False), (broker, client, True)):
                 threading.Thread(target=self._carry, args=(pair, source, target, is_answer), daemon=True).start()
 

@@ -391,12 +391,13 @@ def test_books_balance_over_many_cuts(proxy: Proxy, direct: Client) -> None:
     """Every message is stored exactly once, and received at least once; nothing raises but what is said to."""
     cuts = 25
     chance = random.Random(5)
-    is_over = threading.Event()
+    both_there, is_over = threading.Event(), threading.Event()
     seen: Counter[bytes] = Counter()
 
     def produce() -> int:
         number = 0
         with Client(proxy.address, reconnect=SOON, dedup=True, window=10) as producer:
+            both_there.wait(10)
             while not is_over.is_set():
                 producer.send("/queue/once.books", str(number), confirm=number % 7 == 0)
                 number += 1
@@ -406,6 +407,7 @@ def test_books_balance_over_many_cuts(proxy: Proxy, direct: Client) -> None:
     def consume() -> None:
         with Client(proxy.address, reconnect=SOON) as consumer:
             consumer.subscribe("/queue/once.books", ack="client-individual", prefetch=5)
+            both_there.set()
             while b"last" not in seen or direct.admin({"do": "describe", "queue": "once.books"})["messages"]:
                 if (message := consumer.receive(0.2)) is not None:
                     seen[message.body] += 1
@@ -413,10 +415,13 @@ def test_books_balance_over_many_cuts(proxy: Proxy, direct: Client) -> None:
 
     with ThreadPoolExecutor(2) as executor:
         producing, consuming = executor.submit(produce), executor.submit(consume)
-        for number in range(cuts):
-            proxy.wait_for(number + 2)
-            proxy.cut()
-        is_over.set()
+        try:
+            assert both_there.wait(10)
+            for number in range(cuts):
+                proxy.wait_for(number + 2)
+                proxy.cut()
+        finally:
+            is_over.set()
         messages = producing.result(60)
         consuming.result(60)
     assert accepted(direct, "once.books") == messages + 1

@@ -6,9 +6,11 @@ must be empty. Their judgement is that of contract 1; test_books.py shows that e
 
 import hashlib
 import threading
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+MILLISECOND_S = 0.001  # what the broker rounds times down to
 Copy = tuple[str, str]  # (queue, the message's own name)
 
 
@@ -38,12 +40,22 @@ class Books:
     owed: set[Copy] = field(default_factory=set)  # seen, and neither acked nor nacked, when the broker ended
     last: dict[tuple[str, str], int] = field(default_factory=dict)  # (queue, producer) -> its last number, in this run
     found: list[str] = field(default_factory=list)
+    due_s: dict[str, float] = field(default_factory=dict)  # name -> not before that time
+    made: tuple[str, ...] = ()  # bindings and durable subscriptions of which it is known that they are there
 
     # ---- producers
 
-    def sending(self, name: str, queues: tuple[str, ...]) -> None:
+    def sending(self, name: str, queues: tuple[str, ...], delay_ms: str = "") -> None:
         with self.lock:
             self.attempted[name] = queues
+            if delay_ms:
+                self.due_s[name] = time.time() + int(delay_ms) / 1000
+
+    def has_made(self, what: str) -> None:
+        """From now on, whatever crashes come."""
+        with self.lock:
+            if what not in self.made:
+                self.made = (*self.made, what)
 
     def sent(self, name: str) -> None:
         """Its RECEIPT is here (of a transaction: that of COMMIT)."""
@@ -62,6 +74,8 @@ class Books:
             copy = queue, name
             if queue not in self.attempted.get(name, ()):
                 self.found.append(f"unexpected: {copy} was never sent")
+            if time.time() < self.due_s.get(name, 0) - MILLISECOND_S:
+                self.found.append(f"before its time: {copy}, by {self.due_s[name] - time.time():.3f} s")
             if copy in self.ack_receipts:
                 self.found.append(f"acked, and delivered again: {copy}")
             if copy in self.held:

@@ -1,9 +1,12 @@
 """Producers and consumers that talk to a real broker until it is gone; what they said and heard is in the books.
 
-Four of each by default: SENDs to a queue, to a fanout and to two queues in one transaction; ACKs and NACKs with
-receipts, in windows, and always some messages that are seen and not answered. `drain` takes out whatever is left.
+Four of each by default: SENDs to a queue, now or later, to a fanout, by an exchange, to a topic with a durable
+subscription, and to two queues in one transaction; ACKs and NACKs with receipts, in windows, and always some messages
+that are seen and not answered. A fifth consumer binds at run time and subscribes durably. `drain` takes out whatever is
+left.
 """
 
+import json
 import random
 import socket
 import threading
@@ -22,12 +25,36 @@ WINDOW = 20  # SENDs, or ACKs, of one client that wait for their receipts
 HELD = 5  # messages that a consumer has always seen and not answered
 LEAVES_WITHIN_S = 30.0
 
-CONFIG = EVERYTHING_MAY_BE_CREATED + '[fanout."events"]\nchildren = ["events.a", "events.b"]\n'
+CONFIG = (
+    EVERYTHING_MAY_BE_CREATED
+    + """
+[fanout."events"]
+children = ["events.a", "events.b"]
+
+[exchange."trade"]
+type = "topic"
+bindings = [{ key = "t.#", queue = "trade.a" }, { key = "*.x", queue = "trade.b" }]
+"""
+)
 WORK, LEFT, RIGHT, A, B = "/queue/work", "/queue/left", "/queue/right", "/queue/events.a", "/queue/events.b"
-QUEUES = (WORK, LEFT, RIGHT, A, B)
+TRADE_A, TRADE_B, NEWS = "/queue/trade.a", "/queue/trade.b", "/topic/news"
+QUEUES = (WORK, LEFT, RIGHT, A, B, TRADE_A, TRADE_B)
+READER = "reader"  # the id of the durable subscription
+BOUND_LATER = {"do": "bind", "exchange": "amq.direct", "key": "later", "queue": "trade.b"}
+DELAYS_MS = (0, 50, 400)
 END_OF_TALK = (Gone, ConnectionError, TimeoutError)
 
 Talk = Callable[[Wire], None]
+
+
+WAYS = {
+    "queue": (WORK, (WORK,)),
+    "later": (WORK, (WORK,)),
+    "fanout": ("/fanout/events", (A, B)),
+    "exchange": ("/exchange/trade/t.x", (TRADE_A, TRADE_B)),
+    "bound": ("/exchange/amq.direct/later", (TRADE_B,)),
+    "news": (NEWS, (NEWS,)),
+}  # where a kind of SEND is said to, and the queues that it leads to
 
 
 class Producer:
@@ -51,13 +78,12 @@ class Producer:
     def send_one(self, wire: Wire) -> str:
         name = f"{self.name}.{self.count}"
         self.count += 1
-        kind = self.random.choice(("queue", "fanout", "transaction"))
-        if kind == "queue":
-            self.books.sending(name, (WORK,))
-            wire.send_frame("SEND", {"destination": WORK, "receipt": name}, body_of(name))
-        elif kind == "fanout":
-            self.books.sending(name, (A, B))
-            wire.send_frame("SEND", {"destination": "/fanout/events", "receipt": name}, body_of(name))
+        kind = self.random.choice(("queue", "fanout", "transaction", "exchange", "later", *self.books.made))
+        if kind != "transaction":
+            destination, queues = WAYS[kind]
+            later = {"delay": str(self.random.choice(DELAYS_MS))} if kind == "later" else {}
+            self.books.sending(name, queues, later.get("delay", ""))
+            wire.send_frame("SEND", {"destination": destination, "receipt": name, **later}, body_of(name))
         else:
             self.books.sending(name, (LEFT, RIGHT))
             frames = [wire.frame("BEGIN", {"transaction": name})]
@@ -81,13 +107,21 @@ class Consumer:
 
     def run(self, wire: Wire) -> None:
         for queue in self.queues:
-            headers = {"id": queue, "destination": queue, "ack": "client-individual", "prefetch-count": str(WINDOW)}
-            wire.send_frame("SUBSCRIBE", headers)
+            if queue != NEWS:
+                headers = {"id": queue, "destination": queue, "ack": "client-individual", "prefetch-count": str(WINDOW)}
+                wire.send_frame("SUBSCRIBE", headers)
+        if NEWS in self.queues:
+            self.make(wire)
         unanswered: deque[tuple[Copy, Frame]] = deque()
         waiting: deque[Copy | None] = deque()
         while True:
             frame = wire.read_frame()
-            if frame.command == "RECEIPT":
+            if frame.get("receipt-id") == "news":
+                self.books.has_made("news")
+            elif frame.get("subscription") == "/temp-queue/made":
+                assert json.loads(frame.body)["ok"], frame
+                self.books.has_made("bound")
+            elif frame.command == "RECEIPT":
                 copy = waiting.popleft()
                 if copy is not None:
                     self.books.acked(copy)
@@ -96,9 +130,15 @@ class Consumer:
                 if len(unanswered) > HELD:
                     waiting.append(self.answer(wire, *unanswered.popleft()))
 
+    def make(self, wire: Wire) -> None:
+        """What is made at run time; producers may count on it when it is answered."""
+        headers = {"destination": "/admin", "reply-to": "/temp-queue/made"}
+        wire.send_frame("SEND", headers, json.dumps(BOUND_LATER).encode())
+        wire.send_frame("SUBSCRIBE", {**DURABLE, "prefetch-count": str(WINDOW), "receipt": "news"})
+
     def note(self, message: Frame) -> tuple[Copy, Frame]:
         assert message.command == "MESSAGE", message
-        queue = message["subscription"]
+        queue = NEWS if message["subscription"] == READER else message["subscription"]
         redelivered = message["redelivered"] == "true"
         copy = self.books.delivered(queue, message.body, message["message-id"], redelivered, queue in self.in_order)
         return copy, message
@@ -107,18 +147,23 @@ class Consumer:
         """ACKs or NACKs it: the copy that is acked once the receipt comes."""
         self.books.giving_up(copy)
         is_acked = message["subscription"] in self.in_order or self.random.random() < 0.8
-        wire.send_frame("ACK" if is_acked else "NACK", {"id": message["ack"], "receipt": "1"})
+        later = {} if is_acked or self.random.random() < 0.5 else {"delay": str(self.random.choice(DELAYS_MS))}
+        wire.send_frame("ACK" if is_acked else "NACK", {"id": message["ack"], "receipt": "1", **later})
         return copy if is_acked else None
 
 
+DURABLE = {"id": READER, "destination": NEWS, "ack": "client-individual", "durable": "true", "auto-delete": "false"}
+
+
 def crowd(books: Books, seed: str) -> list[Producer | Consumer]:
-    """Four of each. Every queue has a consumer; two queues have one only, who watches their order."""
+    """Four of each, and one more. Every queue has a consumer; two queues have one only, who watches their order."""
     return [
         *(Producer(number, books, seed) for number in range(4)),
         Consumer(1, books, seed, (WORK, A), ()),
         Consumer(2, books, seed, (WORK, LEFT), ()),
         Consumer(3, books, seed, (LEFT, A), ()),
         Consumer(4, books, seed, (RIGHT, B), (RIGHT, B)),
+        Consumer(5, books, seed, (TRADE_A, TRADE_B, NEWS), ()),
     ]
 
 
@@ -192,11 +237,15 @@ def talking(broker: BrokerProcess, runs: list[Talk]) -> Iterator[Lines]:
 
 
 def drain(broker: BrokerProcess, books: Books) -> None:
-    """Everything that is left, one queue after the other, in order."""
-    for queue in QUEUES:
+    """Everything that is left, one queue after the other, in order where nothing was kept back."""
+    await_the_delayed(broker)
+    for queue in (*QUEUES, *((NEWS,) if "news" in books.made else ())):
         with Wire((broker.host, broker.port)) as wire:
             wire.connect()
-            wire.subscribe(queue, id=queue, headers={"prefetch-count": "1000"})
+            if queue == NEWS:
+                wire.ask("SUBSCRIBE", {**DURABLE, "prefetch-count": "1000"})
+            else:
+                wire.subscribe(queue, id=queue, headers={"prefetch-count": "1000"})
             wire.send_frame("SEND", {"destination": queue, "receipt": "end"}, b"end")
             is_receipted = is_ended = False
             while not (is_receipted and is_ended):
@@ -212,6 +261,13 @@ def drain(broker: BrokerProcess, books: Books) -> None:
                 wire.send_frame("ACK", {"id": message["ack"]})
                 is_ended = is_ended or message.body == b"end"
             wire.fence()
-    numbers = stats(broker)["queues"]
-    left = {queue: numbers[queue.removeprefix("/queue/")]["messages"] for queue in QUEUES}
-    assert set(left.values()) == {0}, left
+    left = {name: numbers["messages"] for name, numbers in stats(broker)["queues"].items() if numbers["messages"]}
+    assert not left, left
+
+
+def await_the_delayed(broker: BrokerProcess) -> None:
+    """All that was kept back is at its place."""
+    deadline_s = time.monotonic() + LEAVES_WITHIN_S
+    while any(numbers["delayed"] for numbers in stats(broker)["queues"].values()):
+        assert time.monotonic() < deadline_s, f"some messages wait for ever: {stats(broker)['queues']}"
+        time.sleep(0.05)

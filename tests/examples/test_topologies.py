@@ -24,7 +24,7 @@ SAID = {
         "1 to 30 are squared, by server 1, server 2, server 3; the sum is 9455",
         "a timeout: no reply to 'square 31' within 0.2 s",
         "nobody offers cubes, and mandatory says so at once: no-subscriber",
-        "its queue has gone with it (no-such-destination), and the late reply was dropped and counted",
+        "its queue has gone with it (no-such-destination); late replies that were dropped: 1",
         "with a temp queue, in one line: 12 x 12 = 144",
     ],
     "map_reduce": [
@@ -32,7 +32,7 @@ SAID = {
         "the worker of shard 3 has died in the middle of it, and another one takes over",
         "all 4 shards have answered: the 7, and 4, net 4, is 3",
         "the total is on the disk: 48 words",
-        "3 of 4 shards have answered within 0.5 s: the 7, and 4, is 3, net 3",
+        "3 of 4 shards have answered within 1 s: the 7, and 4, is 3, net 3",
     ],
     "task_distribution": [
         "150 jobs are on the disk",

@@ -5,8 +5,10 @@ twice (as promised: at least once), but a message id is one message: everything 
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
@@ -14,25 +16,60 @@ from radiator.replies import Deliver, Receipt, Refuse, Reply
 from radiator.settings import QueueSettings
 from tests.sim.simulation import Link, Scheduler, SimNode
 
+if TYPE_CHECKING:
+    from tests.sim.bindings import Routes
+
 ACKED, NACKED = "acked", "nacked"
+DELAYS_MS = (0, 20, 100, 1000, 3000)
 
 Job = tuple[str, ...]  # the destinations that one body goes to, in one transaction if they are several
+ANSWERS = b"/temp-queue/"  # ids of subscriptions to the answers of /admin begin so
+
+
+@dataclass
+class Told:
+    """A body, and when it was said. receipted_s: when its RECEIPT came, which answers the last time that it was said.
+
+    delay_ms, deliver_at_ms: as it is to be kept back, or None.
+    """
+
+    job: Job
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    first_s: float
+    last_s: float
+    times: int = 1
+    receipted_s: float | None = None
 
 
 @dataclass
 class Books:
-    """What the clients know. `mistakes` must stay empty."""
+    """What the clients know. `mistakes` must stay empty.
 
-    said: dict[bytes, Job] = field(default_factory=dict)
-    receipted: set[bytes] = field(default_factory=set)
+    now_s: of the run. peaks: when the wall clock was set back, and what it showed until then. name_of: what the books
+    call the queue of a subscription.
+    """
+
+    routes: "Routes"
+    now_s: Callable[[], float]
+    said: dict[bytes, Told] = field(default_factory=dict)
+    peaks: list[tuple[float, int]] = field(default_factory=list)
+    name_of: Callable[[str], str] = str
     came: dict[tuple[str, bytes], set[bytes]] = field(default_factory=lambda: defaultdict(set))  # queue, body -> ids
     acked: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: with receipt
     nacked: dict[tuple[str, bytes], int] = field(default_factory=lambda: defaultdict(int))  # with receipt, how often
-    out: set[tuple[str, bytes]] = field(default_factory=set)  # queue, id: that were handed over
+    out: dict[tuple[str, bytes], tuple[float, int]] = field(default_factory=dict)  # queue, id -> when last handed over
+    times_out: dict[tuple[str, bytes], int] = field(default_factory=lambda: defaultdict(int))
+    kept_back: dict[tuple[str, bytes], tuple[float, int]] = field(default_factory=dict)  # by NACK: since when, until
     last_first: dict[str, tuple[int, int]] = field(default_factory=dict)  # queue -> the last id first delivered
     deliveries: int = 0
     redeliveries: int = 0
+    delayed: int = 0
     mistakes: list[str] = field(default_factory=list)
+
+    def latest_ms(self, since_s: float, now_ms: int) -> int:
+        """The latest time that the wall clock has shown since then."""
+        return max([now_ms, *(shown_ms for at_s, shown_ms in self.peaks if at_s >= since_s)])
 
     def delivered(self, queue: str, deliver: Deliver) -> None:
         body, message_id = deliver.message.body, deliver.message_id
@@ -46,49 +83,112 @@ class Books:
         if (queue, message_id) in self.acked:
             self.mistakes.append(f"acked and redelivered: {message_id!r} in {queue}")
         self.came[queue, body].add(message_id)
+        if queue == "dead":  # it has been in `b`, whether or not anybody saw it there
+            self.came["b", body].add(deliver.message.headers.split(b"original-message-id:")[1].split(b"\n")[0])
 
-    def handed(self, deliver: Deliver, settings: dict[str, QueueSettings], now_ms: int) -> None:
-        """As the node hands it over: what was never out before comes in the order of acceptance."""
+    def handed(self, deliver: Deliver, settings: Callable[[str], QueueSettings], now_ms: int, boot: int) -> None:
+        """As the node hands it over: what was never out before, nor kept back, comes in the order of acceptance."""
         assert deliver.subscription is not None
-        queue = deliver.subscription.decode()
-        _, boot, sequence = deliver.message_id.split(b"-")
-        place = int(boot), int(sequence)
+        if deliver.subscription.startswith(ANSWERS):
+            return
+        queue = self.name_of(deliver.subscription.decode())
+        _, accepted_boot, sequence = deliver.message_id.split(b"-")
+        place = int(accepted_boot), int(sequence)
         name = f"{deliver.message_id!r} in {queue}"
-        most = settings[queue].max_redeliveries
+        most = settings(queue).max_redeliveries
+        is_delayed = self.judge_time(queue, deliver, settings(queue), now_ms, boot)
         if 0 < deliver.message.expires_ms <= now_ms:
             self.mistakes.append(f"expired: {name} was handed over after its time")
         if (queue, deliver.message_id) in self.out and not deliver.redelivered:
             self.mistakes.append(f"not marked: {name} was out before, and comes without `redelivered`")
         if deliver.redeliveries < self.nacked[queue, deliver.message_id]:
             self.mistakes.append(f"count: {name} was NACKed with receipt more often than {deliver.redeliveries} times")
-        if settings[queue].dead_letter is not None and deliver.redeliveries > most:
+        if settings(queue).dead_letter is not None and deliver.redeliveries > most:
             self.mistakes.append(f"too often: {name} is redelivered for the {deliver.redeliveries}th time, of {most}")
         if b"dead-letter-reason:redeliveries\n" in deliver.message.headers:
-            most = settings["b"].max_redeliveries
+            most = settings("b").max_redeliveries
             if b"redelivery-count:%d\n" % most not in deliver.message.headers:
                 self.mistakes.append(f"too early: {name} died before {most} redeliveries: {deliver.message.headers!r}")
-        self.out.add((queue, deliver.message_id))
-        if not deliver.redelivered:
+        self.out[queue, deliver.message_id] = self.now_s(), boot
+        self.times_out[queue, deliver.message_id] += 1
+        if not deliver.redelivered and not is_delayed:
             if place <= self.last_first.get(queue, (0, 0)):
                 self.mistakes.append(f"order: {place} was first handed over after {self.last_first[queue]} in {queue}")
             self.last_first[queue] = place
+
+    def judge_time(self, queue: str, deliver: Deliver, settings: QueueSettings, now_ms: int, boot: int) -> bool:
+        """Nothing is handed over while it is kept back. Whether it ever was."""
+        key, told = (queue, deliver.message_id), self.said.get(deliver.message.body)
+        name = f"{deliver.message.body!r} ({deliver.message_id!r}) in {queue}"
+        is_delayed = told is not None and (told.delay_ms is not None or told.deliver_at_ms is not None)
+        if told is not None and is_delayed and key not in self.out and queue != "dead":
+            due_ms = max(deliver.message.accepted_ms + (told.delay_ms or 0), told.deliver_at_ms or 0)
+            latest_ms = self.latest_ms(told.first_s, now_ms)
+            self.delayed += 1
+            if latest_ms < due_ms:
+                self.mistakes.append(f"too early: {name} came {due_ms - latest_ms} ms before its time")
+        since_s, until_ms = self.kept_back.pop(key, (0.0, 0))
+        latest_ms = self.latest_ms(since_s, now_ms)
+        if latest_ms < until_ms:
+            self.mistakes.append(f"too early: {name} was NACKed, and came back {until_ms - latest_ms} ms too early")
+        last_s, last_boot = self.out.get(key, (0.0, 0))
+        if settings.redelivery_delay_ms and last_boot == boot and all(at_s < last_s for at_s, _ in self.peaks):
+            times = max(0, deliver.redeliveries - 1)
+            wait_ms = settings.redelivery_delay_ms * settings.redelivery_delay_factor**times
+            wait_ms = min(wait_ms, settings.redelivery_delay_max_ms)
+            waited_ms = (self.now_s() - last_s) * 1000
+            if waited_ms < wait_ms - 1:
+                self.mistakes.append(f"spins: {name} came back after {waited_ms:.0f} ms, of {wait_ms:.0f} at least")
+        return is_delayed
+
+    def answered(self, what: tuple[object, ...]) -> None:
+        """The RECEIPT of an ACK or NACK: (verb, queue, id), and of a NACK with a delay when it was said, until when it
+        keeps the message back, and how often that had been handed over.
+        """
+        verb, queue, message_id, *kept = what
+        key = queue, message_id
+        if verb == ACKED:
+            self.acked.add(key)  # type: ignore[arg-type]
+            return
+        self.nacked[key] += 1  # type: ignore[index]
+        # if the clock was set meanwhile nobody knows until when it is kept back
+        if kept and self.times_out[key] == kept[2] and all(at_s < kept[0] for at_s, _ in self.peaks):  # type: ignore[index, operator]
+            self.kept_back[key] = kept[0], kept[1]  # type: ignore[index, assignment]
 
     def judge(self, queues_of: dict[str, tuple[str, ...]], left: dict[str, int], may_expire: set[str]) -> None:
         """At the end, when everything has been drained."""
         for queue, count in left.items():
             if count:
                 self.mistakes.append(f"not drained: {count} in {queue}")
-        for body, job in self.said.items():
-            queues = [queue for to in job for queue in queues_of.get(to, (to,))]
-            if may_expire.issuperset(queues):
-                continue
-            times = [len(self.came.get((queue, body), ())) for queue in queues]
-            if body in self.receipted and not all(times):
-                self.mistakes.append(f"lost: {body!r} was receipted, and came {times} times in {queues}")
-            if len(set(times)) > 1:
-                self.mistakes.append(f"in part: {body!r} came {times} times in {queues}")
-            if "once" in queues and max(times) > 1:
-                self.mistakes.append(f"twice: {body!r} came {times} times in spite of its dedup-id")
+        came: dict[bytes, dict[str, int]] = defaultdict(dict)
+        for (queue, body), ids in self.came.items():
+            came[body][queue] = len(ids)
+        for body, told in self.said.items():
+            queues = [queue for to in told.job for queue in queues_of.get(to, ())]
+            if not may_expire.issuperset(queues) or not queues:
+                self.judge_body(body, told, queues, came[body])
+
+    def judge_body(self, body: bytes, told: Told, queues: list[str], came: dict[str, int]) -> None:
+        """queues: where it goes whatever is bound. What was bound all the time gets it as often as these."""
+        end_s = told.receipted_s if told.receipted_s is not None else self.now_s()
+        whole, must, may = {*queues}, {*queues}, {*queues}
+        for to in told.job:
+            whole |= self.routes.sure(to, told.first_s, end_s)
+            must |= self.routes.sure(to, told.last_s, end_s)
+            may |= self.routes.possible(to, told.first_s, end_s)
+        ended = self.routes.ended()
+        times = {queue: came.get(queue, 0) for queue in sorted(whole - ended)}
+        lost = [queue for queue in sorted(must - ended) if not came.get(queue)]
+        if told.receipted_s is not None and lost:
+            self.mistakes.append(f"lost: {body!r} was receipted, and came to {came}, not to {lost}")
+        if len(set(times.values())) > 1:
+            self.mistakes.append(f"in part: {body!r} came {times} times")
+        if came.keys() - may - {"dead"}:
+            self.mistakes.append(f"not bound: {body!r} to {told.job} came to {came}, and may come to {sorted(may)}")
+        if max(came.values(), default=0) > told.times:
+            self.mistakes.append(f"doubled: {body!r} was said {told.times} times, and came {came} times")
+        if "once" in queues and max(times.values()) > 1:
+            self.mistakes.append(f"twice: {body!r} came {times} times in spite of its dedup-id")
 
 
 class Client:
@@ -169,8 +269,23 @@ class Producer(Client):
     def go_on(self) -> None:
         while self.link is not None and self.todo and len(self.waiting) < 4:
             body, job = self.todo.pop(0)
-            self.waiting[body] = self.books.said[body] = job
+            self.waiting[body] = job
+            self.note(body, job)
             self.send(body, job)
+
+    def note(self, body: bytes, job: Job) -> None:
+        """It is about to be said, once more perhaps."""
+        told, now_s = self.books.said.get(body), self.scheduler.now_s
+        if told is not None:
+            told.last_s, told.times = now_s, told.times + 1
+            return
+        delay_ms = deliver_at_ms = None
+        if not job[0].startswith("/topic/"):
+            if self.random.random() < 0.25:
+                delay_ms = self.random.choice(DELAYS_MS)
+            if self.random.random() < 0.1:
+                deliver_at_ms = max(0, self.node.now_ms + self.random.choice((-1000, *DELAYS_MS)))
+        self.books.said[body] = Told(job, delay_ms, deliver_at_ms, now_s, now_s)
 
     def send(self, body: bytes, job: Job) -> None:
         assert self.link is not None
@@ -178,8 +293,20 @@ class Producer(Client):
         headers = b"crc:%08x\n" % crc32(body)
         name = body if len(job) > 1 else None
         receipt = self.ask(body)
+        told = self.books.said[body]
         sends = [
-            Send(number, to, headers, 2, body, None if name else receipt, name, dedup_id=body if "once" in to else None)
+            Send(
+                number,
+                to,
+                headers,
+                2,
+                body,
+                None if name else receipt,
+                name,
+                dedup_id=body if "once" in to else None,
+                delay_ms=told.delay_ms,
+                deliver_at_ms=told.deliver_at_ms,
+            )
             for to in job
         ]
         if name is None:
@@ -189,7 +316,7 @@ class Producer(Client):
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, bytes)
-        self.books.receipted.add(what)
+        self.books.said[what].receipted_s = self.scheduler.now_s
         self.waiting.pop(what, None)
         self.scheduler.soon(0.003, self.go_on)
 
@@ -207,7 +334,10 @@ class Consumer(Client):
         for queue in self.queues:
             mode = CLIENT_INDIVIDUAL if self.is_careful else self.random.choice([CLIENT, CLIENT_INDIVIDUAL])
             prefetch = self.random.choice([None, None, 1, 3, 20])
-            self.say(Subscribe(self.link.number, queue.encode(), f"/queue/{queue}", mode, prefetch))
+            timeout_s = self.random.choice([None, None, None, 1]) if queue == "a" and not self.is_careful else None
+            self.say(
+                Subscribe(self.link.number, queue.encode(), f"/queue/{queue}", mode, prefetch, ack_timeout_s=timeout_s)
+            )
 
     def got(self, deliver: Deliver) -> None:
         assert deliver.subscription is not None
@@ -220,14 +350,21 @@ class Consumer(Client):
         assert self.link is not None and deliver.subscription is not None
         queue, message_id = deliver.subscription.decode(), deliver.message_id
         if not self.is_careful and self.random.random() < 0.1:
-            self.say(Nack(self.link.number, message_id, receipt=self.ask((NACKED, queue, message_id))))
+            self.nack(queue, message_id)
         else:
             self.say(Ack(self.link.number, message_id, receipt=self.ask((ACKED, queue, message_id))))
 
+    def nack(self, queue: str, message_id: bytes) -> None:
+        """Now and then it wants to have it later. Where the queue itself keeps it back that is left to it."""
+        assert self.link is not None
+        delay_ms = self.random.choice([None, None, 0, 30, 500]) if queue != "later" else None
+        kept: tuple[object, ...] = ()
+        if delay_ms is not None:
+            until_ms = self.node.now_ms + delay_ms
+            kept = self.scheduler.now_s, until_ms, self.books.times_out[queue, message_id]
+        receipt = self.ask((NACKED, queue, message_id, *kept))
+        self.say(Nack(self.link.number, message_id, receipt=receipt, delay_ms=delay_ms))
+
     def receipted(self, what: object) -> None:
         assert isinstance(what, tuple)
-        verb, queue, message_id = what
-        if verb == ACKED:
-            self.books.acked.add((queue, message_id))
-        else:
-            self.books.nacked[queue, message_id] += 1
+        self.books.answered(what)

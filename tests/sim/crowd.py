@@ -42,7 +42,8 @@ class Poster(Client):
             self.waiting[body] = to
             self.custody.said[body] = self.node.name, to
             address = "/fanout/all" if to == "all" else f"/queue/{to}"
-            self.say(Send(self.link.number, address, numbered(body), 2, body, self.ask(body)))
+            delay_ms = self.random.choice([20, 300]) if to != "all" and self.random.random() < 0.2 else None
+            self.say(Send(self.link.number, address, numbered(body), 2, body, self.ask(body), delay_ms=delay_ms))
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, bytes)
@@ -76,9 +77,13 @@ class Worker(Client):
 
     def answer(self, deliver: Deliver) -> None:
         assert self.link is not None and deliver.subscription is not None
-        queue, body = deliver.subscription.decode(), deliver.message.body
-        verb, word = (NACKED, Nack) if not self.is_careful and self.random.random() < 0.1 else (ACKED, Ack)
-        self.say(word(self.link.number, deliver.message_id, receipt=self.ask((verb, queue, body))))
+        number, queue, body = self.link.number, deliver.subscription.decode(), deliver.message.body
+        if not self.is_careful and self.random.random() < 0.1:
+            delay_ms = self.random.choice([None, None, 30, 300])
+            receipt = self.ask((NACKED, queue, body))
+            self.say(Nack(number, deliver.message_id, receipt=receipt, delay_ms=delay_ms))
+        else:
+            self.say(Ack(number, deliver.message_id, receipt=self.ask((ACKED, queue, body))))
 
     def receipted(self, what: object) -> None:
         assert isinstance(what, tuple)
@@ -205,3 +210,69 @@ class Subscriber(Client):
             mistakes.append(f"topic unwanted: {body!r} came to {where}")
         self.heard.bodies[body] = None
         self.heard.last[publisher] = max(int(number), self.heard.last.get(publisher, 0))
+
+
+class Keeper(Client):
+    """Has a durable subscription to one pattern, and comes and goes; what is published meanwhile is kept for it."""
+
+    def __init__(self, scheduler: Scheduler, node: SimNode, books: Books, name: bytes, pattern: str) -> None:
+        self.pattern = pattern
+        self.is_steady = False
+        self.is_away = False
+        self.is_known = False  # that it is there: its SUBSCRIBE was receipted
+        self.ids: dict[bytes, bytes] = {}  # body -> message id
+        super().__init__(scheduler, node, books, name)
+
+    @property
+    def queue(self) -> str:
+        """As the node calls it."""
+        return f"$durable/topic/{self.pattern}/{self.name.decode()}"
+
+    def wants(self, topic: str, origin: str) -> bool:
+        """Whether a publish there is for it."""
+        return matches(self.pattern, topic) and (origin == self.node.name or matches(CLUSTER_TOPICS, topic))
+
+    def has(self, body: bytes) -> bool:
+        """Whether it came, or waits for it on the disk."""
+        platter = self.node.disk.platter
+        waiting = {m.body for (queue, _), m in platter.messages.items() if platter.queues[queue][0] == self.queue}
+        return body in self.ids or body in waiting
+
+    def connect(self) -> None:
+        if self.is_away:
+            self.scheduler.soon(0.05, self.connect)
+        else:
+            super().connect()
+
+    def connected(self) -> None:
+        assert self.link is not None
+        receipt = self.ask(("begun",))
+        say = Subscribe(
+            self.link.number, self.name, f"/topic/{self.pattern}", CLIENT_INDIVIDUAL, 5, receipt=receipt, durable=True
+        )
+        self.say(say)
+        if not self.is_steady:
+            self.scheduler.soon(0.2, self.leave)
+
+    def leave(self) -> None:
+        if self.link is not None and not self.is_steady:
+            self.link.cut()
+
+    def got(self, deliver: Deliver) -> None:
+        body, where = deliver.message.body, f"{self.name!r} at {self.node.name} (durable, {self.pattern})"
+        if deliver.message.destination == PEERS_TOPIC:
+            self.books.mistakes.append(f"news: {where} was told {body!r}")
+        elif numbered(body) not in deliver.message.headers:
+            self.books.mistakes.append(f"altered: {body!r} for {where}")
+        if self.ids.setdefault(body, deliver.message_id) != deliver.message_id:
+            self.books.mistakes.append(f"topic twice: {body!r} for {where}")
+        self.books.deliveries += 1
+        link = self.link
+        self.scheduler.soon(0.002, lambda: self.answer(deliver) if self.link is link else None)
+
+    def answer(self, deliver: Deliver) -> None:
+        assert self.link is not None
+        self.say(Ack(self.link.number, deliver.message_id, receipt=self.ask(("acked",))))
+
+    def receipted(self, what: object) -> None:
+        self.is_known = True

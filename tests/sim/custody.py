@@ -11,7 +11,7 @@ from zlib import crc32
 from radiator.broker.turn import Batch
 from radiator.replies import Deliver
 from radiator.settings import QueueSettings
-from radiator.writes import Doubt, Put, Remove, Settle
+from radiator.writes import Delay, Doubt, Put, Remove, Settle, Wake
 from tests.sim.simulation import SimNode
 
 WORK = ("work", "frail", "brief")  # queues of scope "cluster"; what is too often given back in `frail` goes to `dead`
@@ -49,6 +49,8 @@ class Custody:
     deliveries: int = 0
     redeliveries: int = 0
     handed_over: int = 0
+    delayed: int = 0
+    latest_ms: dict[str, int] = field(default_factory=dict)  # that a node's clock has shown before it was set
 
     # ---- the disks --------------------------------------------------------------------------------------------------
 
@@ -56,14 +58,25 @@ class Custody:
         """Something is on the disk of that node now."""
         names = node.disk.platter.queues
         touched: dict[bytes, None] = {}
+        delayed = {(w.queue, w.position) for w in batch.writes if isinstance(w, Delay)}
+        put = {(w.queue, w.position) for w in batch.writes if isinstance(w, Put)}
         for write in batch.writes:
-            if isinstance(write, Put):
+            if isinstance(write, Put | Delay):
                 body = write.message.body
-                self.bodies[node.name, write.queue, write.position] = body
+                key = node.name, write.queue, write.position
                 self.live[body].add((node.name, names[write.queue][0]))
-                self.stored[body] += names[write.queue][0] in WORK
+                self.stored[body] += names[write.queue][0] in WORK and key not in self.bodies
+                self.bodies[key] = body
+                self.delayed += isinstance(write, Delay)
                 touched[body] = None
-            elif isinstance(write, Remove):
+            elif isinstance(write, Wake):
+                latest_ms = max(self.latest_ms.get(node.name, 0), node.now_ms)
+                if write.due_ms > latest_ms:
+                    self.mistakes.append(f"woken early: {write} by {node.name} at {latest_ms}")
+                if (write.queue, write.position) not in put:  # expired, or let go of
+                    body = self.bodies.pop((node.name, write.queue, write.position))
+                    self.live[body].discard((node.name, names[write.queue][0]))
+            elif isinstance(write, Remove) and (write.queue, write.position) not in delayed:
                 body = self.bodies.pop((node.name, write.queue, write.position))
                 place = node.name, names[write.queue][0]
                 self.live[body].discard(place)
@@ -91,7 +104,7 @@ class Custody:
 
     def handed(self, node: SimNode, deliver: Deliver) -> None:
         """That node gives it to a consumer."""
-        if deliver.is_published:
+        if deliver.message.destination.startswith("/topic/"):
             return
         assert deliver.subscription is not None
         queue, body = deliver.subscription.decode(), deliver.message.body

@@ -15,8 +15,10 @@ import pytest
 
 from radiator.broker.turn import Batch
 from radiator.limits import GIB, MIB, Limits
-from radiator.settings import Declarations, QueueSettings
+from radiator.settings import TOPIC, Declarations, ExchangeSettings, QueueSettings
+from radiator.writes import Wake
 from tests.broker.conftest import shrink
+from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.simulation import Scheduler, SimNode
 
@@ -31,7 +33,17 @@ JOBS: list[Job] = [
     ("/queue/brief",),
     ("/fanout/f",),
     ("/queue/x", "/queue/y"),
+    ("/queue/later",),
+    ("/exchange/kept/k.a",),
+    ("/exchange/kept/k.b",),
+    ("/exchange/amq.topic/k.a",),
+    ("/exchange/amq.direct/k.a",),
+    ("/exchange/made/k.b",),
+    ("/queue/y", "/exchange/kept/k.a"),
+    ("/topic/t.a",),
+    ("/topic/t.b",),
 ]
+DURABLE = ("/topic/t.a", "/topic/t.*", "/exchange/kept/k.*", "/exchange/amq.direct/k.a")
 FAULTS_S = 1.5
 END_S = 90.0
 HOUR_MS = 3_600_000
@@ -43,6 +55,9 @@ def drawn_queues(random: Random) -> dict[str, QueueSettings]:
         "b": QueueSettings(dead_letter="dead", max_redeliveries=random.choice([0, 1, 2, 2, 5])),
         "brief": QueueSettings(message_ttl_ms=random.choice([50, 300])),
         "dead": QueueSettings(),
+        "later": QueueSettings(
+            redelivery_delay_ms=random.choice([20, 100]), redelivery_delay_factor=2, redelivery_delay_max_ms=300
+        ),
         "once": QueueSettings(dedup_window_s=10_000),  # longer than the clock can jump
         "tight": QueueSettings(max_messages=random.choice([1, 4])),
         "timeout": QueueSettings(ack_timeout_s=1),
@@ -82,9 +97,16 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.scheduler = Scheduler(seed)
-        self.books = Books()
+        self.routes = Routes()
+        self.books = Books(self.routes, lambda: self.scheduler.now_s)
         random = self.scheduler.random
         self.queues = drawn_queues(random)
+        self.declarations = Declarations(
+            queues=self.queues,
+            fanouts=FANOUTS,
+            topics=["t.#"],
+            exchanges={"kept": ExchangeSettings(type=TOPIC)},
+        )
         with pytest.MonkeyPatch.context() as patch:
             shrink(patch, drawn_bounds(random))
             self.node = self.drawn_node(random)
@@ -98,13 +120,14 @@ class History:
                 self.judge()
 
     def drawn_node(self, random: Random) -> SimNode:
-        node = SimNode(self.scheduler, "one", Declarations(queues=self.queues, fanouts=FANOUTS), drawn_limits(random))
+        node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random))
         node.commit_s = random.choice([0.0005, 0.003, 0.02, 0.1])
         node.stall_share = random.choice([0.0, 0.0, 0.05])
         node.load_s = random.choice([0.0005, 0.003, 0.05])
         node.write_s = random.choice([0.0005, 0.001, 0.03])
         node.load_fails_share = random.choice([0.0, 0.0, 0.02])
-        node.on_deliver = lambda deliver: self.books.handed(deliver, self.queues, node.now_ms)
+        settings_of = self.declarations.queue_settings
+        node.on_deliver = lambda deliver: self.books.handed(deliver, settings_of, node.now_ms, node.boots)
         node.on_commit = self.committed
         return node
 
@@ -117,7 +140,27 @@ class History:
         self.consumers = [
             Consumer(scheduler, node, books, b"c%d" % n, random.sample(sorted(self.queues), 4)) for n in range(3)
         ]
-        return [*self.producers, *self.consumers]
+        self.binders = [
+            Binder(scheduler, node, books, b"binder%d" % n, [self.drawn_binding(random, n) for _ in range(2)])
+            for n in range(random.randrange(1, 3))
+        ]
+        self.durables = [
+            Durable(scheduler, node, books, b"d%d" % n, random.choice(DURABLE)) for n in range(random.randrange(3))
+        ]
+        books.name_of = self.name_of
+        return [*self.producers, *self.consumers, *self.binders, *self.durables]
+
+    def drawn_binding(self, random: Random, n: int) -> tuple[str, str, str]:
+        """No two binders have one in common."""
+        exchange = random.choice(sorted(EXCHANGES))
+        return exchange, random.choice(KEYS[EXCHANGES[exchange]]), random.choice(BOUND[n::2])
+
+    def name_of(self, subscription: str) -> str:
+        """What the books call the queue that it consumes."""
+        for durable in self.durables:
+            if durable.name.decode() == subscription and durable.span is not None:
+                return durable.span.queue
+        return subscription
 
     def draw_faults(self, random: Random) -> None:
         node = self.node
@@ -129,7 +172,11 @@ class History:
             self.during_the_faults(lambda c=client, s=found_out_s: c.link.cut(s) if c.link else None)  # type: ignore[misc]
         for _ in range(random.choice([0, 0, 0, 1, 2])):
             jump_ms = random.randrange(-HOUR_MS, HOUR_MS)
-            self.during_the_faults(lambda jump_ms=jump_ms: node.set_clock(jump_ms))  # type: ignore[misc]
+            self.during_the_faults(lambda jump_ms=jump_ms: self.set_clock(jump_ms))  # type: ignore[misc]
+
+    def set_clock(self, ahead_ms: int) -> None:
+        self.books.peaks.append((self.scheduler.now_s, self.node.now_ms))
+        self.node.set_clock(ahead_ms)
 
     def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
         self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
@@ -141,15 +188,24 @@ class History:
         self.node.stall_share = self.node.load_fails_share = 0.0
         for consumer in self.consumers:
             consumer.is_careful = True
+        for binder in self.binders:
+            binder.is_over = True
+        for durable in self.durables:
+            durable.is_careful = True
+        self.set_clock(HOUR_MS)  # nothing that is kept back has to wait for long
         Consumer(scheduler, self.node, self.books, b"rest", sorted(self.queues)).is_careful = True
         while scheduler.now_s < END_S and not self.is_done:
             scheduler.run(scheduler.now_s + 1)
 
     def committed(self, batch: Batch) -> None:
         for name, ledger in self.node.disk.platter.queues.values():
-            most = self.queues[name].max_messages
+            most = self.declarations.queue_settings(name).max_messages
             if most is not None and ledger.stored > most:
                 self.books.mistakes.append(f"bound: {name} holds {ledger.stored} messages, of {most} at most")
+        latest_ms = self.books.latest_ms(0.0, self.node.now_ms)
+        early = [write.due_ms for write in batch.writes if isinstance(write, Wake) and write.due_ms > latest_ms]
+        if early:
+            self.books.mistakes.append(f"woken early: messages due at {early}, and it was {latest_ms} at the latest")
 
     @property
     def left(self) -> dict[str, int]:
@@ -164,9 +220,5 @@ class History:
         for producer in self.producers:
             if not producer.is_done:
                 books.mistakes.append(f"stuck: {producer.name!r} has {len(producer.waiting)} without receipt")
-        # a dead letter is a delivery of its body, in another queue
-        for (queue, body), ids in [*books.came.items()]:
-            if queue == "dead":
-                books.came["b", body] |= ids
         queues_of = {f"/queue/{name}": (name,) for name in self.queues} | {"/fanout/f": FANOUTS["f"]}
         books.judge(queues_of, self.left, may_expire={"brief"})

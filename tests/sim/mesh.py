@@ -25,9 +25,10 @@ from radiator.links import Publish, Word
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.settings import CLUSTER, Address, Declarations, QueueSettings
+from tests.sim.bindings import Routes
 from tests.sim.books import Books, Client
 from tests.sim.cable import Cable, Dialler, End
-from tests.sim.crowd import CLUSTER_TOPICS, Poster, Publisher, Subscriber, Wanderer, Worker
+from tests.sim.crowd import CLUSTER_TOPICS, Keeper, Poster, Publisher, Subscriber, Wanderer, Worker
 from tests.sim.custody import CHILDREN, LOCAL, WORK, Custody
 from tests.sim.disk import Platter
 from tests.sim.history import drawn_bounds
@@ -95,7 +96,7 @@ class Mesh:
     def __init__(self, seed: int, is_traced: bool = False) -> None:
         self.scheduler = Scheduler(seed, is_traced)
         random = self.scheduler.random
-        self.books = Books()
+        self.books = Books(Routes(), lambda: self.scheduler.now_s)
         self.mistakes = self.books.mistakes
         self.words = 0
         self.publishes: list[tuple[str, str, bytes]] = []
@@ -206,7 +207,13 @@ class Mesh:
             self.workers.append(Wanderer(scheduler, nodes, books, custody, b"wanderer", random.randrange(1, 8)))
         self.homes = {publisher.name: publisher.node.name for publisher in self.publishers}
         self.subscribers = [self.drawn_subscriber(random, b"s%d" % n) for n in range(random.randrange(2, 6))]
-        self.clients: list[Client] = [*self.posters, *self.workers, *self.publishers, *self.subscribers]
+        self.keepers = [
+            Keeper(scheduler, random.choice(nodes), books, b"k%d" % n, random.choice(PATTERNS[:3] + PATTERNS[4:]))
+            for n in range(random.randrange(3))
+        ]
+        self.clients: list[Client] = [
+            *self.posters, *self.workers, *self.publishers, *self.subscribers, *self.keepers
+        ]  # fmt: skip
 
     def drawn_subscriber(self, random: Random, name: bytes) -> Subscriber:
         node = random.choice([*self.nodes.values()])
@@ -225,7 +232,7 @@ class Mesh:
             self.during_the_faults(self.harm_a_cable)
         for _ in range(random.choice([0, 0, 1])):
             node, jump_ms = random.choice(nodes), random.randrange(-DAY_MS, DAY_MS)
-            self.during_the_faults(lambda node=node, jump_ms=jump_ms: node.set_clock(jump_ms))  # type: ignore[misc]
+            self.during_the_faults(lambda node=node, jump_ms=jump_ms: self.set_clock(node, jump_ms))  # type: ignore[misc]
         for _ in range(random.choice([0, 0, 1])):
             node, self.custody.may_travel = random.choice(nodes), True
             self.during_the_faults(lambda node=node: self.drain(node, stop=False))  # type: ignore[misc]
@@ -233,6 +240,11 @@ class Mesh:
             if random.random() < 0.3:
                 pattern = random.choice([*PATTERNS, None])
                 self.during_the_faults(lambda s=subscriber, pattern=pattern: s.change(pattern))  # type: ignore[misc]
+
+    def set_clock(self, node: SimNode, ahead_ms: int) -> None:
+        latest_ms = self.custody.latest_ms
+        latest_ms[node.name] = max(latest_ms.get(node.name, 0), node.now_ms)
+        node.set_clock(ahead_ms)
 
     def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
         self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
@@ -276,6 +288,8 @@ class Mesh:
         nodes = [*self.nodes.values()]
         for node in nodes:
             node.stall_share = node.load_fails_share = 0.0
+            if node.wall_ahead_ms:
+                self.set_clock(node, DAY_MS)  # nothing that is kept back has to wait for long
             # and once more: a word that was said before may come later, on a connection of its own
             self.drain(node, stop=True)
             self.scheduler.after(0.2, lambda node=node: self.drain(node, stop=True))  # type: ignore[misc]
@@ -283,6 +297,8 @@ class Mesh:
             dialler.again_s = 0.2
         for worker in self.workers:
             worker.is_careful = True
+        for keeper in self.keepers:
+            keeper.is_steady = True
         for node in nodes:
             self.careful_worker(node, b"local", LOCAL)
         self.careful_worker(scheduler.random.choice(nodes), b"alone", WORK)
@@ -324,7 +340,7 @@ class Mesh:
 
     def is_busy(self, node: SimNode) -> bool:
         platter = node.disk.platter
-        return not node.is_up or bool(platter.messages) or bool(platter.doubts)
+        return not node.is_up or bool(platter.messages) or bool(platter.delayed) or bool(platter.doubts)
 
     def judge_alone(self) -> None:
         """What one consumer somewhere has not got may only be what has travelled enough."""
@@ -349,6 +365,12 @@ class Mesh:
         for subscriber in self.subscribers:
             if random.random() < 0.4:
                 subscriber.change(random.choice([*PATTERNS, None]))
+        for keeper in self.keepers:
+            keeper.is_away = random.random() < 0.5
+            if not keeper.is_known:
+                self.mistakes.append(f"stuck: {keeper.name!r} could never subscribe")
+            elif keeper.is_away and keeper.link is not None:
+                keeper.link.cut()
         scheduler.run(scheduler.now_s + SETTLED_S)
         words = self.words
         scheduler.run(scheduler.now_s + SETTLED_S)
@@ -397,7 +419,12 @@ class Mesh:
             if body not in subscriber.heard.bodies:
                 where = f"{subscriber.name!r} at {subscriber.node.name} ({subscriber.pattern})"
                 self.mistakes.append(f"missed: {body!r} of {origin} did not come to {where}; links: {self.publishes}")
-        self.judge_ways(origin, body, {subscriber.node.name for subscriber in wanting})
+        keeping = [k for k in self.keepers if k.wants(topic, origin) and k.node.name in there]
+        for keeper in keeping:
+            if not keeper.has(body):
+                where = f"{keeper.name!r} at {keeper.node.name} (durable, {keeper.pattern}; away: {keeper.is_away})"
+                self.mistakes.append(f"missed: {body!r} of {origin} is not kept for {where}; links: {self.publishes}")
+        self.judge_ways(origin, body, {client.node.name for client in [*wanting, *keeping]})
 
     @property
     def dropped(self) -> int:

@@ -5,28 +5,35 @@ judges what the broker replies: a delivery must be the head of its queue, for a 
 come as soon as they may, in order, and not before; the disk must hold exactly what was committed.
 
 A SEND or COMMIT that must drop something may wait until that is on the disk. Whether it does is the broker's to say;
-the model judges whether it may, and carries it out when the broker does.
+the model judges whether it may, and carries it out when the broker does. Just so the broker says when it wakes a
+delayed message of a persistent queue, by its Wake: the model judges whether that is due.
 
 Bodies are unique, so (queue, body) names a message.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from radiator.commands import AUTO, CLIENT
+from radiator.patterns import matches
 from radiator.replies import Deliver
-from radiator.settings import DROP_OLDEST, QueueSettings
+from radiator.settings import DIRECT, DROP_OLDEST, FANOUT, QueueSettings
 
-STORING, READY, OUT = "storing", "ready", "out"
+STORING, READY, OUT, DELAYED, WAKING = "storing", "ready", "out", "delayed", "waking"
+START_S = 100.0  # what a node's monotonic clock shows as it starts
+TOPICS = ""  # in the place of an exchange: what is sent to topics
 
 
 @dataclass(eq=False)
 class Item:
-    """A message in a queue. A queue lists its items in the order of acceptance, until they leave."""
+    """A message in a queue. A queue lists its items in the order of acceptance (`serial`), until they leave."""
 
     queue: str
     body: bytes
     state: str
+    serial: int = 0
+    due_ms: int = 0
     expires_ms: int = 0
     count: int = 0
     marked: bool = False
@@ -34,6 +41,8 @@ class Item:
     out_with: "Sub | None" = None
     handed: int = 0
     transaction: bytes | None = None
+    is_persistent: bool = True
+    is_gone: bool = False  # its queue was deleted while it was out: its answer means nothing any more
 
 
 @dataclass(eq=False)
@@ -47,12 +56,26 @@ class Sub:
 
 @dataclass
 class Said:
-    """A SEND as it was said."""
+    """A SEND as it was said. until_ms: it is kept back till then, 0: it is not."""
 
     to: str
     body: bytes
     dedup_id: bytes | None = None
     expires_ms: int = 0
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    mandatory: bool = False
+    immediate: bool = False
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A binding. is_stored: it outlives a crash."""
+
+    exchange: str
+    key: str
+    queue: str
+    is_stored: bool
 
 
 @dataclass
@@ -65,6 +88,9 @@ class Conn:
     settled: dict[bytes, list[tuple[str, Item]]] = field(default_factory=dict)
     # due: each with the batch that it must wait for, and the one that it may wait for
     receipts: list[tuple[bytes, int, int]] = field(default_factory=list)
+    # of /admin: what is due, the batch that it must wait for, and the one that it may wait for
+    answers: list[tuple[dict[str, object], int, int]] = field(default_factory=list)
+    rest_batch: int = 0  # the last whose commit does what a plan of this connection does outside the disk
     must: int = 0
     may: int = 0
 
@@ -89,12 +115,37 @@ class Refused(Exception):
 
 
 class Model:
-    """`disk`: queue -> body -> redelivery count, as committed. `batch`: the number of the open batch."""
+    """`disk`: queue -> body -> redelivery count, as committed. `late`: the same of what is delayed, with its time.
+    `batch`: the number of the open batch. exchanges: name -> type. Those in `declared` are of the configuration.
+    """
 
-    def __init__(self, settings: dict[str, QueueSettings], fanouts: dict[str, tuple[str, ...]], now_ms: int) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: dict[str, QueueSettings],
+        fanouts: dict[str, tuple[str, ...]],
+        exchanges: dict[str, str],
+        bound: list[Bound],
+        now_ms: int,
+    ) -> None:
+        self.declared_settings, self.declared_exchanges, self.declared_bound = settings, exchanges, bound
+        self.settings = dict(settings)
+        self.exchanges = dict(exchanges)
+        self.bound = [*bound]
+        # of what is made at run time: on the disk
+        self.on_disk_settings: dict[str, QueueSettings] = {}
+        self.on_disk_exchanges: dict[str, str] = {}
+        self.on_disk_bound: list[Bound] = []
         self.fanouts = fanouts
         self.now_ms = now_ms
+        self.now_s = START_S
+        self.unused_since_s: dict[str, float] = dict.fromkeys(settings, START_S)
+        self.woken_in: dict[str, int] = {}  # queue -> the last batch that has a Wake of it
+        self.made_in: dict[object, int] = {}  # of what is made at run time, and of each binding: its batch
+        self.reserved: dict[str, int] = {}
+        self.serial = 0
+        self.serials: dict[tuple[str, bytes], int] = {}
+        self.places: dict[tuple[int, int], tuple[str, bytes]] = {}  # queue's number, position -> name, body
+        self.late: dict[str, dict[bytes, tuple[int, int]]] = {name: {} for name in settings}
         self.expiry: dict[tuple[str, bytes], int] = {}
         self.handed = 0
         self.queues: dict[str, list[Item]] = {name: [] for name in settings}
@@ -126,7 +177,7 @@ class Model:
         self.committed = number
         for items in self.queues.values():
             for item in items:
-                if item.state == STORING and item.body in self.disk[item.queue]:
+                if item.state in (STORING, WAKING) and item.body in self.disk.get(item.queue, {}):
                     item.state = READY
         for then in self.thens.pop(number, []):
             then()
@@ -134,34 +185,202 @@ class Model:
     def crashed(self, clean: bool) -> None:
         """Only what is on the disk is there; all of it is marked, or, after a clean stop, what was out."""
         out = {(i.queue, i.body) for items in self.queues.values() for i in items if i.state == OUT or i.marked}
-        for name in self.queues:
-            self.queues[name] = [
-                Item(name, body, READY, self.expiry.get((name, body), 0), count, not clean or (name, body) in out)
-                for body, count in self.disk[name].items()
-            ]
+        self.now_s = START_S
+        self.settings = self.declared_settings | self.on_disk_settings
+        self.exchanges = self.declared_exchanges | self.on_disk_exchanges
+        self.bound = [*self.declared_bound, *self.on_disk_bound]
+        self.places = {}
+        self.queues = {}
+        for name, settings in self.settings.items():
+            self.unused_since_s[name] = self.now_s
+            disk, late = self.disk.setdefault(name, {}), self.late.setdefault(name, {})
+            assert settings.persistent or not disk
+            found = [(body, READY, 0, count) for body, count in disk.items()]
+            found += [(body, DELAYED, due_ms, count) for body, (due_ms, count) in late.items()]
+            items = []
+            for body, state, due_ms, count in found:
+                key = name, body
+                items.append(
+                    Item(name, body, state, self.serials[key], due_ms, self.expiry.get(key, 0), count,
+                         not clean or key in out)
+                )  # fmt: skip
+            self.queues[name] = sorted(items, key=lambda item: item.serial)
         self.remembered = dict.fromkeys(self.on_disk_remembered, 0)
         self.conns, self.effects, self.thens = {}, {}, {}
         self.asked, self.refused = {}, set()
         self.batch, self.committed = 1, 0
+        self.made_in, self.reserved, self.woken_in = {}, {}, {}
 
     # ---- messages in and out ----------------------------------------------------------------------------------------
 
     def is_persistent(self, queue: str) -> bool:
         return self.settings[queue].persistent
 
-    def put(self, queue: str, body: bytes, expires_ms: int = 0) -> None:
+    def put(self, queue: str, body: bytes, expires_ms: int = 0, due_ms: int = 0) -> None:
         persistent = self.is_persistent(queue)
-        self.queues[queue].append(Item(queue, body, STORING if persistent else READY, expires_ms))
+        self.serial += 1
+        state = DELAYED if due_ms else STORING if persistent else READY
+        if due_ms and expires_ms:
+            due_ms = min(due_ms, expires_ms)  # then it is let go of
+        item = Item(queue, body, state, self.serial, due_ms, expires_ms, is_persistent=persistent)
+        self.queues[queue].append(item)
+        self.serials[queue, body] = self.serial
         if persistent:
             self.expiry[queue, body] = expires_ms
-            self.on_commit(lambda: self.disk[queue].__setitem__(body, 0))
+            if due_ms:
+                self.on_commit(lambda: self.late[queue].__setitem__(body, (due_ms, 0)))
+            else:
+                self.on_commit(lambda: self.disk[queue].__setitem__(body, 0))
 
     def leave(self, item: Item) -> None:
+        if item.is_gone:
+            self.let_go(item)
+            return
         self.queues[item.queue].remove(item)
         if item.out_with is not None:
             item.out_with.out.remove(item)
         if self.is_persistent(item.queue):
-            self.on_commit(lambda: self.disk[item.queue].__delitem__(item.body))
+            there = self.late if item.state == DELAYED else self.disk
+            self.on_commit(lambda: there[item.queue].__delitem__(item.body))
+
+    def let_go(self, item: Item) -> None:
+        """Of a queue that is gone: its consumer has answered, or is gone too."""
+        if item.out_with is not None:
+            item.out_with.out.remove(item)
+            item.out_with = None
+
+    def hold(self, item: Item, until_ms: int) -> None:
+        """It has come back, and is kept until then."""
+        if item.expires_ms:
+            until_ms = min(until_ms, item.expires_ms)
+        item.state, item.due_ms = DELAYED, until_ms
+        if self.is_persistent(item.queue):
+            queue, body, count = item.queue, item.body, item.count
+            self.on_commit(lambda: self.disk[queue].__delitem__(body))
+            self.on_commit(lambda: self.late[queue].__setitem__(body, (until_ms, count)))
+
+    def woke(self, queue: str, body: bytes, to_its_place: bool) -> None:
+        """The broker has written a Wake: of something that is due, for its place or, if it is expired, for good."""
+        self.woken_in[queue] = self.batch
+        item = next(i for i in self.queues[queue] if i.body == body)
+        assert item.state == DELAYED, f"{body!r} of {queue} is woken, and it is {item.state}"
+        assert item.due_ms <= self.now_ms, f"{body!r} of {queue} is woken {item.due_ms - self.now_ms} ms early"
+        if not to_its_place:
+            assert self.is_expired(item), f"{body!r} of {queue} has left as it was due, and has not expired"
+            self.leave(item)
+            return
+        assert not self.is_expired(item), f"{body!r} of {queue} has expired, and is woken for its place"
+        item.state = WAKING
+        count = item.count
+        self.on_commit(lambda: self.late[queue].__delitem__(body))
+        self.on_commit(lambda: self.disk[queue].__setitem__(body, count))
+
+    def ticked(self) -> None:
+        """What is due in memory queues is ready; an unused queue is gone."""
+        for name, items in self.queues.items():
+            if not self.is_persistent(name):
+                self.wake_in_memory(items)
+        for name in [*self.queues]:
+            expires_ms = self.settings[name].expires_ms if name in self.settings else None
+            if expires_ms is None:
+                continue
+            if self.is_in_use(name):
+                self.used(name)
+            elif self.now_s - self.unused_since_s[name] >= expires_ms / 1000:
+                self.delete(name)
+
+    def wake_in_memory(self, items: list[Item]) -> None:
+        for item in [item for item in items if item.state == DELAYED and item.due_ms <= self.now_ms]:
+            if self.is_expired(item):
+                self.leave(item)
+            else:
+                item.state = READY
+
+    def late_ones(self) -> list[tuple[str, bytes]]:
+        """Due, and with a consumer that has room and nothing else to be given: there must be none when all is quiet."""
+        found = []
+        for conn in self.conns.values():
+            for sub in conn.subs.values():
+                due = [i for i in self.queues[sub.queue] if i.state in (DELAYED, WAKING) and i.due_ms <= self.now_ms]
+                if due and self.has_room(conn, sub) and self.head(sub.queue) is None:
+                    found.append((sub.queue, due[0].body))
+        return found
+
+    # ---- what is made and unmade ------------------------------------------------------------------------------------
+
+    def subs_of(self, queue: str) -> list[Sub]:
+        return [sub for conn in self.conns.values() for sub in conn.subs.values() if sub.queue == queue]
+
+    def is_in_use(self, queue: str) -> bool:
+        """Whether it has a consumer, or something unacked."""
+        return bool(self.subs_of(queue)) or any(item.state == OUT for item in self.queues[queue])
+
+    def used(self, queue: str) -> None:
+        self.unused_since_s[queue] = self.now_s
+
+    def make(self, queue: str, settings: QueueSettings) -> None:
+        self.settings[queue] = settings
+        self.queues[queue] = []
+        self.disk[queue], self.late[queue] = {}, {}
+        self.used(queue)
+        self.made_in[queue] = self.batch
+        if settings.persistent:
+            self.on_commit(lambda: self.on_disk_settings.__setitem__(queue, settings))
+
+    def delete(self, queue: str) -> int:
+        """With what is in it, and its bindings. How many messages that were."""
+        items = self.queues.pop(queue)
+        for item in items:
+            item.is_gone = True
+        settings = self.settings.pop(queue)
+        for one in [one for one in self.bound if one.queue == queue]:
+            self.unbind(one)
+        if settings.persistent:
+
+            def gone() -> None:
+                del self.on_disk_settings[queue]
+                self.disk[queue], self.late[queue] = {}, {}
+                for key in [key for key in self.on_disk_remembered if key[0] == queue]:
+                    self.on_disk_remembered.discard(key)
+
+            self.on_commit(gone)
+        for key in [key for key in self.remembered if key[0] == queue]:
+            del self.remembered[key]
+        return len(items)
+
+    def make_exchange(self, name: str, kind: str, is_durable: bool) -> None:
+        self.exchanges[name] = kind
+        self.made_in[name] = self.batch
+        if is_durable:
+            self.on_commit(lambda: self.on_disk_exchanges.__setitem__(name, kind))
+
+    def delete_exchange(self, name: str, is_durable: bool) -> None:
+        del self.exchanges[name]
+        for one in [one for one in self.bound if one.exchange == name]:
+            self.unbind(one)
+        if is_durable:
+            self.on_commit(lambda: self.on_disk_exchanges.__delitem__(name))
+
+    def bind(self, one: Bound) -> None:
+        self.bound.append(one)
+        self.made_in[one] = self.batch
+        if one.is_stored:
+            self.on_commit(lambda: self.on_disk_bound.append(one))
+
+    def unbind(self, one: Bound) -> None:
+        self.bound.remove(one)
+        if one.is_stored:
+            self.on_commit(lambda: self.on_disk_bound.remove(one))
+
+    def routed(self, exchange: str, key: str) -> list[str]:
+        """The queues that something sent there goes to, each once."""
+        kind = self.exchanges.get(exchange)
+        found = {}
+        for one in self.bound:
+            if one.exchange == exchange:
+                is_match = one.key == key if kind == DIRECT else kind == FANOUT or matches(one.key, key)
+                found |= {one.queue: None} if is_match else {}
+        return [*found]
 
     def dead(self, item: Item) -> None:
         self.leave(item)
@@ -172,7 +391,7 @@ class Model:
     def is_expired(self, item: Item) -> bool:
         return 0 < item.expires_ms <= self.now_ms
 
-    def back(self, item: Item) -> None:
+    def back(self, item: Item, delay_ms: int | None = None) -> None:
         settings = self.settings[item.queue]
         if self.is_expired(item) or (settings.dead_letter and item.count >= settings.max_redeliveries):
             self.dead(item)
@@ -181,12 +400,23 @@ class Model:
         item.out_with.out.remove(item)
         item.state, item.out_with, item.transaction = READY, None, None
         item.count, item.marked = item.count + 1, True
-        if self.is_persistent(item.queue):
+        if delay_ms is None and settings.redelivery_delay_ms:
+            growth = settings.redelivery_delay_factor ** (item.count - 1)
+            delay_ms = int(min(settings.redelivery_delay_max_ms, settings.redelivery_delay_ms * growth))
+        if delay_ms:
+            self.hold(item, self.now_ms + delay_ms)
+        elif self.is_persistent(item.queue):
             count = item.count
             self.on_commit(lambda: self.disk[item.queue].__setitem__(item.body, count))
 
     def settle(self, verb: str, item: Item) -> None:
-        {"ack": self.leave, "nack": self.back, "reject": self.dead}[verb](item)
+        """verb: ack, nack, reject, or `later:MS`."""
+        if item.is_gone:
+            self.let_go(item)
+        elif verb.startswith("later:"):
+            self.back(item, int(verb.removeprefix("later:")))
+        else:
+            {"ack": self.leave, "nack": self.back, "reject": self.dead}[verb](item)
 
     # ---- what clients say -------------------------------------------------------------------------------------------
 
@@ -229,10 +459,7 @@ class Model:
         puts: list[tuple[str, Said]] = []
         waits_for = 0
         for said in sends:
-            kind, _, name = said.to[1:].partition("/")
-            if kind == "topic":
-                continue
-            for queue in self.fanouts[name] if kind == "fanout" else (name,):
+            for queue in self.leads_to(said):
                 key = (queue, said.dedup_id or b"")
                 counts = said.dedup_id is not None and self.settings[queue].dedup_window_s > 0
                 is_here = any(q == queue and s.dedup_id == said.dedup_id for q, s in puts)
@@ -242,51 +469,128 @@ class Model:
                 puts.append((queue, said))
         return puts, waits_for
 
+    def leads_to(self, said: Said) -> list[str]:
+        """The queues that it goes to. Raises Refused."""
+        kind, _, name = said.to[1:].partition("/")
+        if kind == "topic":
+            return self.routed(TOPICS, name)
+        if kind == "exchange":
+            exchange, _, key = name.partition("/")
+            if exchange not in self.exchanges:
+                raise Refused
+            return self.routed(exchange, key)
+        queues = [*self.fanouts[name]] if kind == "fanout" else [name]
+        if any(queue not in self.queues for queue in queues):
+            raise Refused
+        return queues
+
+    def due_ms(self, said: Said) -> int:
+        if said.delay_ms is None and said.deliver_at_ms is None:
+            return 0
+        due_ms = max(self.now_ms + (said.delay_ms or 0), said.deliver_at_ms or 0)
+        return due_ms if due_ms > self.now_ms else 0
+
+    def judge_wishes(self, said: Said, puts: list[tuple[str, Said]]) -> None:
+        """`mandatory` and `immediate`. Raises Refused."""
+        queues = self.leads_to(said)
+        is_topic = said.to.startswith("/topic/")
+        is_heard = is_topic and any(conn.topics for conn in self.conns.values())
+        if said.mandatory and not queues and not is_heard and not said.to.startswith("/queue/"):
+            raise Refused
+        if not said.immediate:
+            return
+        if is_topic:
+            if not is_heard and not any(self.could_take_now(queue, 1) for queue in queues):
+                raise Refused
+        elif (
+            not queues
+            or self.due_ms(said)
+            or not all(self.could_take_now(queue, sum(q == queue for q, _ in puts)) for queue in queues)
+        ):
+            raise Refused
+
+    def is_plain(self, said: Said) -> bool:
+        """A SEND to one queue that asks for nothing more: what it does is never held back."""
+        has_wishes = said.delay_ms is not None or said.deliver_at_ms is not None or said.immediate
+        return said.to.startswith("/queue/") and not has_wishes
+
+    def could_take_now(self, queue: str, count: int) -> bool:
+        """Whether its consumers have room for so many beside all that is there for them already."""
+        wanted = sum(item.state in (READY, STORING, WAKING) for item in self.queues[queue])
+        wanted += self.reserved.get(queue, 0) + count
+        for conn in self.conns.values():
+            for sub in conn.subs.values():
+                if sub.queue == queue and self.has_room(conn, sub):
+                    if sub.mode == AUTO:
+                        return True
+                    wanted -= 1 if sub.prefetch is None else sub.prefetch - len(sub.out)
+                    if wanted <= 0:
+                        return True
+        return False
+
     def take(self, c: int, sends: list[Said], settled: list[tuple[str, Item]], receipt: bytes | None) -> None:
         """A SEND, or a whole transaction: judged first, then all of it happens. Raises Refused."""
+        is_plan = len(sends) != 1 or bool(settled) or not self.is_plain(sends[0])
         puts, waits_for = self.arrivals(sends)
+        for said in sends:
+            self.judge_wishes(said, puts)
+            if (said.delay_ms is not None or said.deliver_at_ms is not None) and said.to.startswith("/topic/"):
+                raise Refused
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))
-        durable = any(self.is_persistent(q) for q, _ in puts) or any(self.is_persistent(i.queue) for _, i in settled)
+        durable = any(self.is_persistent(q) for q, _ in puts) or any(item.is_persistent for _, item in settled)
         for queue in {queue for queue, _ in puts}:
             for item in self.oldest(queue, sum(q == queue for q, _ in puts)):
                 self.leave(item)
         for queue, said in puts:
             if self.is_persistent(queue):
-                self.put(queue, said.body, said.expires_ms)
+                self.put(queue, said.body, said.expires_ms, self.due_ms(said))
                 if said.dedup_id is not None and self.settings[queue].dedup_window_s:
                     key = (queue, said.dedup_id)
                     self.remembered[key] = self.batch
                     self.on_commit(lambda key=key: self.on_disk_remembered.add(key))  # type: ignore[misc]
         for verb, item in settled:
             item.transaction = None
-            if self.is_persistent(item.queue):
+            if item.is_persistent:
                 self.settle(verb, item)
             elif durable and item.out_with is not None:
                 item.out_with.out.remove(item)  # its window is open, and no lost connection reaches it
                 item.out_with = Sub(b"", item.queue, CLIENT, 1, [item])
 
+        due = [self.due_ms(said) for _, said in puts]
+        in_memory = [item for _, item in settled if not item.is_persistent]
+
+        conn = self.conns[c]
+        outside = [queue for queue, _ in puts if not self.is_persistent(queue)]
+        has_rest = bool(outside or in_memory or any(said.to.startswith("/topic/") for said in sends))
+        must_wait = has_rest and (durable or (is_plan and conn.rest_batch > self.committed))
+
         def rest() -> None:
+            for queue in outside if must_wait else ():
+                self.reserved[queue] -= 1
             for verb, item in settled:
-                if not self.is_persistent(item.queue):
+                if item in in_memory:
                     self.settle(verb, item)
-            for queue, said in puts:
-                if not self.is_persistent(queue):
-                    self.put(queue, said.body, said.expires_ms)
+            for (queue, said), due_ms in zip(puts, due, strict=True):
+                if queue in self.queues and not self.is_persistent(queue):
+                    self.put(queue, said.body, said.expires_ms, due_ms)
             for said in sends:
                 for conn in self.conns.values():
                     conn.due_topics += [(sub, said.body) for sub in conn.topics if said.to.startswith("/topic/")]
 
-        if durable:
+        if must_wait:
             self.thens.setdefault(self.batch, []).append(rest)
+            conn.rest_batch = self.batch
+            for queue in outside:
+                self.reserved[queue] = self.reserved.get(queue, 0) + 1
         else:
             rest()
-        self.receipt(c, receipt, self.batch if durable else waits_for)
+        self.receipt(c, receipt, self.batch if durable or must_wait else waits_for)
 
     def judge(self, queue: str, count: int) -> None:
         most = self.settings[queue].max_messages
         if most is not None and len(self.queues[queue]) + count > most:
-            out = sum(item.state == OUT for item in self.queues[queue])
+            out = sum(item.state in (OUT, DELAYED) for item in self.queues[queue])
             if self.settings[queue].overflow != DROP_OLDEST or out + count > most:
                 raise Refused
 
@@ -294,7 +598,7 @@ class Model:
         """Those that must be dropped so that so many fit."""
         most = self.settings[queue].max_messages
         too_many = 0 if most is None else max(0, len(self.queues[queue]) + count - most)
-        return [item for item in self.queues[queue] if item.state != OUT][:too_many]
+        return [item for item in self.queues[queue] if item.state not in (OUT, DELAYED)][:too_many]
 
     def written(self) -> None:
         """Everything posted so far is with the operating system."""
@@ -316,7 +620,15 @@ class Model:
         conn = self.conns.pop(c)
         self.asked.pop(c, None)
         for item in sorted((i for sub in conn.all_subs() for i in sub.out), key=lambda i: i.handed):
-            self.back(item)
+            if not item.is_gone:
+                self.back(item)
+        for sub in conn.subs.values():
+            self.ended(sub)
+
+    def ended(self, sub: Sub) -> None:
+        """A subscription is over, and its connection has forgotten it."""
+        if sub.queue in self.queues:
+            self.used(sub.queue)
 
     def expired(self, queue: str, count: int) -> None:
         """So many have left by expiry: the foremost, and no others."""
@@ -339,11 +651,16 @@ class Model:
 
     def delivered(self, c: int, deliver: Deliver) -> None:
         conn, name, body = self.conns[c], deliver.subscription or b"", deliver.message.body
+        if name.startswith(b"/temp-queue/"):
+            self.answered(conn, json.loads(body))
+            return
         if deliver.message_id.endswith(b"t"):
             conn.due_topics.remove((name, body))
             return
         sub = conn.subs[name]
         assert self.has_room(conn, sub), f"{name!r} has no room for {body!r}"
+        if not self.is_persistent(sub.queue):
+            self.wake_in_memory(self.queues[sub.queue])  # at the latest at a Tick: it may be sooner
         item = self.head(sub.queue)
         assert item is not None and item.body == body, f"{body!r} is not the head of {sub.queue}: {item}"
         assert (deliver.redeliveries, deliver.redelivered) == (item.count, item.marked), (deliver, item)
@@ -360,11 +677,25 @@ class Model:
         assert all(must <= self.committed for _, must, _ in due), f"{came} came before the disk had it"
         assert all(may > self.committed for _, _, may in conn.receipts), f"{conn.receipts} should have come"
 
+    def answered(self, conn: Conn, answer: dict[str, object]) -> None:
+        """By /admin: as something that was asked must be answered, and not before it is on the disk."""
+        for due in conn.answers:
+            wanted, must, _ = due
+            if wanted.items() <= answer.items():
+                assert must <= self.committed, f"{answer} came before the disk had it"
+                conn.answers.remove(due)
+                return
+        raise AssertionError(f"{answer} is none of {conn.answers}")
+
     def idle_consumers(self) -> list[bytes]:
-        """Consumers that have room although their queue has a message for them: there must be none."""
+        """Consumers that have room although their queue has a message for them: there must be none. Nothing is read
+        back while some wake, until that is on the disk.
+        """
         return [
             sub.name
             for conn in self.conns.values()
             for sub in conn.subs.values()
-            if self.has_room(conn, sub) and self.head(sub.queue) is not None
+            if self.has_room(conn, sub)
+            and self.head(sub.queue) is not None
+            and self.woken_in.get(sub.queue, 0) <= self.committed
         ]

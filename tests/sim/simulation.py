@@ -12,9 +12,21 @@ from typing import Protocol
 
 from radiator.broker.broker import Broker
 from radiator.broker.turn import Batch, Note
-from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Stop, Tick, Written
+from radiator.commands import (
+    Closed,
+    Command,
+    Committed,
+    Event,
+    Found,
+    Loaded,
+    Open,
+    Read,
+    Stop,
+    Tick,
+    Written,
+)
 from radiator.limits import GIB, Limits
-from radiator.reads import Load, Question
+from radiator.reads import Load, LoadDelayed, Question
 from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Tell
 from radiator.settings import Declarations, Node
 from tests.sim.disk import Platter, SimDisk
@@ -298,6 +310,9 @@ class SimNode:
         if isinstance(question, Load):
             found = self.disk.load(question)
             self._at_this_boot(delay_s, lambda: self.turn(Loaded(question.request, found)))
+        elif isinstance(question, LoadDelayed):
+            late = self.disk.load_delayed(question)
+            self._at_this_boot(delay_s, lambda: self.turn(late))
         else:
             known = self.disk.look_up(question)
             self._at_this_boot(delay_s, lambda: self.turn(Found(question.request, known)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from radiator.cli import main
 from radiator.errors import StoreError
 from radiator.limits import CHECK_FINDINGS_MAX
 from radiator.message import position_of
@@ -393,7 +394,9 @@ def test_binding_under_a_key_of_another_is_found(path: Path) -> None:
     assert only_finding(path) == f"The binding under key {key.hex()} is damaged: it is another one's."
 
 
-def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(tmp_path: Path) -> None:
+def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     scribe = Scribe(tmp_path / "data")
     queue = scribe.declare("q")
     scribe.store.commit([KeepDeclared("exchange", "here", "{}"), KeepDeclared("fanout", "there", "{}")])
@@ -402,6 +405,8 @@ def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(tmp_path: 
     scribe.store.close()
     report = check(tmp_path / "data")
     assert (report.findings, report.bindings, report.exchanges_elsewhere) == ([], 7, ["nowhere", "there"])
+    assert main(["check", str(tmp_path / "data")]) == 0
+    assert "config.toml can declare" in (said := capsys.readouterr().out) and said.endswith(": nowhere, there.\n")
 
 
 def test_report_of_endless_damage_is_bounded() -> None:
@@ -431,7 +436,8 @@ while True:
     times = [Remember(1, b"%d" % chance.randrange(1000), commits) for _ in range(5)]
     scribe.store.commit([*[Count(*place, 1) for place in counted], *times, Forget(commits - 20, 100)])
     later = chance.sample(sorted(scribe.messages), 10)
-    delays = [write for place in later for write in (Remove(*place), scribe.delay_again(*place, chance.randrange(1, 1000), 1))]
+    removes = [Remove(*place) for place in later]
+    delays = [*removes, *[scribe.delay_again(*place, chance.randrange(1, 1000), 1) for place in later]]
     woken = chance.sample(sorted(scribe.delayed), min(len(scribe.delayed) // 2, 20))
     scribe.commit(*delays, *[write for place in woken if place not in later for write in scribe.wake(*place)])
     queue = chance.choice(queues)

@@ -11,7 +11,7 @@ from radiator.protocols.stomp.spec import VERSIONS
 TEMP_QUEUE = b"/temp-queue/"
 
 EXCHANGE = "/exchange/"
-_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
+_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/amq/queue/")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
 

@@ -1,0 +1,297 @@
+"""T8d: requests to /admin made of random JSON, some right and most nearly right, in a node with a little of everything.
+
+Whatever is asked: nothing leaves the core, there is one answer, which is a JSON object of a bounded size, and a refusal
+has a code that docs/PROTOCOL.md names and one sentence. Ledgers add up all the time; and what the node says of its
+durable queues, exchanges and fanouts before a crash it says after it too. It does not judge whether a right request
+did what it should (tests/broker/test_admin.py, T9).
+"""
+
+import json
+import re
+import time
+import traceback
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from radiator.commands import Send
+from radiator.replies import Deliver, Refuse
+from radiator.settings import TOPIC, Binding, Declarations, ExchangeSettings, QueueSettings
+from tests.broker.node import Node
+from tests.broker.words import nack, send, subscribe
+from tests.campaigns.campaign import Campaign, Run
+
+ASKER, CLIENT = 1, 2
+ANSWER_BYTES_MAX = 1 << 20
+REFUSAL_BYTES_MAX = 4096
+REQUEST_MAX_S = 0.5  # of CPU
+STEPS = 60
+PROTOCOL = Path(__file__).resolve().parent.parent.parent / "docs" / "PROTOCOL.md"
+
+QUEUES = ("kept", "memory", "dead", "made", "other", "child", "$durable/topic/t.*/d", "$outbox/n", "none")
+EXCHANGES = ("trade", "amq.direct", "amq.topic", "amq.fanout", "side", "none", "amq.new")
+FANOUTS = ("events", "more", "none")
+KEYS = ("k", "a.b", "a.*", "#", "", "a..b", "#.#.#", "#.#.#.#", ".".join("abcdefghijklmnopq"), "k" * 255, "k" * 256)
+DOINGS = ("declare", "bind", "unbind", "describe", "delete", "prefetch", "extend", "move", "purge", "peek", "queues",
+          "stats", "peers", "drain", "peer-release")  # fmt: skip
+SETTINGS: dict[str, tuple[Any, ...]] = {
+    "persistent": (True, False),
+    "max_messages": (1, 1000, 0),
+    "max_bytes": (1, 100, "1MiB", "lots"),
+    "overflow": ("block", "reject", "drop-oldest", "dead-letter", "drop-newest"),
+    "dead_letter": QUEUES,
+    "max_redeliveries": (0, 3, 65_536),
+    "message_ttl_ms": (1, 60_000),
+    "ack_timeout_s": (0.1, 30, 0),
+    "dedup_window_s": (0, 60),
+    "exclusive": (True, False),
+    "auto_delete": (True, False),
+    "expires_ms": (1, 500, 60_000),
+    "redelivery_delay_ms": (0, 100, 10**12),
+    "redelivery_delay_factor": (1, 2, 1000, 1001, 0.5),
+    "redelivery_delay_max_ms": (1, 50, 10**6),
+    "scope": ("node", "cluster", "world"),
+    "max_mesages": (1,),
+}
+STRANGE: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 1.5, 10**30, -(10**30), 1e308, float("nan"), float("inf"), float("-inf"), "", "x",
+    "/queue/kept", "/queue/", "/topic/t", "/exchange/trade/k", "x" * 255, "x" * 256, "é" * 128, "a\0b", "a\nb",
+    "\ud800", "\u202e", "*", "#", "a.*.b", "$durable/x", "$outbox/n", "amq.", "amq.direct/k", [], {}, [[]], ["kept"],
+    {"a": 1}, ["kept", "kept"], "9" * 5000, "true", [None] * 100,
+)  # fmt: skip
+
+
+def text(request: object) -> bytes:
+    return json.dumps(request).encode()
+
+
+class Asked:
+    """One node, what was asked of it, and how it answered."""
+
+    def __init__(self, run: Run, codes: set[str]) -> None:
+        self.run = run
+        self.codes = codes
+        self.chance = Random(run.chance.randrange(1 << 60))
+        self.said: list[bytes] = []
+        self.ok = self.refused = 0
+        self.declared = Declarations(
+            queues={
+                "kept": QueueSettings(dead_letter="dead", max_redeliveries=2),
+                "dead": QueueSettings(),
+                "memory": QueueSettings(persistent=False, max_messages=50),
+                "child": QueueSettings(),
+            },
+            fanouts={"events": ("child", "kept")},
+            exchanges={"trade": ExchangeSettings(type=TOPIC)},
+            bindings=[Binding("trade", "a.#", "child")],
+            create_queues=self.chance.random() < 0.5,
+            create_topics=True,
+        )
+        self.node = Node(self.declared, seed=run.done)
+        self.begin()
+
+    def begin(self) -> None:
+        """Some consumers, one of which answers nothing."""
+        self.node.open(ASKER, CLIENT)
+        self.node.say(subscribe(CLIENT, "kept", prefetch_count=3), subscribe(ASKER, "dead", prefetch_count=2))
+        self.node.say(subscribe(CLIENT, "/topic/t.*", name=b"d", durable=True))
+
+    def violation(self, sentence: str) -> None:
+        self.run.violation(f"seed {self.run.seed}, case {self.run.done}: {sentence}; asked: {self.said[-5:]}")
+
+    # ---- requests
+
+    def drawn(self) -> bytes:
+        chance = self.chance
+        if chance.random() < 0.1:
+            return self.harmed(text(self.drawn_request()))
+        return text(chance.choice(STRANGE) if chance.random() < 0.03 else self.drawn_request())
+
+    def drawn_request(self) -> dict[str, Any]:
+        chance = self.chance
+        do = chance.choice(DOINGS[:5] if chance.random() < 0.7 else DOINGS)
+        request: dict[str, Any] = {"do": do} | self.arguments(do)
+        for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
+            way = chance.random()
+            name = chance.choice([*request, "queue", "exchange", "key", "count", "seconds", "passive", "x"])
+            if way < 0.6:
+                request[name] = chance.choice(STRANGE)
+            elif way < 0.8:
+                request.pop(name, None)
+            else:
+                request |= self.arguments(chance.choice(DOINGS))
+        return request
+
+    def arguments(self, do: str) -> dict[str, Any]:
+        chance = self.chance
+        queue, exchange, fanout = chance.choice(QUEUES), chance.choice(EXCHANGES), chance.choice(FANOUTS)
+        if do == "declare":
+            settings = {name: chance.choice(SETTINGS[name]) for name in chance.sample(sorted(SETTINGS), 2)}
+            more = {"passive": True} if chance.random() < 0.1 else {}
+            return more | chance.choice((
+                {"queue": queue} | (settings if chance.random() < 0.6 else {}),
+                {"exchange": exchange, "type": chance.choice(("direct", "topic", "fanout", "headers")),
+                 "durable": chance.random() < 0.7, "auto_delete": chance.random() < 0.2},
+                {"fanout": fanout, "children": chance.sample(QUEUES, chance.randrange(4))},
+            ))  # fmt: skip
+        if do in ("bind", "unbind"):
+            return {"exchange": exchange, "key": chance.choice(KEYS), "queue": queue}
+        if do in ("describe", "delete"):
+            more = {name: chance.random() < 0.5 for name in ("if_unused", "if_empty") if chance.random() < 0.3}
+            return more | chance.choice(({"queue": queue}, {"exchange": exchange}, {"fanout": fanout}))
+        ids = [message_id.decode() for message_id in self.node.broker.connections[CLIENT].unacked] or ["none"]
+        return {
+            "prefetch": {
+                "subscription": chance.choice(("dead", "kept", "none")),
+                "count": chance.choice((1, 9, 65_536)),
+            },
+            "extend": {"id": chance.choice(ids), "seconds": chance.choice((1, 60, 10**9, 0.001))},
+            "move": {"from": queue, "to": chance.choice(QUEUES)},
+            "purge": {"queue": queue},
+            "peek": {"queue": queue, "count": chance.choice((1, 1000, 1001))},
+            "peer-release": {"peer": "n", "force": True},
+        }.get(do, {})
+
+    def harmed(self, body: bytes) -> bytes:
+        chance = self.chance
+        way = chance.randrange(5)
+        at = chance.randrange(len(body) + 1)
+        return (
+            body[:at],
+            body[:at] + bytes([chance.randrange(256)]) + body[at:],
+            body[:at] + b"[" * 30_000 + body[at:],
+            b'{"do":"declare","queue":' + b"9" * chance.choice((10, 5000, 60_000)) + b"}",
+            body + b" " * chance.choice((10, 65_536)),
+        )[way]
+
+    # ---- one step
+
+    def step(self) -> None:
+        chance, node = self.chance, self.node
+        way = chance.random()
+        if way < 0.75:
+            self.ask(self.drawn())
+        elif way < 0.85:
+            to = chance.choice(["kept", "memory", "/exchange/trade/a.b", "/topic/t.a", "/fanout/events"])
+            late = {"delay_ms": 60_000} if chance.random() < 0.3 and not to.startswith("/topic") else {}
+            node.say(send(CLIENT, to, b"%d" % chance.randrange(10**9), **late))
+        elif way < 0.9:
+            for deliver in node.messages(CLIENT)[:1]:
+                if deliver.message_id in node.broker.connections[CLIENT].unacked:
+                    node.say(nack(deliver))
+        elif way < 0.97:
+            node.wait(0.3)
+        else:
+            self.restart()
+        refusals = [reply for number in (ASKER, CLIENT) for reply in node.inbox[number] if isinstance(reply, Refuse)]
+        if refusals:
+            if any(refusal.code not in ("ack-timeout", "not-unacked") for refusal in refusals):
+                self.violation(f"{refusals} closed a connection")
+            self.restart()
+        for name in [*node.broker.destinations.queues]:
+            node.numbers(name)
+
+    def ask(self, body: bytes) -> dict[str, Any] | None:
+        node = self.node
+        self.said.append(body[:300])
+        began_s = time.thread_time()
+        node.say(Send(ASKER, "/admin", b"", 2, body, reply_to="admin", correlation_id=b"c"))
+        took_s = time.thread_time() - began_s
+        found = [reply for reply in node.inbox[ASKER] if isinstance(reply, Deliver) and reply.subscription != b"dead"]
+        node.inbox[ASKER] = [reply for reply in node.inbox[ASKER] if not isinstance(reply, Deliver)]
+        if took_s > REQUEST_MAX_S:
+            self.violation(f"{body[:200]!r} took {took_s:.2f} s")
+        if len(found) != 1:
+            self.violation(f"{body[:200]!r} has {len(found)} answers")
+            return None
+        return self.judged(body, found[0].message.body)
+
+    def judged(self, body: bytes, said: bytes) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(said)
+        if answer.get("ok") is True:
+            self.ok += 1
+            if len(said) > ANSWER_BYTES_MAX:
+                self.violation(f"{body[:200]!r} is answered by {len(said)} bytes")
+        else:
+            self.refused += 1
+            code, sentence = answer.get("code"), answer.get("error")
+            if answer.get("ok") is not False or code not in self.codes or not isinstance(sentence, str) or not sentence:
+                self.violation(f"{body[:200]!r} is answered {said[:300]!r}")
+            elif len(said) > REFUSAL_BYTES_MAX or re.search("[\x00-\x1f\x7f-\x9f]", sentence):
+                self.violation(f"{body[:200]!r} is refused by a wild sentence of {len(said)} bytes: {said[:300]!r}")
+        return answer
+
+    # ---- a crash
+
+    def restart(self) -> None:
+        """What is durable is said alike before and after it."""
+        before = self.description()
+        self.node = self.node.crashed()
+        self.begin()
+        after = self.description()
+        if before != after:
+            wrong = {key: (value, after.get(key)) for key, value in before.items() if after.get(key) != value}
+            self.violation(f"a crash has changed {wrong}, and added {sorted(after.keys() - before.keys())}")
+
+    def description(self) -> dict[str, object]:
+        """Of everything that outlives a restart."""
+        destinations = self.node.broker.destinations
+        found: dict[str, object] = {}
+        lasting = {queue.name for queue in destinations.everything() if queue.is_persistent}
+        for kind, names in (("exchange", [*destinations.exchanges.all]), ("fanout", [*destinations.fanouts])):
+            for name in names:
+                answer = self.ask(text({"do": "describe", kind: name}))
+                assert answer is not None and answer["ok"], answer
+                if not answer.get("durable", True):
+                    continue
+                if kind == "exchange":
+                    bindings = [(one["key"], one["queue"]) for one in answer["bindings"] if one["queue"] in lasting]
+                    found[f"{kind} {name}"] = answer["type"], answer["auto_delete"], sorted(bindings)
+                else:
+                    found[f"{kind} {name}"] = answer["children"]
+        for name in sorted(lasting):
+            answer = self.ask(text({"do": "describe", "queue": name}))
+            assert answer is not None and answer["ok"], answer
+            found[f"queue {name}"] = answer["settings"], answer["messages"]
+        return found
+
+
+def codes() -> set[str]:
+    """Those that docs/PROTOCOL.md names, of ERRORs and of answers."""
+    page = PROTOCOL.read_text()
+    errors = page.partition("## ERROR")[2].partition("## /admin")[0]
+    answers = page.partition("Codes of answers")[2].partition("## ")[0]
+    refusals = page.partition("## /admin")[2].partition("Codes of answers")[0]
+    return {*re.findall(r"`([a-z-]+)`", errors + answers), *re.findall(r"\(`([a-z-]+)`\)", refusals)}
+
+
+def ask_everything(run: Run) -> None:
+    known = codes()
+    ok = refused = 0
+    while not run.is_over:
+        asked = Asked(run, known)
+        try:
+            for _ in range(STEPS):
+                asked.step()
+            asked.restart()
+        except Exception:  # noqa: BLE001 - whatever leaves the core ends the broker
+            asked.violation(f"the broker would have ended: {traceback.format_exc()}")
+        ok, refused = ok + asked.ok, refused + asked.refused
+        run.case()
+    run.figures |= {"answered": ok, "refused": refused}
+    assert run.is_hunt or min(ok, refused) > 5 * run.done, f"too little was right, or wrong: {run.figures}"
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T8d",
+        name="requests",
+        title="requests to /admin of random JSON, right, nearly right and wild",
+        unit="nodes asked",
+        run=ask_everything,
+        cases=(300, 20_000, 200_000),
+        mutants=("request-type-not-checked", "bindings-not-written", "settings-not-kept"),
+        mutant_cases=300,
+        quick_mutants=3,
+    ),
+)

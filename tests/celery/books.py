@@ -1,0 +1,71 @@
+"""What became of numbered jobs, as the workers have written it down, and whether it may be so.
+
+A job that was published is done. It is begun again only if who had it was killed, or lost its connection, in the
+middle: then nobody can know how far it came.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NAMED_MAX = 5  # of the jobs that a fault names
+
+
+@dataclass
+class Books:
+    """excused: how many jobs each worker (a life of one) may have left in the middle."""
+
+    path: Path
+    published: set[int] = field(default_factory=set)
+    excused: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def done(self) -> set[int]:
+        return {number for word, number, _ in self._lines() if word == "end"}
+
+    def begun(self) -> dict[int, list[str]]:
+        """Who has begun each job, in order."""
+        found: dict[int, list[str]] = defaultdict(list)
+        for word, number, worker in self._lines():
+            if word == "start":
+                found[number].append(worker)
+        return found
+
+    def running(self, worker: str) -> int:
+        """How many jobs it has begun and not ended."""
+        count = 0
+        for word, _, who in self._lines():
+            if who == worker:
+                count += {"start": 1, "end": -1}.get(word, 0)
+        return count
+
+    def faults(self) -> list[str]:
+        """A sentence each; to be read once all is quiet."""
+        begun = self.begun()
+        told = []
+        lost = sorted(self.published - self.done())
+        if lost:
+            told.append(f"lost: {len(lost)} jobs were published and never done: {lost[:NAMED_MAX]}")
+        strange = sorted(set(begun) - self.published)
+        if strange:
+            told.append(f"never published: {strange[:NAMED_MAX]}")
+        left: dict[str, list[int]] = defaultdict(list)
+        for number, workers in begun.items():
+            for worker in workers[:-1]:
+                left[worker].append(number)
+        for worker, numbers in sorted(left.items()):
+            if len(numbers) > self.excused[worker]:
+                told.append(
+                    f"doubled: of {worker} {len(numbers)} jobs were begun again, and {self.excused[worker]} may be: "
+                    f"{sorted(numbers)[:NAMED_MAX]}"
+                )
+        return told
+
+    def doubled(self) -> int:
+        """How many times a job was begun again, excused or not."""
+        return sum(len(workers) - 1 for workers in self.begun().values())
+
+    def _lines(self) -> list[tuple[str, int, str]]:
+        if not self.path.exists():
+            return []
+        lines = (line.split() for line in self.path.read_text().splitlines())
+        return [(line[0], int(line[1]), line[2]) for line in lines if len(line) == 3]
