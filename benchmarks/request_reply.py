@@ -51,15 +51,15 @@ SETTLE_S = 1.5  # memory is looked at when nothing has been said for so long
 # ---- rates
 
 
-class RoutedReplyWire(StompRequestWire):
-    """Replies go through amq.direct to a declared queue of the requester's own."""
+class DeclaredReplyWire(StompRequestWire):
+    """Replies go to a declared queue of the requester's own."""
 
     _made = 0
 
-    def connection(self) -> "RoutedReplyWire":
-        RoutedReplyWire._made += 1
-        wire = RoutedReplyWire(REQUESTS, body_bytes=self.body_bytes)
-        wire.name = b"reply.%d" % RoutedReplyWire._made
+    def connection(self) -> "DeclaredReplyWire":
+        DeclaredReplyWire._made += 1
+        wire = DeclaredReplyWire(REQUESTS, body_bytes=self.body_bytes)
+        wire.name = b"reply.%d" % DeclaredReplyWire._made
         return wire
 
     name = b""
@@ -72,17 +72,14 @@ class RoutedReplyWire(StompRequestWire):
 
     def send(self) -> tuple[bytes, bytes]:
         head, tail = super().send()
-        return head.replace(b"reply-to:/temp-queue/r", b"reply-to:/exchange/amq.direct/%b" % self.name), tail
+        return head.replace(b"reply-to:/temp-queue/r", b"reply-to:/amq/queue/%b" % self.name), tail
 
 
 def declaring(name: str, **settings: bool | int) -> bytes:
-    """Frames that declare a reply queue and bind it to amq.direct; nobody hears the answers."""
+    """A frame that declares a reply queue; nobody hears the answer."""
     given = settings or {"auto_delete": True, "exclusive": True}
-    asked = [
-        {"do": "declare", "queue": name, "persistent": False, **given},
-        {"do": "bind", "exchange": "amq.direct", "key": name, "queue": name},
-    ]
-    return b"".join(b"SEND\ndestination:/admin\n\n%b\0" % json.dumps(one).encode() for one in asked)
+    asked = {"do": "declare", "queue": name, "persistent": False, **given}
+    return b"SEND\ndestination:/admin\n\n%b\0" % json.dumps(asked).encode()
 
 
 def subscribing(name: bytes, subscription: bytes) -> bytes:
@@ -213,14 +210,14 @@ KINDS: dict[str, Make] = {
 
 
 def declare(pipe: Pipe, numbers: range, **settings: bool | int) -> list[str]:
-    """Each is declared, bound to amq.direct, and subscribed to. Returns their addresses for replies."""
+    """Each is declared and subscribed to. Returns their addresses for replies."""
     names = [f"reply.{number}" for number in numbers]
     frames = [
         declaring(name, **settings) + subscribing(name.encode(), b"%d" % number)
         for name, number in zip(names, numbers, strict=True)
     ]
     pipe.say(frames, b"receipt-id:subscribed")
-    return [f"/exchange/amq.direct/{name}" for name in names]
+    return [f"/amq/queue/{name}" for name in names]
 
 
 def queue_cost(broker: BrokerProcess, make: Make, count: int, settle_s: float = SETTLE_S) -> Cost:
@@ -294,7 +291,7 @@ def broker_alone(config: str = CONFIG) -> Iterator[BrokerProcess]:
 
 def rates_table(seconds: float, rounds: int) -> str:
     rows: list[list[str | int]] = []
-    for name, wire in (("/temp-queue/", StompRequestWire), ("amq.direct, declared queue", RoutedReplyWire)):
+    for name, wire in (("/temp-queue/", StompRequestWire), ("/amq/queue/, declared", DeclaredReplyWire)):
         for requesters, servers in REQUESTERS:
             found = []
             for _ in range(rounds):

@@ -78,12 +78,11 @@ class Reducer:
         # how many results there will be is asked, not assumed: shards may come and go
         self.shards = client.admin({"do": "describe", "exchange": JOBS})["bindings_count"]
         client.admin({"do": "declare", "queue": self.results, **settings})
-        # by way of an exchange, so that a result which comes when the queue has gone is dropped, and makes no new queue
-        client.admin({"do": "bind", "exchange": "amq.direct", "key": self.results, "queue": self.results})
 
     def map(self, **headers: str) -> None:
         """The job, to all shards. `mandatory`: without a single shard it is refused."""
-        own = {"reply-to": f"/exchange/amq.direct/{self.results}", "correlation-id": self.job, "mandatory": "true"}
+        # /amq/queue/...: a result that comes when that queue has gone is dropped, and does not make a new one
+        own = {"reply-to": f"/amq/queue/{self.results}", "correlation-id": self.job, "mandatory": "true"}
         self.client.send(f"/exchange/{JOBS}/", "count words", own | headers)
 
     def wait_for_all(self) -> Counter[str]:
@@ -98,6 +97,7 @@ class Reducer:
             last = self.client.receive()
             assert last is not None, "it waits for ever"
             results[last.headers["shard"]] = last
+        assert last is not None, "a job for no shard was refused"
         total = joined(results)
         with self.client.transaction() as transaction:
             self.client.send(f"/queue/{TOTALS}", json.dumps(total), transaction=transaction)

@@ -80,7 +80,7 @@ class Asker:
         self.address = address
         self.sender, self.receiver = Client(address), Client(address)
         self.numbers = itertools.count(1)
-        self.replies: dict[str, Message] = {}
+        self.replies: dict[str, Message | None] = {}  # to what was asked and is still waited for
         self.queue = f"example.rpc.replies.{uuid.uuid4().hex}"
         self.receiver.admin(
             {
@@ -92,16 +92,14 @@ class Asker:
                 "expires_ms": 60_000,  # and if we should die before we are subscribed: auto_delete waits for a consumer
             }
         )
-        # Servers reply to the exchange, not to the queue: a reply that comes when the queue has gone is dropped and
-        # counted there. A SEND to /queue/... might make a new queue of that name, where [create] allows it.
-        self.receiver.admin({"do": "bind", "exchange": "amq.direct", "key": self.queue, "queue": self.queue})
         self.receiver.subscribe(f"/queue/{self.queue}")
 
     def ask(self, procedure: str, argument: str, timeout_s: float) -> str:
         """Sends a request; its correlation id. Refusal where nobody offers the procedure."""
         correlation = f"{procedure} {next(self.numbers)}"
         headers = {
-            "reply-to": f"/exchange/amq.direct/{self.queue}",
+            # not /queue/...: a reply that comes when the queue has gone shall be dropped, and not make a new queue
+            "reply-to": f"/amq/queue/{self.queue}",
             "correlation-id": correlation,
             "expiration": str(int(timeout_s * 1000)),  # what nobody waits for any more is not begun
             "mandatory": "true",  # no queue bound for it: say so now, do not let us wait
@@ -111,17 +109,21 @@ class Asker:
         except Refusal:
             self.sender = Client(self.address)
             raise
+        self.replies[correlation] = None
         return correlation
 
     def reply(self, correlation: str, timeout_s: float) -> Message:
-        """The reply to that request. TimeoutError where it does not come in time; a later one is kept from nobody."""
+        """The reply to that request. TimeoutError where it does not come in time; one that comes later is dropped."""
         end_s = time.monotonic() + timeout_s
-        while correlation not in self.replies:
+        while (reply := self.replies[correlation]) is None:
             message = self.receiver.receive(max(0.0, end_s - time.monotonic()))
             if message is None:
+                del self.replies[correlation]
                 raise TimeoutError(f"no reply to {correlation!r} within {timeout_s:g} s")
-            self.replies[message.headers["correlation-id"]] = message
-        return self.replies.pop(correlation)
+            if message.headers["correlation-id"] in self.replies:
+                self.replies[message.headers["correlation-id"]] = message
+        del self.replies[correlation]
+        return reply
 
     def close(self) -> None:
         self.sender.close()
@@ -130,8 +132,8 @@ class Asker:
 
 def dropped(operator: Client) -> int:
     """How many replies found no queue any more."""
-    unrouted: int = operator.admin({"do": "describe", "exchange": "amq.direct"})["unrouted"]
-    return unrouted
+    count: int = operator.admin({"do": "stats"})["counters"].get("unrouted", 0)
+    return count
 
 
 def main() -> None:
@@ -170,8 +172,8 @@ def main() -> None:
             try:
                 operator.admin({"do": "describe", "queue": asker.queue})
             except Refusal as refused:
-                late = dropped(operator) - before
-                print(f"its queue has gone with it ({refused.code}); late replies that were dropped: {late}")
+                count = dropped(operator) - before
+                print(f"its queue has gone with it ({refused.code}); late replies that were dropped: {count}")
 
             # the short way, where the reply need not outlive this connection: an address of the broker's own making
             reply = operator.request(f"/queue/{REQUESTS}", "12", timeout_s=5)

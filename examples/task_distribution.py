@@ -100,7 +100,8 @@ class Pool:
         self.started = 0
 
     def describe(self) -> dict[str, Any]:
-        return self.client.admin({"do": "describe", "queue": JOBS})
+        described: dict[str, Any] = self.client.admin({"do": "describe", "queue": JOBS})
+        return described
 
     def adjust(self, backlog: dict[str, Any]) -> None:
         """One more, or one less, by what waits."""

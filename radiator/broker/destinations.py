@@ -6,7 +6,7 @@ under the id of their reply address only.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import Connection
@@ -135,12 +135,9 @@ class Destinations:
     def _recover(self, recovery: Recovery) -> None:
         """What the store has, as far as config.toml says nothing else."""
         for row in recovery.declared:
-            is_exchange = row.kind == EXCHANGE_KIND
-            if row.name in (self.exchanges.all if is_exchange else self.fanouts):
-                self.desk.write(DropDeclared(row.kind, row.name))  # config.toml has it now
-            elif is_exchange:
+            if row.kind == EXCHANGE_KIND and row.name not in self.exchanges.all:
                 self.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
-            else:
+            elif row.kind == FANOUT and row.name not in self.fanouts:
                 self.fanouts[row.name] = Fanout(row.name, fanout_children(json.loads(row.text)))
         numbered: dict[int, Queue] = {}
         gone = []
@@ -150,7 +147,6 @@ class Destinations:
                 queue = self._open(stored.number, stored.name, settings, stored.ledger)
                 queue.next_due_ms = stored.next_due_ms
                 numbered[stored.number] = queue
-                numbered[stored.number].next_due_ms = stored.next_due_ms
             elif stored.ledger.stored:
                 raise StoreError(
                     f"/queue/{stored.name} is declared with persistent = false, but {stored.ledger.stored} messages of "
@@ -309,7 +305,10 @@ class Destinations:
         found = self.queues.get(name)
         if found is not None:
             if found.settings != settings:
-                raise Refusal("declared-otherwise", f"/queue/{name} is there already, with other settings.")
+                here, wanted = asdict(found.settings), asdict(settings)
+                key = next(key for key in here if here[key] != wanted[key])
+                there = f"its {key} is {here[key]}, not {wanted[key]}"
+                raise Refusal("declared-otherwise", f"/queue/{name} is there already: {there}.")
             found.used()
             return False
         self._check_queue_name(name)

@@ -47,7 +47,7 @@ class Exchange:
     config.toml declares the exchange.
     """
 
-    __slots__ = ("accepted", "bindings", "is_declared", "name", "queues", "settings", "unrouted")
+    __slots__ = ("accepted", "bindings", "every_queue", "is_declared", "name", "queues", "settings", "unrouted")
 
     def __init__(self, name: str, settings: ExchangeSettings, is_declared: bool) -> None:
         self.name = name
@@ -56,6 +56,7 @@ class Exchange:
         self.accepted = 0
         self.unrouted = 0
         self.bindings: dict[tuple[str, Queue], bool] = {}
+        self.every_queue: tuple[Queue, ...] | None = None  # once each; None: to be found anew
         self.queues: Trie[Queue] = Trie(is_literal=settings.type == DIRECT)
 
     @property
@@ -72,9 +73,25 @@ class Exchange:
 
     def matching(self, key: str) -> Iterable[Queue]:
         """The queues that get what is sent with this key, each once."""
-        if self.type == FANOUT:
-            return dict.fromkeys(queue for _, queue in self.bindings)
-        return self.queues.matching(key)
+        if self.type != FANOUT:
+            return self.queues.matching(key)
+        if self.every_queue is None:
+            self.every_queue = tuple(dict.fromkeys(queue for _, queue in self.bindings))
+        return self.every_queue
+
+    def add(self, key: str, queue: Queue, is_declared: bool) -> None:
+        """One binding more."""
+        self.bindings[key, queue] = is_declared
+        self.every_queue = None
+        if self.type != FANOUT:
+            self.queues.add(key, queue)
+
+    def remove(self, key: str, queue: Queue) -> None:
+        """One less."""
+        del self.bindings[key, queue]
+        self.every_queue = None
+        if self.type != FANOUT:
+            self.queues.remove(key, queue)
 
     def check_key(self, key: str, for_send: bool) -> None:
         """Raises Refusal for a key that it cannot be sent to, or bound with."""
@@ -180,7 +197,7 @@ class Exchanges:
         is_stored = isinstance(queue, DurableQueue) and (exchange is None or exchange.durable) and not is_declared
         self.put_on(name, key, queue, is_stored, is_declared)
         if isinstance(queue, DurableQueue) and is_stored:
-            # in the batch of the RECEIPT that says so
+            # D24: in the batch of the RECEIPT, or answer, that says so
             self.desk.write(Bind(name, key, queue.number), WRITE_COST_BYTES + len(name) + len(key))
         return True
 
@@ -201,10 +218,7 @@ class Exchanges:
         if name == TOPICS:
             self.topics.bind(key, queue)
             return
-        exchange = self.all[name]
-        exchange.bindings[key, queue] = is_declared
-        if exchange.type != FANOUT:
-            exchange.queues.add(key, queue)
+        self.all[name].add(key, queue, is_declared)
 
     def unbind(self, name: str, key: str, queue: Queue) -> bool:
         """Whether it was bound so. An auto_delete exchange goes with its last binding. Raises Refusal."""
@@ -240,10 +254,9 @@ class Exchanges:
         if exchange is None:
             self.topics.unbind(key, queue)
         else:
-            del exchange.bindings[key, queue]
-            if exchange.type != FANOUT:
-                exchange.queues.remove(key, queue)
+            exchange.remove(key, queue)
         if isinstance(queue, DurableQueue) and is_stored:
+            # D24
             self.desk.write(Unbind(name, key, queue.number))
 
     def release(self, queue: Queue) -> None:

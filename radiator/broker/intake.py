@@ -31,7 +31,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import AUTO, Ack, Nack, Send
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, Limits
+from radiator.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
 from radiator.message import Message, header_line
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
@@ -60,7 +60,7 @@ Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-
 class Plan:
     """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
     counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
-    put, and the address that says so.
+    put, and the address that says so. steps: what matching has cost.
     """
 
     puts: list[Arrival] = field(default_factory=list)
@@ -70,6 +70,7 @@ class Plan:
     through: list[Fanout | Exchange] = field(default_factory=list)
     unrouted: list[Exchange] = field(default_factory=list)
     missing: int = 0
+    steps: int = 0
     immediate: dict[Queue, str] = field(default_factory=dict)
 
 
@@ -223,7 +224,9 @@ class Intake:
         exchange = self.destinations.exchange(name)
         exchange.check_key(key, for_send=True)
         own = self.destinations.exchanges.own
+        before = exchange.queues.steps
         matching = list(exchange.matching(key))
+        plan.steps += exchange.queues.steps - before
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
         if not matching:
@@ -247,9 +250,12 @@ class Intake:
         destinations = self.destinations
         destinations.check_topic(name, for_send=True)
         topics = destinations.topics
+        before = topics.steps
+        live = topics.matching(name)
         durable = topics.durable.matching(name) if topics.durable else []
+        plan.steps += topics.steps - before
         if command.mandatory or command.immediate:
-            is_live = bool(topics.matching(name)) or self.is_wanted_elsewhere(name)
+            is_live = bool(live) or self.is_wanted_elsewhere(name)
             if command.mandatory and not is_live and not durable:
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
@@ -325,7 +331,7 @@ class Intake:
         blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
         if blocked is not None:
             return blocked
-        # D5 D6: nothing below can fail, and all that is persistent goes into the open batch
+        # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
         if len(puts) < len(plan.puts):
             self.desk.count("duplicates", len(plan.puts) - len(puts))
         self.forget_found(connection)
@@ -441,7 +447,7 @@ class Intake:
             blocked = self.blocked(connection, None, False, 0)
             if blocked is not None:
                 return blocked
-        if self.is_turn_full(len(needs) + len(plan.copies)):
+        if self.is_turn_full(len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY):
             return FLUSH
         if plan.publishes and len(self.desk.turn.replies) >= REPLIES_PER_TURN:
             return FLUSH
@@ -459,12 +465,12 @@ class Intake:
         for queue in (*(queue for queue, _, _ in plan.copies), *(queue for queue, _ in plan.replies)):
             others[queue] = others.get(queue, 0) + 1
         for queue, address in plan.immediate.items():
-            count, _ = needs.get(queue, (0, 0))
-            if not _can_hand(queue, count + others.get(queue, 0)):
+            count = needs.get(queue, (0, 0))[0] + others.get(queue, 0)
+            if count and not _can_hand(queue, count):
                 raise _no_consumer(address, "none has room for it")
 
     def is_turn_full(self, copies: int) -> bool:
-        """Whether so many copies must wait for the next turn, since this one has made many."""
+        """Whether what costs as much as so many copies must wait for the next turn, since this one has made many."""
         turn = self.desk.turn_number
         if self.copies_turn != turn:
             self.copies_turn, self.copies = turn, 0

@@ -134,7 +134,7 @@ class Subscriptions:
         queue = destinations.durable(queue_name)
         subscription = self.consume(connection, command, queue)
         destinations.exchanges.bind(name, pattern, queue)
-        # one that is there may have been made a moment ago, and be on no disk yet
+        # D24: one that is there may have been made a moment ago, and be on no disk yet
         self.receipt(connection, command, durable=True)
         queue.join(subscription)
 

@@ -463,8 +463,11 @@ class Client:
 
     # ---- the end
 
-    def close(self) -> None:
-        """DISCONNECT; returns once all that was asked before is confirmed, and closes. Twice does no harm."""
+    def close(self, timeout_s: float | None = None) -> None:
+        """DISCONNECT; returns once all that was asked before is confirmed, and closes. Twice does no harm.
+
+        Raises NoAnswer where that took longer than timeout_s, None: answer_timeout_s; it is closed nevertheless.
+        """
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.disconnect(receipt=receipt)
@@ -473,14 +476,23 @@ class Client:
         with line.lock:
             if line.lost is not None:
                 return
+            line.answer_timeout_s = line.answer_timeout_s if timeout_s is None else timeout_s
             try:
                 if line.restores:
-                    line.flush()
+                    self._settle_all()
                 if line.connection is not None:
                     line.ask(say, Loss.DROPPED, True, line.connection.number)
             finally:
                 line.let_go(_CLOSED)
                 self._closed.set()
+
+    def _settle_all(self) -> None:
+        """The last that is outstanding, over another connection if need be."""
+        line = self._line
+        if not line.wait(lambda: not line.outstanding, line.answer_timeout_s):
+            count = len(line.outstanding)
+            raise NoAnswer(f"{count} receipts did not come within {line.answer_timeout_s:g} s: they are given up.")
+        line.check_refused()
 
     def abandon(self) -> None:
         """Closes at once and without a word: what is unacked comes back, what is unconfirmed may have happened."""

@@ -56,6 +56,7 @@ class Line:
         connections: int = 0,
     ) -> None:
         self.window = window
+        self.answer_timeout_s = answer_timeout_s
         self.inbox = inbox
         self.lock = threading.Lock()
         self.connection: Connection | None = None
@@ -69,7 +70,6 @@ class Line:
         self._addresses = addresses
         self._dial = dial
         self._attempts = attempts
-        self._answer_timeout_s = answer_timeout_s
         self._numbered = 0
         self._last_address = addresses[0]
         self._unraised: RadiatorError | None = None  # what no call has awaited: for the next one
@@ -188,10 +188,10 @@ class Line:
 
     def _await(self, is_done: Callable[[], bool], what: str) -> None:
         """Raises NoAnswer where it is not done within answer_timeout_s, counted anew for each connection."""
-        while not self.wait(is_done, self._answer_timeout_s, what):
+        while not self.wait(is_done, self.answer_timeout_s, what):
             connection = self.connection
-            if connection is not None and time.monotonic() - connection.opened_at_s >= self._answer_timeout_s:
-                raise NoAnswer(f"{self.address} gave no {what} within {self._answer_timeout_s:g} s.")
+            if connection is not None and time.monotonic() - connection.opened_at_s >= self.answer_timeout_s:
+                raise NoAnswer(f"{self.address} gave no {what} within {self.answer_timeout_s:g} s.")
 
     def wait(self, is_done: Callable[[], bool], timeout_s: float | None, what: str = "") -> bool:
         """Reads and writes, or lets another thread do it, until it is done (True) or the time is over (False).
@@ -216,6 +216,8 @@ class Line:
             else:
                 self._changed.wait(left_s)
             if left_s == 0.0:
+                if self.lost is not None and not is_done():
+                    self._check_open()
                 return is_done()
         return True
 
@@ -291,8 +293,8 @@ class Line:
         connection = self.connection
         if connection is None:
             return LOOK_S if self._attempts is None else min(LOOK_S, self._attempts.policy.first_s)
-        waits_s = [LOOK_S, connection.until_beat_s(), connection.session.heart_beat_expect_s]
-        return max(LOOK_MIN_S, min(one for one in waits_s if one))
+        waits_s = [LOOK_S, connection.until_beat_s(), connection.session.heart_beat_expect_s or None]
+        return max(LOOK_MIN_S, min(one for one in waits_s if one is not None))
 
     # ---- what comes
 

@@ -238,6 +238,9 @@ def _judge_queues(file: File, mistakes: Mistakes) -> None:
     for name, table in file.queues.items():
         if name.startswith(RESERVED_QUEUES) and not is_pattern(name):
             mistakes.add(("queue", name), "is a queue that the broker keeps for itself; name another one")
+        elif name.startswith(RESERVED_QUEUES):
+            dotted = shown(name.replace("/", "."))
+            mistakes.add(("queue", name), f"matches nothing; for durable subscriptions write each / as a dot: {dotted}")
         for key, wrong in contradictions(table):
             mistakes.add(("queue", name, key), wrong)
 

@@ -20,13 +20,20 @@ _SAYS_NOTHING = frozenset(["x-queue-type", "x-queue-mode", "x-queue-version", "x
 _PRIORITIES = "Radiator has no priorities: leave out x-max-priority, and give what is urgent a queue of its own."
 
 
-def queue_settings(arguments: Mapping[str, Any], *, durable: bool, exclusive: bool, auto_delete: bool) -> dict[str, Any]:
+def queue_settings(
+    arguments: Mapping[str, Any], *, durable: bool, exclusive: bool, auto_delete: bool, keeps_replies: bool = False
+) -> dict[str, Any]:
     """What to declare. A name that RabbitMQ does not have, such as `dedup_window_s`, is taken for the broker's own.
 
-    An exclusive queue dies with its consumer and is never on the disk. One in memory that nobody else will read, such
-    as a mailbox for events, drops its oldest messages where nobody reads it: whoever writes to it shall not wait.
+    An exclusive queue dies with its consumer and is never on the disk. Nor is one that goes with its consumer or when
+    nobody asks for it any more, as that which Celery has results sent to, unless keeps_replies. One in memory that
+    nobody else will read drops its oldest messages where nobody reads it: whoever writes to it shall not wait.
     """
-    settings: dict[str, Any] = {"persistent": durable and not exclusive, "auto_delete": auto_delete or exclusive}
+    is_for_replies = auto_delete and "x-expires" in arguments and not keeps_replies
+    settings: dict[str, Any] = {
+        "persistent": durable and not exclusive and not is_for_replies,
+        "auto_delete": auto_delete or exclusive,
+    }
     for name, value in arguments.items():
         if name in _SAME:
             settings[_SAME[name]] = value

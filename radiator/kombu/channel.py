@@ -46,10 +46,8 @@ class _Consumer:
     is_shared: bool  # it has no window of its own but the connection's
 
 
-class Channel(StdChannel):  # type: ignore[misc]
+class Channel(StdChannel):
     """connection: None once it is closed or its connection is lost."""
-
-    Message = Message
 
     def __init__(self, connection: "Connection", number: int) -> None:
         self.connection: Connection | None = connection
@@ -124,7 +122,13 @@ class Channel(StdChannel):  # type: ignore[misc]
         if passive:
             answer = connection.admin("declare", queue=name, passive=True)
         else:
-            settings = queue_settings(arguments or {}, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
+            settings = queue_settings(
+                arguments or {},
+                durable=durable,
+                exclusive=exclusive,
+                auto_delete=auto_delete,
+                keeps_replies=connection.keeps_replies,
+            )
             answer = connection.admin("declare", queue=name, **settings)
             if not connection.know_queue(name, settings):
                 self._bind_to_default(name, is_new=bool(answer["created"]))

@@ -39,6 +39,7 @@ class Connection:
         self.client = client
         self.channels: dict[int, Channel] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
+        self.keeps_replies = False  # whether queues for replies are on the disk
         self.is_exchange_declared = False
         self.bound: set[str] = set()  # queues that the default exchange leads to
         self._is_lasting: dict[str, bool] = {}

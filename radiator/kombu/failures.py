@@ -29,11 +29,11 @@ _OF_WHAT_WAS_ASKED = frozenset(
 )
 
 
-class Lost(RecoverableConnectionError):  # type: ignore[misc]
+class Lost(RecoverableConnectionError):
     """There is no connection any more. kombu opens another one and tries again."""
 
 
-class Refused(ChannelError):  # type: ignore[misc]
+class Refused(ChannelError):
     """What was asked for is not granted, and asking again would not help. radiator_code: why, in docs/PROTOCOL.md."""
 
     def __init__(self, sentence: str, code: str = "") -> None:

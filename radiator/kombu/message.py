@@ -90,7 +90,7 @@ class Prepared:
         return due_ms if due_ms > time.time() * 1000 else None
 
 
-class Message(KombuMessage):  # type: ignore[misc]
+class Message(KombuMessage):
     """A message as kombu's programs see it. What cannot be read is in `errors`, as kombu wants it."""
 
     def __init__(self, received: Received, channel: Any, delivery_tag: int, consumer_tag: str) -> None:
@@ -108,7 +108,10 @@ class Message(KombuMessage):  # type: ignore[misc]
         except ValueError:
             mistakes.append(sys.exc_info())
             described, body = {"headers": {}, "properties": {}}, received.body
-        properties = {key: received.headers[name] for name, key in _NATIVE_NAMES.items() if name in received.headers}
+        properties: dict[str, Any] = {}
+        for name, key in _NATIVE_NAMES.items():
+            if name in received.headers:
+                properties[key] = received.headers[name]
         properties["delivery_mode"] = _TRANSIENT if received.headers.get("persistent") == "false" else _PERSISTENT
         properties["message_id"] = received.headers.get("dedup-id", received.message_id)
         properties.update(described["properties"])

@@ -20,8 +20,8 @@ ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room
 HEART_BEAT_S = 30.0  # what is asked of the broker where kombu says nothing
 
 
-class Transport(BaseTransport):  # type: ignore[misc]
-    """broker_transport_options: `confirm_publish` (True), `answer_timeout_s` (90)."""
+class Transport(BaseTransport):
+    """broker_transport_options: `confirm_publish` (True), `persistent_replies` (False), `answer_timeout_s` (90)."""
 
     default_port = PORT
     driver_type = "stomp"
@@ -70,6 +70,7 @@ class Transport(BaseTransport):  # type: ignore[misc]
             heart_beat_s=asked.heartbeat or HEART_BEAT_S,
         )
         connection.confirms = options.get("confirm_publish", True)
+        connection.keeps_replies = options.get("persistent_replies", False)
         return connection
 
     def verify_connection(self, connection: Connection) -> bool:

@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from radiator.errors import DamagedRecord, StoreError
+from radiator.declaring import exchange_settings, fanout_children
+from radiator.errors import DamagedRecord, Refusal, StoreError
 from radiator.limits import CHECK_FINDINGS_MAX, CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.settings import STANDARD_EXCHANGES
@@ -43,7 +44,7 @@ from radiator.store.tables import (
 from radiator.writes import KeepPeer
 
 _Value = TypeVar("_Value")
-_KINDS = ("exchange", "fanout")
+_DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {"exchange": exchange_settings, "fanout": fanout_children}
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
         refuse_bare_backups(reader.file, meta)
         for table in tables_of(records.decode_number(FORMAT, meta[FORMAT])):
             if not snapshot.has(table):
-                report.find(f"The table {table.decode()} is missing.")
+                report.find(f"The table {table.decode()} is missing, or has flags that none of ours has.")
         numbers = _check_meta(meta, report)
         _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
         _check_links(snapshot, report)
@@ -205,23 +206,23 @@ def _check_sequence(doubt: str, sequence: int, peer: KeepPeer | None, report: Re
 
 
 def _check_declarations(snapshot: Snapshot, report: Report) -> None:
-    """What was declared at run time, and all bindings, in one state of the store. The core judges what settings say."""
+    """What was declared at run time, and all bindings, in one state of the store. What settings say depends on
+    config.toml too: a start judges them.
+    """
     for key, value in snapshot.rows(SETTINGS):
         number = records.queue_of(key)
-        _check_json(f"The settings of queue {number}", _decoded(records.decode_text, key, value, report), report)
+        text = _decoded(records.decode_text, key, value, report)
+        if text is not None and _json_object(text) is None:
+            report.find(f"The settings of queue {number} are no JSON object.")
         if snapshot.get(QUEUES, records.queue_key(number)) is None or key != records.settings_key(number):
             report.find(f"There are settings of queue {number}, but no such queue.")
     exchanges = {"", *STANDARD_EXCHANGES}
     for key, value in snapshot.rows(DECLARED):
         declared = _decoded(lambda key, _: records.split_declared_key(key), key, value, report)
         text = _decoded(records.decode_text, key, value, report)
-        if declared is not None:
-            kind, name = declared
-            _check_json(f"What is declared of the {kind} {name!r}", text, report)
-            if kind not in _KINDS:
-                report.find(f"{name!r} is declared to be of kind {kind!r}; there are {' and '.join(_KINDS)}.")
-            elif kind == "exchange":
-                exchanges.add(name)
+        if declared is not None and text is not None:
+            _check_declared(*declared, text, report)
+            exchanges.add(declared[1] if declared[0] == "exchange" else "")
     elsewhere = set()
     for key, value in snapshot.rows(BINDINGS):
         report.bindings += 1
@@ -234,13 +235,25 @@ def _check_declarations(snapshot: Snapshot, report: Report) -> None:
     report.exchanges_elsewhere = sorted(elsewhere)
 
 
-def _check_json(what: str, text: str | None, report: Report) -> None:
-    """Text None: it is damaged, and found already."""
+def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
+    given = _json_object(text)
+    if kind not in _DECLARED:
+        report.find(f"{name!r} is declared to be of kind {kind!r}; there are {' and '.join(_DECLARED)}.")
+    elif given is None:
+        report.find(f"What is declared of the {kind} {name!r} is no JSON object.")
+    else:
+        try:
+            _DECLARED[kind](given)
+        except Refusal as refusal:
+            report.find(f"The {kind} {name!r} is declared wrongly: {refusal}")
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        if text is not None:
-            json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        report.find(f"{what} is no JSON.")
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _recount(reader: Reader, report: Report) -> None:

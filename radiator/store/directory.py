@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 from radiator.errors import StoreError
 
@@ -29,12 +30,28 @@ _HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an em
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
-# LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read magic, version, map size,
-# page size (md_pad of the free database), last page and transaction. Native byte order.
+# LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read the fields of Meta: the page
+# size is md_pad of the free database; the flags are those of the free and of the main database. Native byte order.
 _META_MAGIC = 0xBEEFC0DE
 _META_VERSION = 1
-_META = struct.Struct("=16x I I 8x Q I 44x 48x Q Q")
-Meta = tuple[int, int, int, int, int, int]  # magic, version, map bytes, page bytes, last page, transaction
+_META = struct.Struct("=16x I I 8x Q I H 42x 4x H 42x Q Q")
+_ORDERS = 0x7E  # flags that say how keys and values are ordered; others are the environment's
+_INTEGER_KEYS = 0x08
+
+
+class Meta(NamedTuple):
+    """What is read of a meta page."""
+
+    magic: int
+    version: int
+    map_bytes: int
+    page_bytes: int
+    free_flags: int
+    main_flags: int
+    last_page: int
+    transaction: int
+
+
 _META_READS = 100  # a commit takes longer than a read
 
 
@@ -153,11 +170,17 @@ def read_head(file: Path) -> FileHead:
     """
     with file.open("rb", buffering=0) as opened:
         first, second = _read_metas(file, opened)
-        page_bytes = first[3]
+        page_bytes = first.page_bytes
         # after the metas: a running broker only ever makes the file longer, and does so before its meta says it
         file_bytes = os.fstat(opened.fileno()).st_size
-    _, _, map_bytes, _, last_page, transaction = max(first, second, key=lambda meta: meta[5])
-    return FileHead(page_bytes, last_page, map_bytes, transaction, file_bytes)
+    newest = max(first, second, key=lambda meta: meta.transaction)
+    if (newest.free_flags & _ORDERS, newest.main_flags & _ORDERS) != (_INTEGER_KEYS, 0):
+        # LMDB's own assertion about them would end the process
+        raise StoreError(
+            f"{file} is damaged: the flags of its head are {newest.free_flags:#x} and {newest.main_flags:#x}."
+            " Restore a backup."
+        )
+    return FileHead(page_bytes, newest.last_page, newest.map_bytes, newest.transaction, file_bytes)
 
 
 def fill_up(file: Path, end_bytes: int) -> None:
@@ -176,12 +199,12 @@ def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
     for _ in range(_META_READS):
         opened.seek(0)
         first = _read_meta(file, opened.read(_META.size))
-        page_bytes = first[3]
+        page_bytes = first.page_bytes
         if page_bytes < 512 or page_bytes > 65536 or page_bytes & (page_bytes - 1):
             raise StoreError(f"{file} is damaged: its page size is {page_bytes}. Restore a backup.")
         opened.seek(page_bytes)
         second = _read_meta(file, opened.read(_META.size))
-        even, odd = first[5], second[5]
+        even, odd = first.transaction, second.transaction
         if even % 2 == 0 and (abs(even - odd) == 1 or even == odd == 0):
             return first, second
     raise StoreError(
@@ -193,7 +216,7 @@ def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
 def _read_meta(file: Path, page: bytes) -> Meta:
     if len(page) < _META.size:
         raise StoreError(f"{file} is no store: it is cut off within its first pages. Restore a backup.")
-    meta: Meta = _META.unpack(page)
+    meta = Meta(*_META.unpack(page))
     if meta[:2] != (_META_MAGIC, _META_VERSION):
         raise StoreError(f"{file} is not a store of Radiator: it is no LMDB 0.9 file. Give another data directory.")
     return meta

@@ -89,8 +89,9 @@ class Snapshot:
         return None if value is None else bytes(value)
 
     def has(self, table: bytes) -> bool:
-        """Whether the file has that table."""
-        return self._open(table) is not None
+        """Whether the file has that table, and it is one of ours: without flags."""
+        opened = self._open(table)
+        return opened is not None and not any(opened.flags(self._txn).values())
 
     def entries(self, table: bytes) -> int:
         """LMDB's own count of a table's rows."""

@@ -57,7 +57,7 @@ def test_request_without_reply_to_is_carried_out_unheard() -> None:
         (b'{"do":"peek"}', "bad-request"),
         (b'{"do":"peek","queue":7}', "bad-request"),
         (b'{"do":"peek","queue":"none"}', "no-such-destination"),
-        (b'{"do":"peek","queue":"\\ud800"}', "no-such-destination"),
+        (b'{"do":"peek","queue":"\\ud800"}', "bad-request"),
         (b'{"do":"peek","queue":"q","count":0}', "bad-request"),
         (b'{"do":"peek","queue":"q","count":1001}', "bad-request"),
         (b'{"do":"peek","queue":"q","count":true}', "bad-request"),

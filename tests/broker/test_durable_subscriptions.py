@@ -59,6 +59,7 @@ def test_it_goes_on_collecting_while_nobody_is_there_and_over_a_restart(to: str,
     assert again.broker.destinations.exchanges.count == 0 and not again.broker.destinations.topics.durable
 
 
+@pytest.mark.durability("D24")
 def test_receipt_of_the_subscribe_and_of_the_end_wait_for_the_disk() -> None:
     node = Node(DECLARED, auto=False)
     node.open(1)
@@ -75,6 +76,7 @@ def test_receipt_of_the_subscribe_and_of_the_end_wait_for_the_disk() -> None:
     assert node.receipts(1) == [b"1", b"2"] and names(node.crashed()) == []
 
 
+@pytest.mark.durability("D23")
 def test_receipt_of_a_topic_send_waits_for_the_disk_only_where_a_durable_one_matches() -> None:
     node = Node(DECLARED)
     node.open(1, 2, 3)

@@ -135,6 +135,7 @@ def test_key_of_a_binding_to_a_topic_exchange_is_bounded() -> None:
 # ---- one transaction -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.durability("D23")
 def test_receipt_means_synced_in_all_queues_at_once() -> None:
     node = node_with(("amq.fanout", "", "a"), ("amq.fanout", "", "b"), ("amq.fanout", "", "m"))
     node.open(1, 2)
@@ -296,6 +297,7 @@ def test_auto_delete_exchange_goes_with_its_last_binding() -> None:
     assert node.disk.platter.declared == {} and not destinations.exchanges.bound
 
 
+@pytest.mark.durability("D24")
 def test_deleted_queue_takes_its_bindings_along() -> None:
     node = Node(declared())
     destinations = node.broker.destinations
@@ -352,6 +354,7 @@ def test_exchanges_and_durable_subscriptions_count_as_destinations() -> None:
 # ---- restart ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.durability("D24")
 def test_durable_exchange_and_its_bindings_to_persistent_queues_outlive_a_restart() -> None:
     node = Node(declared())
     destinations = node.broker.destinations
@@ -412,15 +415,27 @@ def test_exchange_that_left_the_configuration_takes_its_bindings_along() -> None
     assert len(again.disk.platter.bindings) == 1
 
 
-def test_exchange_that_the_configuration_now_declares_is_as_that_says() -> None:
-    node = Node()
-    node.broker.destinations.declare_exchange("x", ExchangeSettings(type=TOPIC))
+def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindings() -> None:
+    node = Node(Declarations(queues={"a": QueueSettings(), "b": QueueSettings()}))
+    destinations = node.broker.destinations
+    destinations.declare_exchange("x", ExchangeSettings(type=DIRECT))
+    destinations.declare_fanout("f", ("a",))
+    bind(node, "x", "k.#", "a")
+    bind(node, "x", ".".join(["w"] * 20), "a")
     node.turn([])
-    now = Declarations(exchanges={"x": ExchangeSettings(type=FANOUT)})
+    now = Declarations(
+        queues={"a": QueueSettings(), "b": QueueSettings()},
+        exchanges={"x": ExchangeSettings(type=TOPIC)},
+        fanouts={"f": ("b",)},
+    )
     again = node.again_on(node.disk.platter, declarations=now)
-    assert again.broker.destinations.exchange("x").type == FANOUT
-    again.turn([])
-    assert again.disk.platter.declared == {}
+    there = again.broker.destinations
+    assert there.exchange("x").type == TOPIC and there.fanout("f").children == ("b",)
+    assert there.bindings_of(there.queues["a"]) == [("x", "k.#")], "a topic has no key of 20 words"
+    assert len(again.disk.platter.bindings) == 1
+    back = again.again_on(again.disk.platter, declarations=Declarations()).broker.destinations
+    assert back.exchange("x").type == DIRECT and back.fanout("f").children == ("a",)
+    assert back.bindings_of(back.queues["a"]) == [("x", "k.#")]
 
 
 def test_queue_of_the_configuration_is_bound_again_when_first_use_makes_it_again() -> None:
@@ -766,3 +781,24 @@ def test_queue_that_is_not_there_is_refused_where_that_matters(command: object, 
     node.open(1)
     node.say(command)  # type: ignore[arg-type]
     assert node.refusal(1).code == code and not node.has("new")
+
+
+def test_queue_that_is_deleted_while_a_message_is_on_its_way_to_the_disk_delivers_it_no_more() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.say(subscribe(1, "a", AUTO))
+    node.auto = False
+    node.say(send(2, "a", b"x", b"r"))
+    node.seal()
+    node.broker.delete(node.broker.destinations.queues["a"])
+    node.auto = True
+    node.turn([])
+    assert node.receipts(2) == [b"r"] and node.bodies(1) == [] and node.disk.platter.messages == {}
+
+
+def test_duplicate_that_is_immediate_is_receipted_though_nobody_is_there() -> None:
+    node = Node(Declarations(queues={"a": QueueSettings(dedup_window_s=60)}))
+    node.open(1, 2)
+    node.say(subscribe(1, "a", AUTO), send(2, "a", dedup_id=b"1", immediate=True), unsubscribe(1, "a"))
+    node.say(send(2, "a", dedup_id=b"1", immediate=True, receipt=b"r"))
+    assert node.receipts(2) == [b"r"] and counts(node, "a") == [0]

@@ -2,7 +2,8 @@
 
 Proves, for the core: a message that was receipted by one node comes to somebody, whichever node it is on by then; it
 is never held by two, so never processed twice by a hand-over; a fanout's copies come to each node once; a topic's
-message comes once, in order, to everybody who wants it, and to nobody else once all is quiet; and all is drained.
+message comes once, in order, to everybody who wants it, and to nobody else once all is quiet, and is kept for durable
+subscriptions on every node; nothing is woken before its time; and all is drained.
 Every hundredth history is made twice, and must be the same.
 
 It cannot see sessions, sockets, threads and LMDB, nor how evenly work is shared, nor how long it takes.
@@ -17,7 +18,7 @@ TWICE_EVERY = 100
 
 
 def simulate(run: Run) -> None:
-    deliveries = handed_over = words = boots = 0
+    deliveries = handed_over = delayed = kept = words = boots = 0
     began_s = time.monotonic()
     while not run.is_over:
         seed = run.chance.randrange(10**12)
@@ -29,19 +30,24 @@ def simulate(run: Run) -> None:
             run.violation(f"The history of the seed {seed} is another one when it is made again.")
         deliveries += mesh.custody.deliveries + mesh.books.deliveries
         handed_over += mesh.custody.handed_over
+        delayed += mesh.custody.delayed
+        kept += sum(len(keeper.ids) for keeper in mesh.keepers)
         words += mesh.words
         boots += sum(node.boots for node in mesh.nodes.values())
         run.case()
     run.figures |= {
         "deliveries": deliveries,
         "of messages handed over": handed_over,
+        "delayed": delayed,
+        "kept for durable subscriptions": kept,
         "words on links": words,
         "starts": boots,
         "histories a second": round(run.done / (time.monotonic() - began_s)),
     }
     # a simulation in which nothing is handed over would prove nothing
-    enough = run.is_hunt or (deliveries > 10 * run.done and handed_over > run.done and boots > 3 * run.done)
-    assert enough or run.done < 100, f"too little happened: {run.figures}"
+    enough = deliveries > 10 * run.done and handed_over > run.done and boots > 3 * run.done
+    enough = enough and delayed > run.done / 2 and kept > run.done
+    assert run.is_hunt or enough or run.done < 100, f"too little happened: {run.figures}"
 
 
 CAMPAIGNS = (

@@ -58,7 +58,7 @@ BROKERS_OF_A_STORE = 4  # these go through a whole broker
 CASE_MAX_S = 20
 NAMES = ("orders", "mail", "ä/€", "jobs.x", "gone")
 PEERS = ("b", "node.c")
-DRAIN_QUIET_S = 0.25
+DRAIN_QUIET_S = 0.6
 DUE_MS = 4_000_000_000_000
 
 Place = tuple[int, int]
@@ -207,8 +207,8 @@ class Author:
         scribe.commit(*writes)
 
     def due_ms(self) -> int:
-        """Far away: a broker gives none of them."""
-        return DUE_MS + self.chance.randrange(1_000_000)
+        """Long ago, so that a broker gives it at once, or far away, so that it never does."""
+        return self.chance.choice((1, DUE_MS)) + self.chance.randrange(1_000_000)
 
     def wake(self) -> None:
         delayed = sorted(self.scribe.delayed)
@@ -222,7 +222,7 @@ class Author:
         """Settings of a queue; or an exchange, which may be there already, or is dropped."""
         declared, writes = self.declared, []
         number = self.chance.choice(sorted(self.original.names))
-        declared.settings[number] = f'{{"max_messages": {self.chance.randint(1, 1 << 40)}}}'
+        declared.settings[number] = f'{{"max_messages": {self.chance.randint(10**6, 10**12)}}}'
         writes.append(KeepSettings(number, declared.settings[number]))
         name = f"x{self.chance.randrange(40)}"
         declared.exchanges[name] = f'{{"type": "{self.chance.choice(("direct", "topic", "fanout"))}"}}'
@@ -643,6 +643,8 @@ def faults_of_serving(it: Damaged, broker: BrokerProcess, is_found: bool) -> lis
         return faults + faults_of_an_end(broker, broker.wait(10), is_found)
     for state in it.could_be:
         stored = {(it.original.names[place[0]], message.body) for place, message in state.messages.items()}
+        due = [delay for delay in state.delayed.values() if delay.due_ms < DUE_MS]
+        stored |= {(it.original.names[delay.queue], delay.message.body) for delay in due}
         if is_found or drained == {(name, body) for name, body in stored if name != NAMES[-1]}:
             break
     else:

@@ -14,6 +14,8 @@ MODULES: tuple[str, ...] = (
     "memory",
     "bounds",
     "parser",
+    "headers",
+    "requests",
     "model",
     "simulation",
     "cluster",

@@ -9,6 +9,7 @@ from tests.client.peer import Peer, Script
 from tests.client.proxy import Proxy
 
 CONFIG = EVERYTHING_MAY_BE_CREATED + (
+    "[limits]\nheart_beat_ms = [10000, 100]\n"
     '[queue."memory.#"]\npersistent = false\n'
     '[queue."small.#"]\nmax_messages = 1\noverflow = "reject"\n'
     '[queue."once.#"]\ndedup_window_s = 600\n'

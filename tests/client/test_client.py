@@ -134,7 +134,7 @@ def test_client_waits_for_no_receipt_longer_than_its_timeout(peer: Callable[[Scr
     with pytest.raises(NoAnswer, match=r"no RECEIPT within 0\.05 s"):
         client.send("/queue/a", b"x")
     assert client.unconfirmed == 1
-    client._line._answer_timeout_s = 10
+    client._line.answer_timeout_s = 10
     client.send("/queue/a", b"y")
     assert client.unconfirmed == 0
     client.close()
@@ -404,6 +404,17 @@ def test_refused_send_raises_and_closes(broker: BrokerProcess) -> None:
     assert str(refused.value).endswith(".")
     with pytest.raises(RadiatorError, match="There is no connection .*: the broker refused: "):
         client.send("/queue/small.one", "nor this")
+
+
+def test_close_waits_no_longer_than_it_may(peer: Callable[[Script], str]) -> None:
+    def script(connection: socket.socket) -> None:
+        greet(connection)
+        read_until_closed(connection)
+
+    client = Client(peer(script))
+    with pytest.raises(NoAnswer, match=r"no RECEIPT within 0\.05 s"):
+        client.close(timeout_s=0.05)
+    assert not client.is_open
 
 
 def test_close_awaits_what_is_outstanding(broker: BrokerProcess) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from radiator.client import Client, ConnectionLost, Message, Reconnect, TransactionLost
+from radiator.client import Client, ConnectionLost, Message, NoAnswer, Reconnect, TransactionLost
 from radiator.errors import Refusal
 from tests.broker_process import BrokerProcess
 from tests.client.conftest import CONFIG
@@ -346,6 +346,16 @@ def test_close_sends_again_what_is_unconfirmed(proxy: Proxy, direct: Client) -> 
     proxy.cut()
     client.close()
     assert (client.unconfirmed, client.connections, accepted(direct, "once.closing")) == (0, 2, 1)
+
+
+def test_close_gives_up_what_it_cannot_send_in_time(client: Client, proxy: Proxy) -> None:
+    client.send("/queue/given-up", "x", confirm=False)
+    proxy.refuse(True)
+    proxy.mute()
+    client.send("/queue/given-up", "x", confirm=False)
+    proxy.cut()
+    with pytest.raises(NoAnswer, match="given up"):
+        client.close(timeout_s=0.1)
 
 
 def test_close_waits_for_no_connection_that_nobody_needs(client: Client, proxy: Proxy) -> None:

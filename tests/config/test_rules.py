@@ -84,7 +84,7 @@ RIGHT = {
     + f"bindings = [{{key = '{'*.' * 40}', queue = 'q'}}]",
     "a delay as long as the longest": "[queue.q]\nredelivery_delay_ms = 5\nredelivery_delay_max_ms = 5",
     "a delay of an hour": "[queue.q]\nredelivery_delay_ms = 3600000",
-    "settings for durable subscriptions": "[queue.'$durable/topic/news.#']\nmax_messages = 5",
+    "settings for durable subscriptions": "[queue.'$durable.topic.news.#']\nmax_messages = 5",
     "what a node alone has": "[queue.q]\nscope = 'node'\npersistent = false\n[topic.t]\nscope = 'node'",
 }
 
@@ -154,6 +154,11 @@ WRONG = {
     "a queue of the broker's own": (
         "[queue.'$outbox/b']",
         'queue."$outbox/b" is a queue that the broker keeps for itself; name another one',
+    ),
+    "a pattern that no durable subscription matches": (
+        "[queue.'$durable/topic/news.#']",
+        'queue."$durable/topic/news.#" matches nothing; for durable subscriptions write each / as a dot: '
+        '"$durable.topic.news.#"',
     ),
     "a durable subscription's own queue": (
         "[queue.'$durable/topic/a/b']",

@@ -23,6 +23,7 @@ FLOORS: dict[str, set[str]] = {
     "radiator.store": {"radiator", "radiator.store", "radiator.store.records", "radiator.store.__init__"},
     # beside the house: what programs and tools import
     "radiator.client": {"radiator", "radiator.protocols", "radiator.client"},
+    "radiator.kombu": {"radiator", "radiator.client", "radiator.kombu"},
     # floor 3
     "radiator.server": {
         "radiator",
@@ -83,6 +84,8 @@ OWNERS = {
     "greenlet": "radiator.server",
     "lmdb": "radiator.store",
     "toml": "radiator.config",
+    "kombu": "radiator.kombu",
+    "amqp": "radiator.kombu",
 }
 NOWHERE = {"pickle", "marshal", "shelve", "dill", "yaml", "code", "codeop", "importlib", "imp", "pkgutil", "runpy"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}

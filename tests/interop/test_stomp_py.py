@@ -315,6 +315,20 @@ def test_request_and_reply_over_a_temp_queue(client: Make, name: str) -> None:
         assert (reply.body, reply.headers["correlation-id"]) == (word.upper(), word)
 
 
+def test_late_reply_makes_no_new_queue(client: Make, name: str) -> None:
+    """The reply queue goes with its asker; /amq/queue/ reaches it while it is there, and nothing afterwards."""
+    asker, server = client(), client()
+    assert asker.admin({"do": "declare", "queue": name, "auto_delete": True, "exclusive": True})["created"]
+    asker.subscribe(f"/queue/{name}", ack="auto")
+    server.send(f"/amq/queue/{name}", "in time")
+    assert asker.message().body == "in time"
+    asker.connection.disconnect()
+    while server.admin({"do": "describe", "queue": name})["ok"]:
+        time.sleep(0.01)
+    server.send(f"/amq/queue/{name}", "late")
+    assert server.admin({"do": "describe", "queue": name})["code"] == "no-such-destination"
+
+
 @pytest.mark.slow
 @SINCE_1_1
 def test_heart_beats_keep_a_silent_connection(client: Make, name: str) -> None:

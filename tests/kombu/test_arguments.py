@@ -8,8 +8,13 @@ from radiator.kombu.arguments import queue_settings
 from radiator.kombu.failures import Refused
 
 
-def settings(arguments: dict[str, Any], durable: bool = True, exclusive: bool = False, auto_delete: bool = False) -> Any:
+def settings(
+    arguments: dict[str, Any], durable: bool = True, exclusive: bool = False, auto_delete: bool = False
+) -> Any:
     return queue_settings(arguments, durable=durable, exclusive=exclusive, auto_delete=auto_delete)
+
+
+MAILBOX = {"persistent": False, "auto_delete": True, "overflow": "drop-oldest"}
 
 
 @pytest.mark.parametrize(
@@ -18,12 +23,22 @@ def settings(arguments: dict[str, Any], durable: bool = True, exclusive: bool = 
         ({}, {"persistent": True, "auto_delete": False}),
         ({"durable": False}, {"persistent": False, "auto_delete": False}),
         ({"auto_delete": True}, {"persistent": True, "auto_delete": True}),
-        ({"durable": False, "auto_delete": True}, {"persistent": False, "auto_delete": True, "overflow": "drop-oldest"}),
+        (
+            {"durable": False, "auto_delete": True},
+            {"persistent": False, "auto_delete": True, "overflow": "drop-oldest"},
+        ),
         ({"exclusive": True}, {"persistent": False, "auto_delete": True, "overflow": "drop-oldest"}),
     ],
 )
 def test_kinds_of_queues(flags: dict[str, bool], wanted: dict[str, Any]) -> None:
     assert settings({}, **flags) == wanted
+
+
+def test_a_queue_for_replies_is_in_memory_unless_it_shall_be_kept() -> None:
+    arguments = {"x-expires": 1000}
+    assert not settings(arguments, auto_delete=True)["persistent"]
+    kept = queue_settings(arguments, durable=True, exclusive=False, auto_delete=True, keeps_replies=True)
+    assert kept == {"persistent": True, "auto_delete": True, "expires_ms": 1000}
 
 
 @pytest.mark.parametrize(

@@ -64,9 +64,9 @@ def test_of_several_addresses_the_one_that_answers_is_taken(broker: BrokerProces
 
 
 def test_nobody_there_is_an_operational_error() -> None:
-    with kombu.Connection(f"radiator://127.0.0.1:{closed_port()}") as connection:
-        with pytest.raises(OperationalError, match="Is the broker running"):
-            connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+    connection = kombu.Connection(f"radiator://127.0.0.1:{closed_port()}")
+    with pytest.raises(OperationalError, match="Is the broker running"):
+        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
 
 
 def closed_port() -> int:
@@ -119,7 +119,9 @@ def test_a_lost_connection_is_said_to_everybody(own_broker: BrokerProcess) -> No
 def test_a_consumer_goes_on_after_a_loss_as_kombu_revives_it(own_broker: BrokerProcess) -> None:
     got: list[Any] = []
     connection = kombu.Connection(url(own_broker))
-    consumer = connection.Consumer([kombu.Queue("q")], callbacks=[lambda body, message: (got.append(body), message.ack())])
+    consumer = connection.Consumer(
+        [kombu.Queue("q")], callbacks=[lambda body, message: (got.append(body), message.ack())]
+    )
     consumer.consume()
     connection.Producer().publish(1, routing_key="q")
     connection.drain_events(timeout=5)
@@ -178,7 +180,9 @@ def test_the_loop_hands_on_what_comes(connection: kombu.Connection, name: str) -
     assert consumer.bodies == [b"%d" % number for number in range(200)]
 
 
-def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(connection: kombu.Connection, name: str) -> None:
+def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(
+    connection: kombu.Connection, name: str
+) -> None:
     """The trap: what was read behind an answer does not make the socket readable. No timer helps the loop here."""
     hub = Hub()
     channel = connection.channel()

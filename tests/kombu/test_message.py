@@ -36,7 +36,11 @@ def test_everything_comes_as_it_was_published() -> None:
     }
     message = got(Prepared(b"\0\x01body", "application/json", "utf-8", headers, dict(properties)))
     assert message.errors == []
-    assert (message.body, message.content_type, message.content_encoding) == (b"\0\x01body", "application/json", "utf-8")
+    assert (message.body, message.content_type, message.content_encoding) == (
+        b"\0\x01body",
+        "application/json",
+        "utf-8",
+    )
     assert message.headers == headers
     assert message.properties == properties
 
@@ -53,7 +57,9 @@ def test_a_property_that_stomp_would_change_travels_in_the_json(value: Any) -> N
     assert got(prepared).properties["correlation_id"] == value
 
 
-@pytest.mark.parametrize("content_type", ["application/x-python-serialize", "text/plain; charset=utf-8", "pickle", "", None])
+@pytest.mark.parametrize(
+    "content_type", ["application/x-python-serialize", "text/plain; charset=utf-8", "pickle", "", None]
+)
 def test_any_content_type_survives(content_type: str | None) -> None:
     assert (got(Prepared(b"", content_type, "binary")).content_type or None) == (content_type or None)
 
@@ -99,7 +105,13 @@ def test_what_nobody_of_kombu_has_sent_is_an_error_of_the_message(changes: dict[
 
 
 def test_a_message_of_any_stomp_client_has_its_headers() -> None:
-    headers = {"destination": "/queue/q", "message-id": "m1", "task": "add", "id": "7", "content-type": "application/json"}
+    headers = {
+        "destination": "/queue/q",
+        "message-id": "m1",
+        "task": "add",
+        "id": "7",
+        "content-type": "application/json",
+    }
     message = Message(Received(headers, b"[[1, 2], {}, {}]"), None, 1, "tag")
     assert (message.headers["task"], message.headers["id"]) == ("add", "7")
     assert message.decode() == [[1, 2], {}, {}]

@@ -1,6 +1,7 @@
 """`radiator check` finds every kind of damage, and finds nothing where there is none, beside a running broker too."""
 
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from radiator.store.tables import FORMAT, META, TABLES
 from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from tests.store.scribe import DELAYED, DUE_MS, Scribe, filled, message_of
 from tests.store.test_lmdb import flipped_copy, raw, rewrite, run_forked, some_bits
+
+
+DUPSORT = 0x04
 
 
 @pytest.fixture
@@ -294,7 +298,21 @@ def test_missing_table_is_found(path: Path, table: bytes) -> None:
         opened = env.open_db(table)
         with env.begin(write=True) as txn:
             txn.drop(opened)
-    assert f"The table {table.decode()} is missing." in check(path).findings
+    assert f"The table {table.decode()} is missing, or has flags that none of ours has." in check(path).findings
+
+
+@pytest.mark.parametrize("table", [b"messages", b"settings", b"meta"])
+def test_flipped_flag_of_a_table_is_found_and_refused(path: Path, table: bytes) -> None:
+    """With DUPSORT a second row under one key would stand beside the first; LMDB's structure is sound with it."""
+    data = bytearray((path / "data.mdb").read_bytes())
+    head = struct.pack("=HHHH", 48, 0, 2, len(table)) + table  # the node of its record in LMDB's main database
+    at = -1
+    while (at := data.find(head, at + 1)) >= 0:
+        data[at + len(head) + 4] ^= DUPSORT  # whichever of the copies is in force
+    (path / "data.mdb").write_bytes(data)
+    assert f"The table {table.decode()} is missing, or has flags that none of ours has." in check(path).findings
+    with pytest.raises(StoreError, match=f"is damaged: its table {table.decode()} has flags. Restore a backup"):
+        Scribe(path)
 
 
 # ---- delayed messages -------------------------------------------------------------------------------------------
@@ -359,20 +377,35 @@ def test_delayed_message_of_an_unknown_queue_is_found(late: Path) -> None:
 # ---- what is declared at run time -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[]", "3", "null", "[" * 100_000])
 def test_declarations_that_are_no_json_are_found(path: Path, text: str) -> None:
     key = records.settings_key(1)
     rewrite(path, b"settings", key, records.encode_text(key, text))
-    assert only_finding(path) == "The settings of queue 1 is no JSON."
+    assert only_finding(path) == "The settings of queue 1 are no JSON object."
     key = records.declared_key("fanout", "ä\n")
     rewrite(path, b"declared", key, records.encode_text(key, text))
-    assert "What is declared of the fanout 'ä\\n' is no JSON." in check(path).findings
+    assert "What is declared of the fanout 'ä\\n' is no JSON object." in check(path).findings
 
 
 @pytest.mark.parametrize("key", [records.settings_key(3), records.settings_key(9), records.queue_key(1)])
 def test_settings_of_no_queue_are_found(path: Path, key: bytes) -> None:
     rewrite(path, b"settings", key, records.encode_text(key, "{}"))
     assert f"There are settings of queue {records.queue_of(key)}, but no such queue." == only_finding(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("exchange", '{"type": "odd"}'),
+        ("exchange", '{"durable": 1}'),
+        ("fanout", "{}"),
+        ("fanout", '{"children": [7]}'),
+    ],
+)
+def test_declaration_that_a_start_would_not_take_is_found(path: Path, kind: str, text: str) -> None:
+    key = records.declared_key(kind, "y")
+    rewrite(path, b"declared", key, records.encode_text(key, text))
+    assert only_finding(path).startswith(f"The {kind} 'y' is declared wrongly: ")
 
 
 def test_declaration_of_an_unknown_kind_is_found(path: Path) -> None:
@@ -399,7 +432,9 @@ def test_exchanges_that_only_config_can_declare_are_told_and_no_fault(
 ) -> None:
     scribe = Scribe(tmp_path / "data")
     queue = scribe.declare("q")
-    scribe.store.commit([KeepDeclared("exchange", "here", "{}"), KeepDeclared("fanout", "there", "{}")])
+    scribe.store.commit(
+        [KeepDeclared("exchange", "here", "{}"), KeepDeclared("fanout", "there", '{"children": ["q"]}')]
+    )
     names = ["", "amq.topic", "amq.direct", "amq.fanout", "here", "there", "nowhere"]
     scribe.store.commit([Bind(name, "a", queue) for name in names])
     scribe.store.close()

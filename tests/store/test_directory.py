@@ -164,3 +164,26 @@ def test_flipped_transaction_number_of_a_head_is_refused(tmp_path: Path) -> None
     assert accepted <= 2
     file.write_bytes(whole)
     directory.read_head(file)
+
+
+@pytest.mark.parametrize("bit", range(1, 7))
+@pytest.mark.parametrize("offset", [44, 92], ids=["free", "main"])
+def test_flipped_flag_of_a_database_in_the_newest_head_is_refused(tmp_path: Path, offset: int, bit: int) -> None:
+    """LMDB's own assertion would end the process by SIGABRT, or it would read and write in another order."""
+    filled(tmp_path / "data")
+    file = tmp_path / "data" / "data.mdb"
+    whole = file.read_bytes()
+    page_bytes = directory.read_head(file).page_bytes
+    refused = 0
+    for page in (0, 1):
+        damaged = bytearray(whole)
+        damaged[page * page_bytes + offset] ^= 1 << bit
+        file.write_bytes(damaged)
+        try:
+            directory.read_head(file)
+        except StoreError as error:
+            assert "is damaged: the flags of its head are" in str(error)
+            refused += 1
+            with pytest.raises(StoreError, match="the flags of its head"):
+                Scribe(tmp_path / "data")
+    assert refused == 1, "the older head is not in force"

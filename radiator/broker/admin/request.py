@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from radiator.broker.consumers import Connection
 from radiator.errors import Refusal
+from radiator.patterns import name_mistake
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
@@ -60,8 +61,12 @@ class Request:
     def name(self, kind: str, key: str | None = None) -> str:
         """The NAME of a queue, exchange or fanout, also where it is given with the kind before it."""
         key = key or kind
-        name = self.text(key, f"the name of {'an' if kind == 'exchange' else 'a'} {kind}")
-        return name.removeprefix(f"/{kind}/")
+        what = f"the name of {'an' if kind == 'exchange' else 'a'} {kind}"
+        name = self.text(key, what).removeprefix(f"/{kind}/")
+        wrong = name_mistake(name)
+        if wrong:
+            raise Refusal("bad-request", f"`{key}` must be {what}; it is {name!r:.80}, which {wrong}.")
+        return name
 
     def text(self, key: str, what: str, default: str | None = None) -> str:
         """what: that the text must be."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import LoadedDelayed, StoredMessage
-from radiator.limits import BATCH_BYTES, BATCH_WRITES, LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
+from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.message import Message
 from radiator.reads import LoadDelayed
 from radiator.writes import Delay, Wake
@@ -72,6 +72,7 @@ class Delayed:
         queue.ledger.stored_delayed_bytes -= entry.size
         desk.part(queue)
         desk.write(Wake(queue.number, entry.due_ms, entry.position))
+        queue.windows.woke(entry.size)
         self.woken_in = desk.open.number
 
     def committed(self) -> None:
@@ -92,21 +93,16 @@ class Delayed:
         self.desk.part(self.queue)
 
     def ask(self) -> None:
-        """Read the next slice, unless this must wait: for an answer, the disk, or room in the batch or the window."""
+        """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window."""
         queue, desk = self.queue, self.desk
         if queue.is_gone or queue.is_loading:
             return
-        if self.is_batch_full:
+        if queue.windows.have_woken_enough(desk):
             desk.part(queue)  # `committed` goes on
         elif self.place == _FIRST and max(self.begin_after, self.woken_in) > desk.committed:
             pass  # what was woken would be found again; `committed` goes on
         elif not self.blocked_bytes or queue.window_takes_again(self.blocked_bytes):
             queue.windows.ask_delayed(self)
-
-    @property
-    def is_batch_full(self) -> bool:
-        """Whether the open batch takes no more of a long work."""
-        return self.desk.open.size >= BATCH_BYTES or len(self.desk.open.writes) >= BATCH_WRITES
 
     def question(self) -> LoadDelayed:
         """The next slice."""
@@ -126,7 +122,7 @@ class Delayed:
             self.is_stale = False
         elif not queue.is_gone:
             for row in answer.messages:
-                if self.is_batch_full or not self.wake(row.due_ms, row.stored):
+                if queue.windows.have_woken_enough(self.desk) or not self.wake(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)
             else:

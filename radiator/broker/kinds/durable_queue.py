@@ -18,6 +18,7 @@ from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded, LoadedDelayed, StoredMessage
 from radiator.limits import (
     BATCH_BYTES,
+    CHORE_MESSAGES,
     LOAD_BYTES,
     LOAD_MESSAGES,
     WAKES_AT_ONCE,
@@ -32,11 +33,13 @@ from radiator.writes import Books, Count, Ledger, Put, Remove
 
 
 class Windows:
-    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way; of
-    those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then.
+    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way.
+
+    Of those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then. woken, woken_bytes: how
+    many the batch `woken_in` has woken: each takes only so many, whatever else it holds, so that it stays short.
     """
 
-    __slots__ = ("next_wakes", "out", "size", "waiting", "wakes")
+    __slots__ = ("next_wakes", "out", "size", "waiting", "wakes", "woken", "woken_bytes", "woken_in")
 
     def __init__(self) -> None:
         self.size = 0
@@ -44,6 +47,7 @@ class Windows:
         self.waiting: dict[int, Callable[..., None]] = {}
         self.wakes = 0
         self.next_wakes: dict[Delayed, None] = {}
+        self.woken = self.woken_bytes = self.woken_in = 0
 
     def ask(self, desk: Desk, load: Load, answer: Callable[[Loaded], None]) -> None:
         """Have something read back."""
@@ -60,6 +64,18 @@ class Windows:
         question = delayed.question()
         self.waiting[question.request] = partial(self.found_delayed, delayed)
         delayed.desk.turn.questions.append(question)
+
+    def have_woken_enough(self, desk: Desk) -> bool:
+        """Whether the open batch wakes no more."""
+        if self.woken_in != desk.open.number:
+            self.woken_in = desk.open.number
+            self.woken = self.woken_bytes = 0
+        return self.woken >= CHORE_MESSAGES or self.woken_bytes >= LOAD_BYTES
+
+    def woke(self, size: int) -> None:
+        """One more."""
+        self.woken += 1
+        self.woken_bytes += size
 
     def found_delayed(self, delayed: Delayed, answer: LoadedDelayed) -> None:
         """One has its answer: the next may ask."""
@@ -158,11 +174,11 @@ class DurableQueue(Queue):
         )
 
     def window_takes_again(self, size: int) -> bool:
-        """Whether one that found no room would find it, and others with it: so that few are read back in vain."""
-        return self.window_takes(size) and (
-            self.window_bytes <= WINDOW_BYTES // 2
-            and len(self.ready) + len(self.returned) + len(self.waking) <= WINDOW_MESSAGES // 2
-        )
+        """Whether one that found no room would find it, and others with it: so that few are read back in vain. What one
+        load brings must not stand in the way.
+        """
+        count = len(self.ready) + len(self.returned) + len(self.waking)
+        return count <= LOAD_MESSAGES and self.window_bytes <= LOAD_BYTES and self.window_takes(size)
 
     def committed(self, part: Part) -> None:
         """Only here does a stored message become READY, and so deliverable."""

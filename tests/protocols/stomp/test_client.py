@@ -122,6 +122,19 @@ def test_ack_and_nack_name_the_message_as_each_version_does() -> None:
             ]
 
 
+def test_headers_of_ours_are_said_as_the_protocol_has_them() -> None:
+    client, _ = pair()
+    assert b"\ndelay:1500\n" in client.nack(A_MESSAGE, delay_ms=1500)
+    assert b"delay" not in client.nack(A_MESSAGE)
+    assert b"\ndedup-id:d\\c1\n" in client.send("/queue/a", dedup_id="d:1")
+    client.subscribe("s", "/topic/a")
+    forgotten = client.unsubscribe("s", forget="/topic/a")
+    assert b"\nid:s\n" in forgotten and b"\ndestination:/topic/a\ndurable:true\n" in forgotten
+    assert client.unsubscribe("of another connection", forget="/topic/a")
+    with pytest.raises(Violation, match="no subscription"):
+        client.unsubscribe("s")
+
+
 def test_message_without_ack_cannot_be_acked_in_1_2() -> None:
     client, _ = pair()
     with pytest.raises(Violation, match="has no `ack`"):
