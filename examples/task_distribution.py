@@ -3,16 +3,18 @@
     python examples/task_distribution.py [--broker stomp://HOST:PORT]
 
 Workers are started while the backlog is long and stopped when it is gone; one of them dies in the middle of a job, and
-one job can never be done. docs/TOPOLOGIES.md has a drawing.
+one job can never be done. The broker, too, may be stopped and started, or killed, while this runs: everybody connects
+again, and nothing is lost. docs/TOPOLOGIES.md has a drawing.
 """
 
+import contextlib
 import threading
 import time
 from typing import Any
 
 from own_broker import broker
 
-from radiator.client import Client, Message
+from radiator.client import Client, ConnectionLost, Message
 
 JOBS, FAILED = "example.tasks", "example.tasks.failed"
 COUNT = 150
@@ -37,6 +39,8 @@ def declare(client: Client) -> None:
             # always fails cannot keep the workers busy
             "redelivery_delay_ms": 50,
             "redelivery_delay_factor": 2,
+            # a job that is sent again, since the connection was lost before its receipt, counts once
+            "dedup_window_s": 600,
             # a worker that hangs, though its connection lives, loses its job after so long; one that needs longer
             # for a job says so: {"do": "extend"}
             "ack_timeout_s": 30,
@@ -48,7 +52,9 @@ def declare(client: Client) -> None:
 
 
 class Worker(threading.Thread):
-    """Does one job after the other until it is told to stop. It may come and go at any time."""
+    """Does one job after the other until it is told to stop. It may come and go at any time: one that cannot connect
+    ends, and the pool starts another.
+    """
 
     def __init__(self, address: str, number: int, done: "Done") -> None:
         super().__init__(name=f"worker {number}")
@@ -56,7 +62,7 @@ class Worker(threading.Thread):
         self.stop = threading.Event()
 
     def run(self) -> None:
-        with Client(self.address) as client:
+        with contextlib.suppress(ConnectionLost), Client(self.address, reconnect=True) as client:
             # No prefetch-count: one job at a time for each worker. What a worker has in hand others cannot do, so for
             # jobs that take long, few in hand are best; for many tiny ones prefetch-count:50 saves time.
             client.subscribe(f"/queue/{JOBS}", ack="client-individual")
@@ -68,13 +74,14 @@ class Worker(threading.Thread):
     def work(self, client: Client, job: Message) -> None:
         name = job.body.decode()
         time.sleep(WORK_S)
-        if name == FATAL and job.headers["redelivered"] == "false":
+        if name == FATAL and "redelivery-count" not in job.headers:
             print(f"{self.name} dies of {name}\n", end="")
             raise SystemExit  # without a word to the broker: the job goes to another worker
         if name == POISON:
             client.nack(job)  # with `requeue=False` it would be set aside at once
             return
-        client.ack(job)  # returns when the disk has it: this job never comes again
+        # returns when the disk has it: this job never comes again (or False: the connection was lost, and it may)
+        client.ack(job)
         self.done.add(name)
 
 
@@ -100,8 +107,12 @@ class Pool:
         self.started = 0
 
     def describe(self) -> dict[str, Any]:
-        described: dict[str, Any] = self.client.admin({"do": "describe", "queue": JOBS})
-        return described
+        while True:
+            try:
+                described: dict[str, Any] = self.client.admin({"do": "describe", "queue": JOBS})
+                return described
+            except ConnectionLost:  # before the answer came: it is connected again with the next request
+                time.sleep(0.1)
 
     def adjust(self, backlog: dict[str, Any]) -> None:
         """One more, or one less, by what waits."""
@@ -131,7 +142,7 @@ def send_jobs(client: Client) -> None:
 
 
 def main() -> None:
-    with broker(__doc__) as address, Client(address) as client:
+    with broker(__doc__) as address, Client(address, reconnect=True, dedup=True) as client:
         declare(client)
         began_s = time.monotonic()
         send_jobs(client)

@@ -39,8 +39,9 @@ ID_MAX_BYTES = KIB  # refuse: an `id` or `transaction`; each is kept while what 
 TOPIC_WORDS_MAX = 16  # refuse: words of a topic, or of a pattern; matching costs every word times what is followed
 PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hostile connections cost 0.15 s a publish
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each
-MATCHES_KEPT = 4096  # forgotten, and found anew: what a trie has found for a name
-MATCHED_KEPT = 131_072  # forgotten: what all that was found comes to, of one trie
+MATCHES_KEPT = 4096  # forgotten, and found anew: names that a trie knows the matches of; no more than its patterns
+MATCHED_KEPT = 8  # forgotten: what all that was found comes to, for each pattern of a trie
+MATCHES_DEAR = 64  # not kept: what was found in fewer steps, of some 0.4 µs each
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window
 ACK_TIMEOUT_MAX_S = 365 * 86_400  # refuse: what a SUBSCRIBE or an `extend` may ask for
@@ -110,7 +111,7 @@ CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pag
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 
 # ---- operations
-TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head is late by at most this
+TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head, or a delayed message, is late by so much
 BEAT_S = 1.0  # how often a thread that touches the disk shows that it is not stuck
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked
 STOP_MAX_S = 4.0  # SIGTERM: the contract says 5 s for the whole stop

@@ -13,12 +13,13 @@ from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
-from radiator.broker.destinations import EXISTING, QUEUE, Destinations, split
+from radiator.broker.destinations import EXISTING, QUEUE, REPLY, Destinations, split
 from radiator.broker.entry import Entry
 from radiator.broker.exchanges import OWN_SETTINGS
-from radiator.broker.intake import FLUSH, Intake, Plan, Resource, Room
+from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.plans import Plan
 from radiator.broker.states import Event
 from radiator.broker.subscriptions import Subscriptions
 from radiator.broker.turn import WRITE_COST_BYTES, Batch, Desk, Turn
@@ -119,7 +120,6 @@ class Broker:
         if node is not None or recovery.doubts:
             self.cluster = Cluster(node, declarations, recovery, desk, self.destinations, self.intake, self.refuse)
             if node is not None:
-                self.intake.spreading = self.cluster.spreading
                 self.destinations.spread(self.cluster.spreading)
         self.connections: dict[int, Connection] = {}
         self.parked: dict[int, Connection] = {}
@@ -437,15 +437,18 @@ class Broker:
                 self.receipt(connection, command)
                 return None
             kind, name = split(address)
-            if kind == QUEUE:
+            if kind == QUEUE and not command.immediate:
                 queue = self.destinations.queue(name)
             elif kind == EXISTING:
                 queue = self.destinations.queues.get(name)
+            elif kind == REPLY and intake.reply(connection, name, command):
+                self.receipt(connection, command)
+                return None
         if queue is not None:
             blocked = intake.send_to_queue(connection, queue, command)
             is_persistent = queue.is_persistent and (command.dedup_id is None or not queue.settings.dedup_window_s)
         else:
-            blocked = intake.apply_plan(connection, intake.plan_send(connection, command, Plan()))
+            blocked = intake.apply_plan(connection, intake.planner.plan_send(connection, command, Plan()))
             is_persistent = False  # apply_plan has said what a RECEIPT waits for
         if blocked is None and command.receipt is not None:
             connection.say(self.desk, Receipt(connection.number, command.receipt), is_persistent)
@@ -553,7 +556,7 @@ class Broker:
         transaction = self.transaction(connection, command.transaction)
         plan = Plan()
         for send in transaction.sends:
-            self.intake.plan_send(connection, send, plan)
+            self.intake.planner.plan_send(connection, send, plan)
         blocked = self.intake.apply_plan(connection, plan, transaction)
         if blocked is None:
             self.end(connection, command.transaction)
@@ -695,7 +698,8 @@ class Broker:
 
     def delete(self, queue: Queue) -> None:
         self.destinations.delete(queue)
-        self.desk.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
+        if not queue.is_short_lived or queue.ledger.stored:
+            self.desk.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
         if isinstance(queue, DurableQueue) and queue.ledger.stored:
             self.chores.append(Sweeping(self.desk, queue.number, queue.ledger.stored))
         if queue.waiters:

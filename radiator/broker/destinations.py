@@ -181,7 +181,8 @@ class Destinations:
             return queue_settings(json.loads(text), settings)
         except Refusal as refusal:
             raise StoreError(
-                f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal}"
+                f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
+                "Change the pattern that it comes from there, or give the queue a table of its own."
             ) from refusal
 
     def _bind_declared(self, queue: Queue) -> None:
@@ -465,7 +466,7 @@ class Destinations:
     def drop_temp_queues(self, connection: Connection) -> None:
         """They die with their connection."""
         for queue in connection.temp_queues.values():
-            queue.is_gone = True
+            queue.end()
             del self.replies[queue.reply_id]
         connection.temp_queues.clear()
 
@@ -476,16 +477,13 @@ class Destinations:
         to it gets nothing more, and what becomes of a message that is out no longer matters.
         """
         self.exchanges.release(queue)
-        queue.is_gone = True
+        queue.end()
         if queue.name.startswith(OUTBOX_PREFIX):
             del self.outboxes[queue.name.removeprefix(OUTBOX_PREFIX)]
         elif queue.name.startswith(DURABLE_PREFIX):
             del self.durables[queue.name]
         else:
             del self.queues[queue.name]
-        queue.ready.clear()
-        queue.returned.clear()
-        queue.entries_out.clear()
         if isinstance(queue, DurableQueue):
             desk = self.desk
             desk.write(Books(queue.number, queue.books().ledger))

@@ -288,7 +288,7 @@ class Exchanges:
     def drop_own(self, queue: Queue) -> None:
         """Its subscription is over; nothing is done for a queue that is nobody's own."""
         if self.own.pop(queue, None) is not None:
-            queue.is_gone = True
+            queue.end()
             self.release(queue)
 
     def deliver(self, queue: Queue, message: Message, due_ms: int) -> bool:

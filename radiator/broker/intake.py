@@ -6,33 +6,19 @@ there); or it is refused, by a Refusal raised before anything has changed.
 """
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
+from dataclasses import dataclass
 
-from radiator.broker.cluster.spreading import Spreading
-from radiator.broker.consumers import Connection, Delivery, Subscription, Transaction
+from radiator.broker.consumers import Connection, Delivery, Transaction
 from radiator.broker.deliveries import settle
-from radiator.broker.destinations import (
-    EXCHANGE,
-    EXISTING,
-    FANOUT,
-    QUEUE,
-    REPLY,
-    TEMP,
-    TOPIC,
-    Destinations,
-    Fanout,
-    split,
-)
-from radiator.broker.exchanges import Exchange
+from radiator.broker.destinations import Destinations
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.plans import Arrival, Plan, Planner, can_hand, no_consumer, with_ttl
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.commands import AUTO, Ack, Nack, Send
+from radiator.commands import Ack, Nack, Send
 from radiator.errors import Refusal
 from radiator.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
-from radiator.message import Message, header_line
+from radiator.message import Message
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
 from radiator.writes import Remember
@@ -53,33 +39,12 @@ Resource = Room | Queue
 FLUSH = Room("flush")  # not room but time: this turn ends here and goes on after its replies have been written
 
 
-Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
-
-
-@dataclass(slots=True)
-class Plan:
-    """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
-    counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
-    put, and the address that says so. steps: what matching has cost.
-    """
-
-    puts: list[Arrival] = field(default_factory=list)
-    publishes: list[tuple[str, Message]] = field(default_factory=list)
-    replies: list[tuple[Queue | None, Message]] = field(default_factory=list)
-    copies: list[tuple[Queue, Message, int]] = field(default_factory=list)
-    through: list[Fanout | Exchange] = field(default_factory=list)
-    unrouted: list[Exchange] = field(default_factory=list)
-    missing: int = 0
-    steps: int = 0
-    immediate: dict[Queue, str] = field(default_factory=dict)
-
-
 class Intake:
     """Where messages come in."""
 
     __slots__ = (
         "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_room", "limits", "lookups", "memory_bytes",
-        "memory_room", "memory_tight_bytes", "remembered", "spreading",
+        "memory_room", "memory_tight_bytes", "message", "planner", "remembered",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
@@ -97,19 +62,22 @@ class Intake:
         self.remembered = 0
         # what plans have put in that turn
         self.copies_turn = self.copies = 0
-        # topics of nodes, where this is one among others
-        self.spreading: Spreading | None = None
+        self.planner = Planner(desk, destinations, limits)
+        self.message = self.planner.message
 
     # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
 
     def send_to_queue(self, connection: Connection, queue: Queue, command: Send) -> Resource | None:
         """Judge and apply; the room to wait for, or None when it is done. Raises Refusal."""
-        size = len(command.headers) + len(command.body)
         settings = queue.settings
-        if settings.dedup_window_s and command.dedup_id is not None or command.reply_to is not None:
-            return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
+        if settings.dedup_window_s and command.dedup_id is not None:
+            return self.apply_plan(connection, self.planner.plan_send(connection, command, Plan()))
         if command.delay_ms is not None or command.deliver_at_ms is not None or command.immediate:
-            return self.apply_plan(connection, self.plan_send(connection, command, Plan()))
+            return self.apply_plan(connection, self.planner.plan_send(connection, command, Plan()))
+        headers = command.headers
+        if command.reply_to is not None:
+            headers = self.planner.with_reply_to(connection, command, command.reply_to)
+        size = len(headers) + len(command.body)
         is_bounded = settings.max_messages is not None or settings.max_bytes is not None
         if is_bounded:
             queue.check_size(size)
@@ -120,12 +88,32 @@ class Intake:
             return blocked
         if is_bounded and settings.overflow != BLOCK:
             queue.evict(1, size)
-        message = self.message(command, command.destination, command.headers, settings.message_ttl_ms)
+        message = self.message(command, command.destination, headers, settings.message_ttl_ms)
         queue.put(message)
         if not queue.is_persistent:
             self.memory_bytes += size
             queue.pump()
         return None
+
+    def reply(self, connection: Connection, name: str, command: Send) -> bool:
+        """A SEND to the reply queue of that id: dropped where that is gone or full. False: it needs a plan."""
+        if (
+            command.mandatory
+            or command.immediate
+            or command.reply_to is not None
+            or command.delay_ms is not None
+            or command.deliver_at_ms is not None
+            or connection.rest_batch > self.desk.committed
+        ):
+            return False
+        queue = self.destinations.replies.get(name)
+        message = self.message(command, command.destination, command.headers, None)
+        if queue is None or not queue.has_room(1, message.size):
+            self.desk.count("replies_dropped")
+        else:
+            queue.put(message)
+            queue.pump()
+        return True
 
     def blocked(self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
         """The room that this must wait for although its queue would take it: others wait there that came first, or it
@@ -148,174 +136,7 @@ class Intake:
                 return batch
         return None
 
-    def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
-        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms`
-        counts.
-        """
-        now_ms = self.desk.now_ms
-        expires_ms = command.expires_ms or 0
-        if command.expiration_ms is not None:
-            by_expiration = now_ms + command.expiration_ms
-            expires_ms = min(expires_ms, by_expiration) if expires_ms else by_expiration
-        if ttl_ms is not None:
-            expires_ms = min(expires_ms, now_ms + ttl_ms) if expires_ms else now_ms + ttl_ms
-        return Message(destination, headers, command.escaping, command.body, now_ms, expires_ms)
-
     # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
-
-    def plan_send(self, connection: Connection, command: Send, plan: Plan) -> Plan:
-        """Add what this SEND would do. Raises Refusal for a destination that is not there or cannot take it."""
-        kind, name = split(command.destination)
-        destinations = self.destinations
-        due_ms = self.due_ms(command, kind, name)
-        headers = command.headers
-        if command.reply_to is not None:
-            reply_id = self.asker(connection, command.reply_to).reply_id
-            headers += header_line(b"reply-to", b"/reply-queue/" + reply_id.encode(), command.escaping)
-        if kind == QUEUE:
-            self.plan_puts(plan, command, headers, (destinations.queue(name),), due_ms)
-        elif kind == EXISTING:
-            found = destinations.queues.get(name)
-            if found is not None:
-                self.plan_puts(plan, command, headers, (found,), due_ms)
-            elif command.mandatory:
-                raise Refusal("no-subscriber", f"There is no /queue/{name}, and the message is mandatory.")
-            elif command.immediate:
-                raise _no_consumer(command.destination, "there is no such queue")
-            plan.missing += found is None
-        elif kind == FANOUT:
-            fanout = destinations.fanout(name)
-            plan.through.append(fanout)
-            common = self.desk.message_id(self.desk.next_position())
-            headers += header_line(b"fanout-message-id", common, command.escaping)
-            self.plan_puts(plan, command, headers, [destinations.target(child) for child in fanout.children], due_ms)
-            if name in destinations.declarations.cluster_fanouts:
-                # D19: an entry for each other node, in the batch of the local children
-                copy = self.message(command, command.destination, headers, None)
-                dedup_id = _dedup_id_of_copies(name, command.dedup_id)
-                plan.puts.extend((outbox, copy, dedup_id, 0) for outbox in destinations.copies_to)
-        elif kind == EXCHANGE:
-            self.plan_exchange(plan, command, headers, name, due_ms)
-        elif kind == TOPIC:
-            self.plan_topic(plan, command, headers, name)
-        elif kind == TEMP:
-            self.plan_puts(plan, command, headers, (destinations.temp_queue(connection, name),), 0)
-        elif kind == REPLY:
-            self.plan_reply(plan, command, headers, destinations.replies.get(name))
-        else:
-            raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
-        return plan
-
-    def plan_puts(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Queue], due_ms: int) -> None:
-        """A copy for each of the queues."""
-        common = self.message(command, command.destination, headers, None)
-        for queue in queues:
-            ttl_ms = queue.settings.message_ttl_ms
-            message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
-            plan.puts.append((queue, message, command.dedup_id, due_ms))
-            if command.immediate:
-                plan.immediate[queue] = command.destination
-        if command.immediate and due_ms:
-            raise _no_consumer(command.destination, "it is kept back until later")
-
-    def plan_exchange(self, plan: Plan, command: Send, headers: bytes, address: str, due_ms: int) -> None:
-        """A copy for each queue with a binding that matches."""
-        name, _, key = address.partition("/")
-        exchange = self.destinations.exchange(name)
-        exchange.check_key(key, for_send=True)
-        own = self.destinations.exchanges.own
-        before = exchange.queues.steps
-        matching = list(exchange.matching(key))
-        plan.steps += exchange.queues.steps - before
-        queues = [queue for queue in matching if queue not in own]
-        copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []
-        if not matching:
-            if command.mandatory:
-                raise Refusal(
-                    "no-subscriber", f"{command.destination} matches no binding, and the message is mandatory."
-                )
-            if command.immediate:
-                raise _no_consumer(command.destination, "it matches no binding")
-            plan.unrouted.append(exchange)
-        plan.through.append(exchange)
-        self.plan_puts(plan, command, headers, queues, due_ms)
-        if copies:
-            message = self.message(command, command.destination, headers, None)
-            plan.copies.extend((queue, message, due_ms) for queue in copies)
-        if command.immediate:
-            plan.immediate.update(dict.fromkeys(copies, command.destination))
-
-    def plan_topic(self, plan: Plan, command: Send, headers: bytes, name: str) -> None:
-        """To whoever is subscribed, and a copy for each durable subscription."""
-        destinations = self.destinations
-        destinations.check_topic(name, for_send=True)
-        topics = destinations.topics
-        before = topics.steps
-        live = topics.matching(name)
-        durable = topics.durable.matching(name) if topics.durable else []
-        plan.steps += topics.steps - before
-        if command.mandatory or command.immediate:
-            is_live = bool(live) or self.is_wanted_elsewhere(name)
-            if command.mandatory and not is_live and not durable:
-                raise Refusal(
-                    "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
-                )
-            if command.immediate and not is_live and not any(_can_hand(queue, 1) for queue in durable):
-                raise _no_consumer(command.destination, "nobody is subscribed")
-        message = self.message(command, command.destination, headers, None)
-        for queue in durable:
-            copy = with_ttl(message, queue.settings.message_ttl_ms, self.desk.now_ms)
-            plan.puts.append((queue, copy, command.dedup_id, 0))
-        plan.publishes.append((name, message))
-
-    def plan_reply(self, plan: Plan, command: Send, headers: bytes, queue: Queue | None) -> None:
-        """To somebody's temp queue: dropped where that is gone or full, unless it must not be."""
-        message = self.message(command, command.destination, headers, None)
-        if command.mandatory:
-            if queue is None:
-                raise Refusal(
-                    "no-subscriber",
-                    f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
-                )
-            if not queue.has_room(1, message.size):
-                raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
-        if command.immediate:
-            if queue is None:
-                raise _no_consumer(command.destination, "it is the address of nobody (any more)")
-            plan.immediate[queue] = command.destination
-        plan.replies.append((queue, message))
-
-    def due_ms(self, command: Send, kind: str, name: str) -> int:
-        """Until when it is kept back; 0: it is not. Raises Refusal where nothing can be."""
-        if command.delay_ms is None and command.deliver_at_ms is None:
-            return 0
-        if kind in (TOPIC, TEMP, REPLY) or (kind == FANOUT and name in self.destinations.declarations.cluster_fanouts):
-            raise Refusal(
-                "no-delay",
-                f"{command.destination} keeps nothing back: `delay` and `deliver-at` are for queues, exchanges, and "
-                "fanouts of one node.",
-            )
-        due_ms = max(self.desk.now_ms + (command.delay_ms or 0), command.deliver_at_ms or 0)
-        return due_ms if due_ms > self.desk.now_ms else 0
-
-    def asker(self, connection: Connection, name: str) -> Queue:
-        """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
-        queue = self.destinations.temp_queue(connection, name)
-        if not queue.subscriptions:
-            address = f"/temp-queue/{name}".encode()
-            if address in connection.queue_subscriptions or address in connection.topic_subscriptions:
-                raise Refusal(
-                    "subscription",
-                    f"The subscription id {address.decode()} is needed for replies, but in use otherwise.",
-                )
-            connection.check_subscriptions(self.limits.max_subscriptions)
-            subscription = Subscription(connection, address, queue, AUTO, None, False, True, connection.next_place)
-            connection.next_place += 1
-            connection.had_auto = True
-            connection.queue_subscriptions[address] = subscription
-            queue.subscribe(subscription)
-            queue.join(subscription)
-        return queue
 
     def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Resource | None:
         """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or
@@ -455,7 +276,7 @@ class Intake:
         for name, message in plan.publishes:
             if topics.must_flush(topics.matching(name), message.size):
                 return FLUSH
-            if self.spreading is not None and self.spreading.must_flush(name, message.size):
+            if topics.spreading is not None and topics.spreading.must_flush(name, message.size):
                 return FLUSH
         return None
 
@@ -466,8 +287,8 @@ class Intake:
             others[queue] = others.get(queue, 0) + 1
         for queue, address in plan.immediate.items():
             count = needs.get(queue, (0, 0))[0] + others.get(queue, 0)
-            if count and not _can_hand(queue, count):
-                raise _no_consumer(address, "none has room for it")
+            if count and not can_hand(queue, count):
+                raise no_consumer(address, "none has room for it")
 
     def is_turn_full(self, copies: int) -> bool:
         """Whether what costs as much as so many copies must wait for the next turn, since this one has made many."""
@@ -478,10 +299,6 @@ class Intake:
             return True
         self.copies += copies
         return False
-
-    def is_wanted_elsewhere(self, topic: str) -> bool:
-        """Whether somebody on another node is subscribed."""
-        return self.spreading is not None and self.spreading.is_wanted(topic)
 
     # ---- what was published on another node -------------------------------------------------------------------------
 
@@ -542,41 +359,6 @@ class Intake:
         connection.found.clear()
 
 
-def _dedup_id_of_copies(fanout: str, dedup_id: bytes | None) -> bytes | None:
-    """In an outbox the ids of all fanouts meet: each gets its own, of a length that a key can hold."""
-    return None if dedup_id is None else sha256(fanout.encode() + b"\0" + dedup_id).digest()
-
-
-def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
-    """The message as a queue takes it in that lets messages live for so long; None: as long as they say."""
-    if ttl_ms is None:
-        return message
-    by_queue = now_ms + ttl_ms
-    return replace(message, expires_ms=min(message.expires_ms, by_queue) if message.expires_ms else by_queue)
-
-
-def _can_hand(queue: Queue, count: int) -> bool:
-    """Whether consumers have room for so many more, beside all that is there for them already."""
-    wanted = queue.ready_count + queue.storing_count + queue.reserved + count
-    for subscription in queue.subscriptions:
-        if not subscription.has_room():
-            continue
-        if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
-            return True
-        connection = subscription.connection
-        if subscription.is_shared:
-            wanted -= connection.shared_window - connection.shared_in_flight
-        else:
-            wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
-        if wanted <= 0:
-            return True
-    return False
-
-
-def _no_consumer(address: str, why: str) -> Refusal:
-    return Refusal("no-consumer", f"{address} can hand the message to no consumer now ({why}), and it is immediate.")
-
-
 @dataclass(slots=True)
 class _Rest:
     """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
@@ -632,8 +414,8 @@ class _Rest:
         for name, message in self.plan.publishes:
             message_id = topics.new_id()
             topics.publish(message, topics.matching(name), message_id)
-            if intake.spreading is not None:
-                intake.spreading.publish(name, message, message_id)
+            if topics.spreading is not None:
+                topics.spreading.publish(name, message, message_id)
             intake.desk.count("topic_messages")
         for queue in touched:
             queue.pump()

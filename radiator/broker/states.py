@@ -103,7 +103,7 @@ AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
     ),
     S.REMOVING: (
         frozenset({S.READY, S.DELAYED, S.GONE}),
-        "what it was, as long as the receipt of its ACK has not left; a dead letter is in exactly one of the two queues",
+        "what it was, until the receipt of its ACK may leave; a dead letter is in exactly one of the two queues",
     ),
     S.DELAYED: (
         frozenset({S.DELAYED, S.READY, S.GONE}),

@@ -2,13 +2,13 @@
 
 Names are looked up in a dict, patterns in a trie of words. A match goes into each word of the trie once at most,
 whatever the patterns: with it goes a number whose bit i says that it can be reached by the first i words of the name.
-What was found for a name is kept until a pattern comes or goes.
+What was dear to find is kept until a pattern comes or goes; what is kept grows with the patterns, never beyond.
 """
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from radiator.limits import MATCHED_KEPT, MATCHES_KEPT
+from radiator.limits import MATCHED_KEPT, MATCHES_DEAR, MATCHES_KEPT
 from radiator.patterns import is_pattern
 
 T = TypeVar("T")
@@ -25,17 +25,19 @@ class Word(Generic[T]):
 
 
 class Trie(Generic[T]):
-    """exact: what hangs on names. is_literal: `*` and `#` are words like any other.
+    """exact: what hangs on names; patterns: how much hangs on patterns. is_literal: `*` and `#` are words like any
+    other.
 
     steps: words of the trie that all matches so far have gone into; what was kept costs none.
     """
 
-    __slots__ = ("exact", "is_literal", "kept", "matched_kept", "root", "steps")
+    __slots__ = ("exact", "is_literal", "kept", "matched_kept", "patterns", "root", "steps")
 
     def __init__(self, is_literal: bool = False) -> None:
         self.is_literal = is_literal
         self.exact: dict[str, dict[T, None]] = {}
         self.root: Word[T] = Word()
+        self.patterns = 0
         self.kept: dict[str, tuple[T, ...]] = {}
         self.matched_kept = 0
         self.steps = 0
@@ -55,7 +57,9 @@ class Trie(Generic[T]):
             if following is None:
                 following = at.following[word] = Word()
             at = following
-        at.things[thing] = None
+        if thing not in at.things:
+            at.things[thing] = None
+            self.patterns += 1
 
     def remove(self, pattern: str, thing: T) -> None:
         """It hangs there no longer; words that nobody needs go."""
@@ -71,6 +75,7 @@ class Trie(Generic[T]):
         for word in words:
             path.append(path[-1].following[word])
         del path[-1].things[thing]
+        self.patterns -= 1
         for word, before, at in zip(reversed(words), reversed(path[:-1]), reversed(path[1:]), strict=True):
             if at.things or at.following:
                 return
@@ -89,13 +94,19 @@ class Trie(Generic[T]):
             return list(exact)
         matched = self.kept.get(name)
         if matched is None:
+            before = self.steps
             matched = tuple(self.walk(name))
-            if len(self.kept) >= MATCHES_KEPT or self.matched_kept + len(matched) > MATCHED_KEPT:
-                self.forget()
-            if len(matched) <= MATCHED_KEPT:
-                self.kept[name] = matched
-                self.matched_kept += len(matched)
+            if self.steps - before >= MATCHES_DEAR:
+                self.keep(name, matched)
         return list(dict.fromkeys((*exact, *matched))) if exact else list(matched)
+
+    def keep(self, name: str, matched: tuple[T, ...]) -> None:
+        """Know next time what was found."""
+        most = min(MATCHES_KEPT, self.patterns)
+        if len(self.kept) >= most or self.matched_kept + len(matched) > MATCHED_KEPT * self.patterns:
+            self.forget()
+        self.kept[name] = matched
+        self.matched_kept += len(matched)
 
     def walk(self, name: str) -> dict[T, None]:
         """What hangs on the patterns that match."""

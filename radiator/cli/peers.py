@@ -144,9 +144,9 @@ def _run_drain(arguments: argparse.Namespace) -> int:
         raise
     print("Nothing is left to hand over: this node may be stopped.")
     if stays:
-        print(f"{count_text(stays, 'message')} of queues of scope node {'stays' if stays == 1 else 'stay'} on its disk "
-              "and will be there after the next start. To have them elsewhere, put them into a queue of scope cluster "
-              "with `radiator move QUEUE CLUSTER-QUEUE`, and drain again.")  # fmt: skip
+        print(f"{count_text(stays, 'message')} of queues of scope node, or delayed, {'stay' + 's' * (stays == 1)} "
+              "on its disk and will be there after the next start. To have those of scope node elsewhere, put them "
+              "into a queue of scope cluster with `radiator move QUEUE CLUSTER-QUEUE`, and drain again.")  # fmt: skip
     return 0
 
 

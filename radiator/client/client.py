@@ -529,8 +529,11 @@ class Client:
 
     def _forked(self) -> None:
         """In the child the connection is the parent's, and so is all that was said on it."""
-        connection, lost = self._line.connection, self._line.lost
-        self._begin(self._line.connections)
+        parents = self._line
+        connection, lost = parents.connection, parents.lost
+        # greenlets, unlike threads, are still there in a child
+        parents.connection, parents.lost = None, _FORKED
+        self._begin(parents.connections)
         if connection is not None:
             connection.close()
         self._line.lost = lost or (_FORKED if self._policy is None else None)

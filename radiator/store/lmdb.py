@@ -163,8 +163,7 @@ class LmdbStore:
         refuse_bare_backups(self._file, meta)
         there = tables_of(records.decode_number(FORMAT, meta[FORMAT]))
         self._tables = {name: self._env.open_db(name, create=False) for name in there}
-        with self._env.begin() as txn:
-            flagged = [name.decode() for name, table in self._tables.items() if any(table.flags(txn).values())]
+        flagged = [name.decode() for name, table in self._tables.items() if any(table.flags().values())]
         if flagged:
             raise StoreError(f"{self._file} is damaged: its table {flagged[0]} has flags. Restore a backup.")
         missing = [key.decode() for key in (*NUMBERS, STORE_ID) if key not in meta]

@@ -91,7 +91,7 @@ class Snapshot:
     def has(self, table: bytes) -> bool:
         """Whether the file has that table, and it is one of ours: without flags."""
         opened = self._open(table)
-        return opened is not None and not any(opened.flags(self._txn).values())
+        return opened is not None and not any(opened.flags().values())
 
     def entries(self, table: bytes) -> int:
         """LMDB's own count of a table's rows."""

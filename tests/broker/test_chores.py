@@ -104,3 +104,17 @@ def test_queue_that_is_deleted_while_it_expires_writes_nothing_more(small: None)
     node.auto = True
     node.turn([])
     assert not node.has("q") and not node.disk.platter.messages and not node.disk.platter.queues
+
+
+def test_full_batch_keeps_a_sweep_waiting_without_a_turn(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    node.open(1, 9)
+    node.say(*(send(1, "q") for _ in range(5)))
+    node.auto = False
+    shrink(monkeypatch, {"BATCH_BYTES": 4 * 64})
+    node.say(*(send(1, "other", b"x" * 100) for _ in range(4)))
+    node.say(send(9, "/admin", b'{"do":"delete","queue":"q"}', reply_to="t"))
+    assert node.broker.desk.open.size >= 4 * 64 and node.broker.chores and not node.again
+    node.auto = True
+    node.turn([])
+    assert {name for name, _ in node.disk.platter.queues.values()} == {"other"} and not node.disk.platter.retired

@@ -71,3 +71,20 @@ def test_acked_and_unsubscribed_leaves_no_circle() -> None:
         node.log.clear()
         node.turn([])
     assert circles() == []
+
+
+@pytest.mark.parametrize("to", ["/temp-queue/a", "/exchange/amq.topic/a"])
+def test_queue_of_ones_own_goes_with_what_is_unacked(to: str) -> None:
+    node = Node()
+    for _ in range(2):
+        circles()
+        node.open(1, 2)
+        node.say(subscribe(1, to, CLIENT, name=b"s", ack_timeout_s=1))
+        node.say(*(send(1 if to.startswith("/temp") else 2, to, mandatory=True) for _ in range(3)))
+        assert len(node.messages(1)) == 1
+        node.close(1)
+        node.close(2)
+        node.inbox.clear()
+        node.log.clear()
+        node.turn([])
+    assert circles() == []

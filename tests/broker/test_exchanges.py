@@ -802,3 +802,33 @@ def test_duplicate_that_is_immediate_is_receipted_though_nobody_is_there() -> No
     node.say(subscribe(1, "a", AUTO), send(2, "a", dedup_id=b"1", immediate=True), unsubscribe(1, "a"))
     node.say(send(2, "a", dedup_id=b"1", immediate=True, receipt=b"r"))
     assert node.receipts(2) == [b"r"] and counts(node, "a") == [0]
+
+
+def test_immediate_to_a_queue_that_is_not_there_makes_none() -> None:
+    node = Node(Declarations(create_queues=True))
+    node.open(1, 2)
+    node.say(send(1, "new", immediate=True), begin(2), send(2, "new", transaction=b"t", immediate=True), commit(2))
+    assert node.refusal(1).code == "no-consumer" == node.refusal(2).code and not node.has("new")
+
+
+def test_reply_does_not_overtake_one_that_waits_for_the_disk() -> None:
+    node = node_with()
+    node.open(1, 2)
+    node.say(subscribe(1, "m", AUTO), send(2, "m", reply_to="back"))
+    address = (header(node.message(1).message, b"reply-to") or b"").decode()
+    node.auto = False
+    node.say(begin(1), send(1, "a", transaction=b"t"), send(1, address, b"1", transaction=b"t"), commit(1))
+    node.say(send(1, address, b"2", b"r"))
+    assert node.bodies(2) == [] and node.receipts(1) == []
+    node.auto = True
+    node.turn([])
+    assert node.bodies(2) == [b"1", b"2"] and node.receipts(1) == [b"r"]
+
+
+def test_request_with_a_reply_address_is_bounded_as_any_other() -> None:
+    node = Node(Declarations(queues={"q": QueueSettings(max_messages=1, overflow="drop-oldest")}))
+    node.open(1, 2)
+    node.say(*(send(1, "q", b"%d" % n, b"%d" % n, reply_to="back") for n in range(2)), subscribe(2, "q", AUTO))
+    request = node.message(2).message
+    assert request.body == b"1" and node.receipts(1) == [b"0", b"1"]
+    assert (header(request, b"reply-to") or b"").startswith(b"/reply-queue/")

@@ -1,5 +1,6 @@
 """Tries: what hangs on a name and on the patterns that match it."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,26 +67,33 @@ def test_each_word_of_the_trie_is_gone_into_once_at_most() -> None:
     assert there.steps <= 1 + words
 
 
-def test_what_was_found_is_found_again_without_a_step() -> None:
+def test_what_was_dear_to_find_is_found_again_without_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trie, "MATCHES_DEAR", 4)
     there = Trie[str]()
     there.add("a.*", "x")
-    assert there.matching("a.b") == ["x"]
-    steps = there.steps
-    assert there.matching("a.b") == ["x"] and there.steps == steps
-    there.add("a.#", "y")
-    assert set(there.matching("a.b")) == {"x", "y"} and there.steps > steps
+    there.add("a.*.c", "y")
+    for name, is_dear in (("a.b", False), ("a.b.c", True)):
+        found, steps = there.matching(name), there.steps
+        assert there.matching(name) == found and (there.steps == steps) == is_dear
+    there.add("a.#", "z")
+    assert set(there.matching("a.b.c")) == {"y", "z"}
 
 
-def test_what_is_kept_is_bounded(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie, "MATCHES_KEPT", 5)
-    monkeypatch.setattr(trie, "MATCHED_KEPT", 7)
+    monkeypatch.setattr(trie, "MATCHED_KEPT", 2)
+    monkeypatch.setattr(trie, "MATCHES_DEAR", 0)
     there = Trie[int]()
     for thing in range(3):
         there.add("a.*", thing)
-    for thing in range(8):
-        there.add("b.#", thing)
+        there.add("a.*", thing)
+    assert there.patterns == 3
     for number in range(20):
         assert there.matching(f"a.{number}") == [0, 1, 2]
         assert there.matching(f"c.{number}") == []
-        assert len(there.kept) <= 5 and there.matched_kept == sum(map(len, there.kept.values())) <= 7
-    assert there.matching("b.x") == list(range(8)) and "b.x" not in there.kept
+        assert len(there.kept) <= 3 and there.matched_kept == sum(map(len, there.kept.values())) <= 6
+    for thing in range(3, 20):
+        there.add(f"b{thing}.*", thing)
+    for number in range(20):
+        assert there.matching(f"c.{number}") == []
+        assert len(there.kept) <= 5

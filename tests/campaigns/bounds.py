@@ -1,7 +1,8 @@
 """T7: burdens of every kind are laid on a broker, and each may take so much of its memory, and no more.
 
-Idle connections, a long queue, subscribers of a topic that do not read, frames of 4 MiB that are never finished,
-clients that ask for receipts and never read them, full transactions. What a burden takes is the highest RssAnon seen
+Idle connections, a long queue, very many delayed messages, durable subscriptions to which nobody comes, subscribers of
+a topic or an exchange that do not read, frames of 4 MiB that are never finished, clients that ask for receipts and
+never read them, full transactions. What a burden takes is the highest RssAnon seen
 while it lasts, less what it was before; the broker must answer meanwhile, and be as small again when it is gone.
 
 It cannot see what the system's own buffers take, nor peaks shorter than a look, 5 ms.
@@ -83,6 +84,50 @@ def long_queue(load: Load) -> None:
     reader.fence()
 
 
+def delayed_messages(load: Load) -> None:
+    """They are on the disk alone until they are due, and then no more than a window of them comes."""
+    load.bound_bytes = QUEUE_BYTES
+    wire = load.wire()
+    later, soon = (
+        b"".join(wire.frame("SEND", {"destination": "/queue/late", "delay": delay}, b"x" * 1000) for _ in range(500))
+        for delay in ("3600000", "1500")
+    )
+    for _ in range(40 * load.scale):
+        wire.send_raw(later + soon)
+    wire.fence()
+    load.await_(lambda: stats(load.broker)["queues"]["late"]["delayed"] == 20_000 * load.scale, "waking")
+
+
+def durable_subscriptions_of_nobody(load: Load) -> None:
+    """What is collected for them is on the disk but for a window each."""
+    load.bound_bytes = QUEUE_BYTES
+    subscriber = load.wire()
+    for number in range(20):
+        headers = {"id": str(number), "destination": "/topic/news", "durable": "true", "auto-delete": "false"}
+        subscriber.ask("SUBSCRIBE", {**headers, "ack": "client-individual", "prefetch-count": "1"})
+    subscriber.close()
+    publisher = load.wire()
+    frames = b"".join(publisher.frame("SEND", {"destination": "/topic/news"}, b"n" * 1000) for _ in range(100))
+    for _ in range(20 * load.scale):
+        publisher.send_raw(frames)
+    publisher.fence()
+    queues = stats(load.broker)["queues"]
+    left = {name: numbers["stored"] for name, numbers in queues.items() if name.startswith("$durable/")}
+    assert [*left.values()] == [2000 * load.scale] * 20, left
+
+
+def exchange_subscribers_that_do_not_answer(load: Load) -> None:
+    """Each has a queue in memory, and is closed when too much waits in it: 64 MiB are for the one, not for all."""
+    load.bound_bytes = 80 * MIB
+    load.wire().subscribe("/exchange/amq.topic/a.#", ack="client")
+    publisher = load.wire()
+    for _ in range(1400):
+        publisher.send("/exchange/amq.topic/a.b", b"n" * 64 * KIB)
+        if load.is_too_much:
+            return
+    load.await_(lambda: load.broker.log.count("slow_subscriber") == 1, "dropping a subscriber that does not answer")
+
+
 def subscribers_that_do_not_read(load: Load) -> None:
     """Each is dropped once its outbox is full; whoever reads gets everything."""
     count = 20 * load.scale
@@ -142,9 +187,12 @@ def full_transactions(load: Load) -> None:
 
 
 LOADS = (
+    exchange_subscribers_that_do_not_answer,
     subscribers_that_do_not_read,
     idle_connections,
     long_queue,
+    delayed_messages,
+    durable_subscriptions_of_nobody,
     unfinished_frames,
     receipts_that_nobody_reads,
     full_transactions,
@@ -217,8 +265,9 @@ CAMPAIGNS = (
         unit="burdens",
         run=bound_memory,
         cases=(len(LOADS), 3 * len(LOADS), 10 * len(LOADS)),
-        mutants=("unbounded-outbox",),
-        mutant_cases=1,
+        mutants=("kept-queue-circle", "unbounded-outbox"),
+        mutant_cases=2,
+        quick_mutants=2,
         needs=("linux",),
     ),
 )

@@ -65,6 +65,8 @@ CAMPAIGNS = (
             "redeliveries-not-handed-over",
             "welcome-ignored",
             "stale-interest",
+            "durable-interest-forgotten-at-a-restart",
+            "published-elsewhere-not-kept",
             "edge-of-one-end-counts",
             "give-back-on-disconnect",
             "no-epoch-fence",
@@ -77,7 +79,7 @@ CAMPAIGNS = (
             "no-topic-dedup",
         ),
         mutant_cases=2000,
-        quick_mutants=12,
+        quick_mutants=14,
         limit_s=(240, 2 * 3600, 8 * 3600),
     ),
 )

@@ -1,16 +1,18 @@
-"""S10: first use creates destinations up to max_destinations and not one more, whichever way it comes.
+"""S10: first use and /admin create destinations up to max_destinations and not one more, whichever way it comes.
 
-In the simulated node: every way of first use, deletes, topics that come and go, crashes, and bounds that were lowered,
-against a model that counts. First in a real broker: 10,000 queues, one more is refused, and a restart with all of them
-takes less than RESTART_MAX_S. Temp queues are not counted here: max_subscriptions bounds them (S9).
+In the simulated node: every way of first use, queues, exchanges and fanouts that are declared at run time, durable
+subscriptions, deletes, topics that come and go, crashes, and bounds that were lowered, against a model that counts.
+First in a real broker: 10,000 queues, one more is refused, and a restart with all of them takes less than
+RESTART_MAX_S. Temp queues are not counted here: max_subscriptions bounds them (S9), nor bindings: BINDINGS_MAX (S9d).
 """
 
 import time
 from collections.abc import Callable
 
+from radiator.commands import Unsubscribe
 from radiator.limits import Limits
 from radiator.replies import Refuse
-from radiator.settings import Declarations, QueueSettings
+from radiator.settings import STANDARD_EXCHANGES, Declarations, QueueSettings
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
 from tests.broker.node import Node
@@ -38,22 +40,28 @@ class Creator:
         self.node = Node(self.declared, Limits(max_destinations=self.most), seed=run.done)
         self.queues = set(children)
         self.topics: set[str] = set()
+        self.exchanges: set[str] = set()  # made at run time
+        self.more_fanouts: set[str] = set()
+        self.durables: set[str] = set()
         self.opened = 10
         self.listener = 1
         self.node.open(self.listener)
         self.ways: list[Callable[[str], None]] = [
             self.by_send, self.by_subscribe, self.by_transaction, self.by_topic, self.by_sent_topic, self.leave_topic,
-            self.delete, self.restart, self.by_fanout,
+            self.delete, self.restart, self.by_fanout, self.declare_queue, self.declare_exchange, self.declare_fanout,
+            self.by_durable, self.end_durable, self.delete_exchange,
         ]  # fmt: skip
 
     @property
     def count(self) -> int:
-        return len(self.queues) + len(self.fanouts) + len(self.topics)
+        made = len(self.exchanges) + len(self.more_fanouts) + len(self.durables)
+        return len(self.queues) + len(self.fanouts) + len(self.topics) + made
 
     def violation(self, sentence: str) -> None:
         self.run.violation(
             f"seed {self.run.seed}, case {self.run.done}, max_destinations {self.most}, with {sorted(self.queues)}, "
-            f"{sorted(self.topics)} and {len(self.fanouts)} fanouts: {sentence}"
+            f"{sorted(self.topics)}, {sorted(self.exchanges)}, {sorted(self.more_fanouts)}, {sorted(self.durables)} "
+            f"and {len(self.fanouts)} fanouts: {sentence}"
         )
 
     def client(self) -> int:
@@ -113,6 +121,64 @@ class Creator:
             self.violation(f"a SEND to /topic/{name} was refused")
         self.node.close(client)
 
+    def asked(self, there: set[str], name: str, more: int, **request: object) -> bool:
+        """A `declare` of something that makes so many destinations: whether it was made."""
+        client = self.client()
+        answer = self.node.admin(client, do="declare", **request)
+        self.node.close(client)
+        wanted = {"ok": True, "created": name not in there}
+        if name not in there and self.count + more > self.most:
+            wanted = {"ok": False, "code": CODE}
+        if not wanted.items() <= answer.items():
+            self.violation(f"declare {request} was answered {answer}, not {wanted}")
+        return answer.get("created") is True
+
+    def declare_queue(self, name: str) -> None:
+        if self.asked(self.queues, name, 1, queue=name):
+            self.queues.add(name)
+
+    def declare_exchange(self, name: str) -> None:
+        if self.asked(self.exchanges, name, 1, exchange=name):
+            self.exchanges.add(name)
+
+    def declare_fanout(self, name: str) -> None:
+        """With a child that may not be there."""
+        child = f"child.{name}"
+        if self.asked(self.more_fanouts, name, 1 + (child not in self.queues), fanout=name, children=[child]):
+            self.more_fanouts.add(name)
+            self.queues.add(child)
+
+    def delete_exchange(self, name: str) -> None:
+        if name in self.exchanges:
+            client = self.client()
+            answer = self.node.admin(client, do="delete", exchange=name)
+            if not answer["ok"]:
+                self.violation(f"delete of the exchange {name} was answered {answer}")
+            self.exchanges.remove(name)
+            self.node.close(client)
+
+    def by_durable(self, name: str) -> None:
+        client = self.client()
+        self.node.say(subscribe(client, "/exchange/amq.topic/k", name=name.encode(), durable=True))
+        codes = [reply.code for reply in self.node.take(client) if isinstance(reply, Refuse)]
+        if name in self.durables or self.count < self.most:
+            if codes:
+                self.violation(f"the durable subscription {name} was refused as {codes}")
+            self.durables.add(name)
+        elif codes != [CODE]:
+            self.violation(f"the durable subscription {name} is one too many, and the answer was {codes}")
+        self.node.close(client)
+
+    def end_durable(self, name: str) -> None:
+        if name in self.durables:
+            client = self.client()
+            said = Unsubscribe(client, name.encode(), durable=True, destination="/exchange/amq.topic/k")
+            self.node.say(said)
+            if self.node.is_refused(client):
+                self.violation(f"the end of the durable subscription {name} was refused")
+            self.durables.remove(name)
+            self.node.close(client)
+
     def leave_topic(self, name: str) -> None:
         if name in self.topics:
             self.node.say(unsubscribe(self.listener, f"/topic/{name}"))
@@ -139,8 +205,14 @@ class Creator:
     def step(self) -> None:
         self.chance.choice(self.ways)(f"n{self.chance.randrange(NAMES)}")
         there = set(self.node.broker.destinations.queues)
+        destinations = self.node.broker.destinations
         if there != self.queues:
             self.violation(f"there should be other queues than {sorted(there)}")
+        made = {*destinations.exchanges.all} - {*STANDARD_EXCHANGES}
+        if made != self.exchanges or {*destinations.fanouts} != {*self.fanouts, *self.more_fanouts}:
+            self.violation(f"there should be others than {sorted(made)} and {sorted(destinations.fanouts)}")
+        if len(destinations.durables) != len(self.durables):
+            self.violation(f"there should be other durable subscriptions than {sorted(destinations.durables)}")
 
 
 def create(run: Run) -> None:
@@ -203,7 +275,12 @@ CAMPAIGNS = (
         unit="histories",
         run=create,
         cases=(250, 30_000, 500_000),
-        mutants=("destination-limit-off", "destination-limit-off-by-one", "topics-not-counted"),
+        mutants=(
+            "destination-limit-off",
+            "destination-limit-off-by-one",
+            "topics-not-counted",
+            "exchanges-not-counted",
+        ),
         mutant_cases=60,
     ),
 )

@@ -151,13 +151,14 @@ CAMPAIGNS = (
         mutants=(
             "receipt-before-commit",
             "stored-messages-not-marked-after-kill",
+            "binding-not-written",
             "lost-on-disconnect",
             "ack-not-committed",
             "fanout-in-two-batches",
             "deliverable-before-commit",
         ),
         mutant_cases=20,
-        quick_mutants=2,
+        quick_mutants=3,
         needs=("linux",),
     ),
 )

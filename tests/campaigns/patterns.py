@@ -1,21 +1,26 @@
-"""S9: very many patterns of topics, and topics and patterns made to be dear to match.
+"""S9: very many patterns of topics and of exchanges, and topics and patterns made to be dear to match.
 
 `patterns`: sets as users have them, and large ones; what is matched is compared with a matcher that asks the words one
-by one, and a publish that nobody gets may take PUBLISH_P99_MS of CPU at most. `hostile-patterns`: sets that are made to
-keep every node of a trie busy, as far as the bounds on words and wildcards let them. `subscriptions`:
-max_subscriptions, in all kinds together.
+by one, and a publish that nobody gets may take PUBLISH_P99_MS of CPU at most. `bindings`: 100,000 of them, of the same
+families and hostile ones, made by a client through /admin; hostile ones may cost NEW_KEY_MS where a key was never sent
+to before. `hostile-patterns`: sets that are made to keep every node of a trie busy, as far as the bounds on words and
+wildcards let them. `subscriptions`: max_subscriptions, in all kinds together.
 
 CPU of this thread is what counts: other programs on the machine make no difference.
 """
 
+import gc
 import itertools
+import json
 import time
 from collections.abc import Callable
 from random import Random
 
-from radiator.commands import Read
-from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
+from radiator.commands import Read, Send
+from radiator.limits import BINDINGS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.replies import Deliver, Refuse
+from radiator.settings import Declarations, QueueSettings
+from radiator.writes import Put
 from tests.acceptance.wire import Wire
 from tests.broker.node import Node
 from tests.broker.words import send, subscribe, unsubscribe
@@ -31,6 +36,12 @@ SIZES = {"quick": 10_000, "nightly": 100_000, "release": 100_000}
 PUBLISHES = 300
 HOSTILE_PATTERNS = 10_000  # of ten connections
 PUBLISHER = 1
+BINDINGS = 100_000
+BOUND_QUEUES = 500
+BOUND_SENDS = 150
+NEW_KEYS_S = 0.5  # of CPU are enough of them
+NEW_KEY_MS = 40.0  # what a hostile set may cost a key that was never sent to: what matches is found then, and kept
+EACH_COPY_MS = 0.02  # a message that is stored costs what it costs
 
 Patterns = list[str]
 Family = Callable[[Random, int], tuple[Patterns, Callable[[], str]]]
@@ -106,16 +117,38 @@ def with_wildcards(count: int) -> Patterns:
     return patterns[:count]
 
 
-def longest_topic() -> str:
-    return ".".join("a" * TOPIC_WORDS_MAX)
+def longest_topic() -> Callable[[], str]:
+    """Each time another one, so that it is not enough to remember: its last word is in no pattern."""
+    numbers = itertools.count()
+    return lambda: ".".join([*"a" * (TOPIC_WORDS_MAX - 1), f"z{next(numbers)}"])
 
 
 def of_many_connections(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
-    return with_wildcards(count), longest_topic
+    return with_wildcards(count), longest_topic()
 
 
 def of_one_connection(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
-    return with_wildcards(SUBSCRIPTIONS_OF_ONE), longest_topic
+    return with_wildcards(SUBSCRIPTIONS_OF_ONE), longest_topic()
+
+
+def hashes_and_rare_words(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """`#` around words of which each topic has as many as it can: a match may go on at every place."""
+    words = [f"w{number}" for number in range(40)]
+    patterns = ["#.{}.#.{}.#.{}".format(*(chance.choice(words) for _ in range(3))) for _ in range(count)]
+    numbers = itertools.count()
+    return patterns, lambda: ".".join([*chance.choices(words, k=TOPIC_WORDS_MAX - 1), f"z{next(numbers)}"])
+
+
+def stars_everywhere(chance: Random, count: int) -> tuple[Patterns, Callable[[], str]]:
+    """Long ones of two words with stars between: nearly every branch is followed to its end."""
+    patterns = []
+    for _ in range(count):
+        words = chance.choices("ab", k=TOPIC_WORDS_MAX - 1) + ["none"]
+        for place in chance.sample(range(TOPIC_WORDS_MAX - 1), PATTERN_WILDCARDS_MAX):
+            words[place] = chance.choice("**#")
+        patterns.append(".".join(words))
+    numbers = itertools.count()
+    return patterns, lambda: ".".join([*chance.choices("ab", k=TOPIC_WORDS_MAX - 1), f"z{next(numbers)}"])
 
 
 AS_USERS_HAVE_THEM: tuple[Family, ...] = (prices, users, deep, around, random_words)
@@ -187,6 +220,131 @@ def match_patterns(run: Run) -> None:
         for family in AS_USERS_HAVE_THEM:
             try_family(run, family, PUBLISHES)
             run.case()
+
+
+# ---- bindings -------------------------------------------------------------------------------------------------------
+
+
+class Bound:
+    """A node with a topic exchange, and so many bindings, each said to /admin by a client."""
+
+    def __init__(self, patterns: Patterns, seed: int) -> None:
+        self.patterns = patterns
+        queues = {f"q{number}": QueueSettings() for number in range(BOUND_QUEUES)}
+        self.node = Node(Declarations(queues=queues), Limits(outbox_max_bytes=1 << 40), seed=seed)
+        self.node.open(PUBLISHER)
+        self.names = {number: name for number, (name, _) in self.node.disk.platter.queues.items()}
+        self.queues_of: dict[str, set[str]] = {}
+        requests = []
+        for number, pattern in enumerate(patterns):
+            queue = f"q{number % BOUND_QUEUES}"
+            self.queues_of.setdefault(pattern, set()).add(queue)
+            requests.append({"do": "bind", "exchange": "amq.topic", "key": pattern, "queue": queue})
+        ask_all(self.node, requests)
+        made = len(self.node.broker.destinations.exchange("amq.topic").bindings)
+        assert made == sum(map(len, self.queues_of.values())), f"{made} of {len(patterns)} were bound"
+
+    def send(self, key: str) -> tuple[list[str], float]:
+        """The queues that got it, and the CPU that it took, in ms."""
+        node = self.node
+        said = [Read(PUBLISHER, [send(PUBLISHER, f"/exchange/amq.topic/{key}")])]
+        before = len(node.broker.desk.open.writes)
+        began_s = time.thread_time()
+        node.broker.turn(said, node.now_s, node.now_ms)
+        took_ms = (time.thread_time() - began_s) * 1000
+        writes = node.broker.desk.open.writes[before:]
+        assert not node.is_refused(PUBLISHER), f"a SEND with the key {key} was refused"
+        got = [self.names[write.queue] for write in writes if isinstance(write, Put)]
+        while node.step():
+            pass
+        return got, took_ms
+
+
+def ask_all(node: Node, requests: list[dict[str, str]]) -> None:
+    """Many at a time; nobody hears the answers."""
+    for first in range(0, len(requests), 1000):
+        some = requests[first : first + 1000]
+        said = [Send(PUBLISHER, "/admin", b"", 2, json.dumps(request).encode()) for request in some]
+        node.turn([Read(PUBLISHER, [*said])])
+
+
+def try_bindings(run: Run, family: Family, most_ms: float) -> None:
+    """Every key twice: when it is new, and when it is known."""
+    patterns, key_of = family(run.chance, BINDINGS)
+    bound = Bound(patterns, run.done)
+    told = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
+    new_ms: list[float] = []
+    known_ms: list[float] = []
+    while len(new_ms) < BOUND_SENDS and sum(new_ms) < NEW_KEYS_S * 1000:
+        key = key_of()
+        for costs in (new_ms, known_ms):
+            got, took_ms = bound.send(key)
+            costs.append(took_ms - EACH_COPY_MS * len(got))
+            check_copies(run, told, bound, key, got)
+    for costs, name, most in ((new_ms, "new", most_ms), (known_ms, "known", PUBLISH_P99_MS)):
+        costs.sort()
+        p99_ms = costs[int(len(costs) * 0.99)]
+        figure = f"{family.__name__}, {name} keys, p99 ms"
+        run.figures[figure] = max(float(run.figures.get(figure, 0)), round(p99_ms, 3))
+        if p99_ms > most:
+            run.violation(
+                f"{told}: a SEND to {name} keys takes {p99_ms:.2f} ms of CPU at the 99th percentile, of {most}"
+            )
+
+
+def check_copies(run: Run, told: str, bound: Bound, key: str, got: list[str]) -> None:
+    words = key.split(".")
+    some = {bound.patterns[run.chance.randrange(len(bound.patterns))] for _ in range(30)}
+    wanted = {queue for pattern in some if matched(pattern.split("."), words) for queue in bound.queues_of[pattern]}
+    if not wanted <= {*got} or len(got) != len({*got}):
+        run.violation(f"{told}: {key} went to {got}, not to {sorted(wanted - {*got})}, or twice to one")
+    if got and run.chance.random() < 0.03:  # all are asked, which takes long
+        right = {queue for p, queues in bound.queues_of.items() if matched(p.split("."), words) for queue in queues}
+        if right != {*got}:
+            run.violation(f"{told}: {key} went to {sorted(got)}, not to {sorted(right)}")
+
+
+def match_bindings(run: Run) -> None:
+    one_binding_more(run)
+    gc.disable()  # as in a broker (server/heap.py)
+    while not run.is_over:
+        family, most_ms = BOUND_FAMILIES[run.done % len(BOUND_FAMILIES)]
+        try_bindings(run, family, most_ms)
+        gc.collect()
+        run.case()
+
+
+def one_binding_more(run: Run) -> None:
+    """Words and wildcards of a key: as many as there may be are taken, one more is not; nor one binding too many."""
+    node = Node(Declarations(queues={"q": QueueSettings()}), seed=run.seed)
+    node.open(PUBLISHER)
+    for words, wildcards in ((TOPIC_WORDS_MAX, 0), (PATTERN_WILDCARDS_MAX + 1, PATTERN_WILDCARDS_MAX)):
+        for more in (0, 1):
+            of_wildcards = [run.chance.choice("*#") for _ in range(wildcards + more if wildcards else 0)]
+            key = ".".join([*of_wildcards, *["a"] * (words + more - len(of_wildcards))])
+            answer = node.admin(PUBLISHER, do="bind", exchange="amq.topic", key=key, queue="q")
+            if answer["ok"] == bool(more):
+                run.violation(f"a binding with the key {key} was answered {answer}")
+    keys = (f"k{number}" for number in range(2, BINDINGS_MAX))
+    ask_all(node, [{"do": "bind", "exchange": "amq.direct", "key": key, "queue": "q"} for key in keys])
+    answer = node.admin(PUBLISHER, do="bind", exchange="amq.fanout", key="", queue="q")
+    if answer["ok"] or answer["code"] != "too-many-bindings":
+        run.violation(f"of at most {BINDINGS_MAX} bindings one more was answered {answer}")
+
+
+BOUND_FAMILIES: tuple[tuple[Family, float], ...] = (
+    (users, PUBLISH_P99_MS),
+    (stars_everywhere, NEW_KEY_MS),
+    (of_many_connections, NEW_KEY_MS),
+    (hashes_and_rare_words, NEW_KEY_MS),
+    (prices, PUBLISH_P99_MS),
+    (around, PUBLISH_P99_MS),
+    (deep, PUBLISH_P99_MS),
+    (random_words, PUBLISH_P99_MS),
+)
+
+
+# ---- hostile ones ---------------------------------------------------------------------------------------------------
 
 
 def one_more_is_refused(run: Run) -> None:
@@ -282,6 +440,17 @@ CAMPAIGNS = (
         cases=(5, 10, 100),
         mutants=("topic-matching-linear", "hash-takes-no-words", "star-is-optional"),
         mutant_cases=5,
+    ),
+    Campaign(
+        number="S9d",
+        name="bindings",
+        title="100,000 bindings, as users have them and hostile ones: what matches, and what a SEND costs",
+        unit="sets of bindings",
+        run=match_bindings,
+        cases=(2, 8, 80),
+        mutants=("topic-matching-linear",),
+        mutant_cases=1,
+        limit_s=(120, 1200, 3 * 3600),
     ),
     Campaign(
         number="S9b",

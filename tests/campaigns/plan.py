@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "strange",
     "formats",
     "growth",
+    "celery",
     "strangers",
     "slow_clients",
     "floods",

@@ -67,6 +67,7 @@ class Crew:
             for worker in self.workers:
                 worker.wait_until_ready()
         except BaseException:
+            print(self.logs())
             self.__exit__(None, None, None)
             raise
         return self

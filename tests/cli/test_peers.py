@@ -168,7 +168,9 @@ def test_drain_says_whom_it_waits_for(script: Script, capsys: pytest.CaptureFixt
     assert "full, or drained too?; 3 for d, which is not up\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("stays", "words"), [(1, "1 message of queues of scope node stays"), (2, "2 messages of ")])
+@pytest.mark.parametrize(
+    ("stays", "words"), [(1, "1 message of queues of scope node, or delayed, stays"), (2, "2 messages of ")]
+)
 def test_drain_counts_what_stays_and_says_how_to_move_it(
     script: Script, capsys: pytest.CaptureFixture[str], stays: int, words: str
 ) -> None:

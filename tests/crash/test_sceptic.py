@@ -16,7 +16,7 @@ from radiator.settings import Declarations, QueueSettings
 from radiator.store.lmdb import open_store
 from tests.acceptance.wire import Gone, Wire
 from tests.broker.node import Node
-from tests.broker.words import send
+from tests.broker.words import nack, send, subscribe
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 
 DISK_MIB = 64
@@ -148,3 +148,43 @@ def test_flood_waits_before_the_disk_is_full(small_disk: Path, tmp_path: Path) -
                 wire.ack(wire.message())
     finally:
         broker.kill()
+
+
+def test_queue_in_memory_cannot_take_the_place_of_a_deleted_dead_letter_queue() -> None:
+    """A dead letter is in exactly one of its two queues (D9), so not in one that a crash forgets."""
+    node = Node(Declarations())
+    node.open(1, 2)
+    assert node.admin(1, do="declare", queue="dead")["created"]
+    assert node.admin(1, do="declare", queue="q", dead_letter="dead")["created"]
+    assert node.admin(1, do="delete", queue="dead")["ok"]
+    answer = node.admin(1, do="declare", queue="dead", persistent=False)
+    assert not answer["ok"] and "/queue/q" in answer["error"]
+    node.say(send(2, "q"), subscribe(2, "q"))
+    node.say(nack(node.message(2), requeue=False))
+    assert node.crashed().stored("dead") == [b"x"], "it is made again as it is needed, on the disk"
+
+
+def test_durable_subscription_that_is_on_no_disk_yet_is_receipted_to_nobody() -> None:
+    """Not to the second either, who finds it there: a crash now would take it away, and what is sent then is lost."""
+    node = Node(auto=False)
+    node.open(1, 2)
+    for connection in (1, 2):
+        node.say(subscribe(connection, "/topic/t", name=b"d", receipt=b"r", durable=True))
+    assert node.receipts(1) == node.receipts(2) == []
+    node.seal()
+    node.commit()
+    assert node.receipts(1) == node.receipts(2) == [b"r"]
+
+
+def test_clock_that_is_set_back_wakes_nothing_before_its_time() -> None:
+    """One that expires before it is due is looked for as it expires; it is let go of, whatever the clock says then."""
+    node = Node(Declarations(queues={"q": QueueSettings(message_ttl_ms=100)}))
+    node.open(1, 2)
+    node.say(subscribe(2, "q"), send(1, "q", delay_ms=5000))
+    node.auto = False
+    node.wait(0.2)
+    assert node.questions
+    node.now_ms -= 10_000
+    node.auto = True
+    node.turn([])
+    assert node.messages(2) == [] and node.numbers("q")["expired"] == 1

@@ -4,6 +4,7 @@ They leave nothing behind: what they have declared is gone, so that each runs ag
 """
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,29 @@ def test_it_runs_twice_on_a_given_broker_and_leaves_nothing(topology: str, broke
             assert "example." not in str(stats), "an exchange is left"
 
 
+@slow
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_task_distribution_goes_on_when_the_broker_is_restarted(tmp_path: Path, how: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+    with BrokerProcess(tmp_path, SERVER.replace("127.0.0.1:0", f"127.0.0.1:{port}")) as broker:
+        command = [sys.executable, "-u", str(CHECKOUT / "examples/task_distribution.py"), "--broker", broker.address]
+        running = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        assert running.stdout is not None
+        lines = []
+        try:
+            for line in running.stdout:
+                lines.append(line.rstrip("\n"))
+                if len(lines) in (2, 3):  # while jobs are being done
+                    broker.kill() if how == "kill" else broker.stop()
+                    broker.start()
+            assert running.wait(20) == 0, lines
+        finally:
+            running.kill()
+            running.wait()
+        check_said("task_distribution", lines)
+
+
 def test_the_check_of_what_was_said_notices_a_missing_line() -> None:
     lines = [*SAID["rpc"], "done"]
     check_said("rpc", lines)
@@ -133,6 +157,6 @@ def test_settings_that_they_use_are_those_of_the_page() -> None:
     for topology in SAID:
         source = Path(CHECKOUT / "examples" / f"{topology}.py").read_text()
         settings = r"persistent|exclusive|auto_delete|expires_ms|max_messages|overflow|dead_letter|max_redeliveries"
-        used |= set(re.findall(rf'"?\b({settings}|redelivery_delay_ms|ack_timeout_s)\b"?[:=]', source))
+        used |= set(re.findall(rf'"?\b({settings}|redelivery_delay_ms|ack_timeout_s|dedup_window_s)\b"?[:=]', source))
     assert len(used) > 8
     assert sorted(setting for setting in used if f"`{setting}" not in page) == []

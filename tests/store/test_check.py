@@ -21,7 +21,6 @@ from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from tests.store.scribe import DELAYED, DUE_MS, Scribe, filled, message_of
 from tests.store.test_lmdb import flipped_copy, raw, rewrite, run_forked, some_bits
 
-
 DUPSORT = 0x04
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from radiator.errors import StoreError
 from radiator.store import directory
+from radiator.store.check import check
 from tests.store.scribe import Scribe, filled
 
 TRANSACTION_OFFSET = 144  # in a meta page of LMDB 0.9 on a 64-bit machine
@@ -187,3 +188,20 @@ def test_flipped_flag_of_a_database_in_the_newest_head_is_refused(tmp_path: Path
             with pytest.raises(StoreError, match="the flags of its head"):
                 Scribe(tmp_path / "data")
     assert refused == 1, "the older head is not in force"
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3])
+def test_file_that_is_cut_within_the_pages_of_one_message_is_refused(tmp_path: Path, pages: int) -> None:
+    """Reading its end through the map would kill the process by SIGBUS; LMDB's own check looks at its first page."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    for _ in range(20):
+        scribe.fill(queue, 1, b"x" * 4 * 4096)
+    scribe.store.close()
+    file = tmp_path / "data" / "data.mdb"
+    whole = file.read_bytes()
+    end = max(at for at in range(0, len(whole), 4096) if whole[at : at + 4096].strip(b"\0"))
+    file.write_bytes(whole[: end - (pages - 1) * 4096])
+    assert any("is cut off: it has" in finding for finding in check(tmp_path / "data").findings)
+    with pytest.raises(StoreError, match="is in use, but beyond the end of the file"):
+        Scribe(tmp_path / "data")

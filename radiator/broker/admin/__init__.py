@@ -62,7 +62,7 @@ def _parsed(command: Send) -> Answer:
 def _reply_to(broker: "Broker", connection: Connection, command: Send) -> Reply:
     if command.reply_to is None:
         return lambda answer: None
-    queue = broker.intake.asker(connection, command.reply_to)
+    queue = broker.intake.planner.asker(connection, command.reply_to)
 
     def reply(answer: Answer) -> None:
         body = json.dumps(answer).encode()

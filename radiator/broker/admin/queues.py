@@ -46,7 +46,7 @@ def declare(request: Request) -> None:
         _check(request.broker, name, settings)
     created = destinations.declare_queue(name, settings, json.dumps(given))
     queue = destinations.queues[name]
-    if created:
+    if created and not queue.is_short_lived:
         request.broker.desk.note("info", "declared", queue=name)
     request.answer_synced(
         lambda: {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
@@ -57,6 +57,12 @@ def _check(broker: "Broker", name: str, settings: QueueSettings) -> None:
     """What config/rules.py asks of a queue's settings beside the others. Raises Refusal `bad-request`."""
     if settings.scope == CLUSTER and not broker.destinations.is_clustered:
         raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
+
+    for other in broker.destinations.everything():
+        # its target may have been deleted; a dead letter in memory would be in neither queue after a crash
+        if other.is_persistent and other.settings.dead_letter == name and not settings.persistent:
+            wrong = f"is false, but the dead letters of /queue/{other.name} go here, and that is persistent"
+            raise mistake("persistent", f"{wrong}; set persistent = true, or take another name")
 
     def settings_of(target: str) -> QueueSettings | None:
         return broker.destinations.settings_for(target) if may_be_named(broker, target) else None

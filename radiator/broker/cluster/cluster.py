@@ -502,16 +502,16 @@ class Cluster:
         return self.handover.release(peer)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
-        """Hand everything to the others, or no longer. How many messages are left, and how many stay."""
+        """Hand everything to the others, or no longer. How many messages are left, and how many stay (delayed ones)."""
         if is_draining != self.is_draining:
             self.is_draining = is_draining
             self.desk.note("info", "draining" if is_draining else "not_draining")
             self.say("draining", node=self.name, draining=is_draining)
             self.reconsider()
-        stored = {queue.name: queue.ledger.stored for queue in self.destinations.stored_queues()}
+        queues = self.destinations.stored_queues()
         shared = {*self.shares, *(OUTBOX_PREFIX + name for name in self.destinations.outboxes)}
-        left = sum(count for name, count in stored.items() if name in shared)
-        return left, sum(stored.values()) - left
+        left = sum(queue.ledger.stored - queue.ledger.stored_delayed for queue in queues if queue.name in shared)
+        return left, sum(queue.ledger.stored for queue in queues) - left
 
     def numbers(self) -> list[dict[str, Any]]:
         """Each peer as `radiator peers` shows it."""

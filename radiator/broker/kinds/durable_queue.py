@@ -18,7 +18,6 @@ from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded, LoadedDelayed, StoredMessage
 from radiator.limits import (
     BATCH_BYTES,
-    CHORE_MESSAGES,
     LOAD_BYTES,
     LOAD_MESSAGES,
     WAKES_AT_ONCE,
@@ -70,7 +69,7 @@ class Windows:
         if self.woken_in != desk.open.number:
             self.woken_in = desk.open.number
             self.woken = self.woken_bytes = 0
-        return self.woken >= CHORE_MESSAGES or self.woken_bytes >= LOAD_BYTES
+        return self.woken >= LOAD_MESSAGES or self.woken_bytes >= LOAD_BYTES
 
     def woke(self, size: int) -> None:
         """One more."""

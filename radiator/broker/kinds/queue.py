@@ -502,10 +502,24 @@ class Queue:
         expires_ms = self.settings.expires_ms
         return expires_ms is not None and (self.desk.now_s - self.unused_since_s) * 1000 >= expires_ms
 
+    def end(self) -> None:
+        """It is gone: it lets go of what is in it, and of what is out, which would hold on to it for ever."""
+        self.is_gone = True
+        self.ready.clear()
+        self.returned.clear()
+        self.entries_out.clear()
+        self.timeouts.clear()
+
     @property
     def is_idle(self) -> bool:
         """No consumer, nothing unacked: what auto_delete waits for."""
         return not self.subscriptions and not self.entries_out
+
+    @property
+    def is_short_lived(self) -> bool:
+        """Made for a reply or two: thousands come and go, and the log does not tell of each."""
+        settings = self.settings
+        return not self.is_persistent and (settings.auto_delete or settings.expires_ms is not None)
 
 
 def cost_of(messages: int, size: int) -> int:

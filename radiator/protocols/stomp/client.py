@@ -45,6 +45,7 @@ _KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0])  # the l
 
 _ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
 _PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0")
+_BACKSLASH, _CR, _NUL = b"\\\r\0"  # looked for as numbers, which is faster (parser.py)
 _PLAIN_HEAD_BYTES, _PLAIN_HEADERS, _PLAIN_LENGTH_DIGITS = 8192, 64, 7  # well within CLIENT_LIMITS
 _BEGUN_MAX_BYTES = 64 * 1024  # a larger beginning would be copied too often: the parser holds it
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+ *(;.*)?", re.ASCII | re.DOTALL)
@@ -443,7 +444,7 @@ def _plain_message(data: bytes, start: int) -> tuple[Message | None, int]:
     if block_end < 0:
         return None, 0
     block = data[start + len(b"MESSAGE\n") : block_end]
-    if not block.isascii() or b"\\" in block or b"\r" in block or b"\0" in block:
+    if not block.isascii() or _BACKSLASH in block or _CR in block or _NUL in block:
         return None, 0
     lines = block.decode().split("\n")
     try:

@@ -195,6 +195,19 @@ def test_drain_empties_a_node_into_the_others_whether_they_need_it_or_not() -> N
     assert len(nodes["a"].messages(1)) == 1
 
 
+def test_delayed_message_stays_until_it_is_due_and_then_goes_where_it_is_wanted() -> None:
+    nodes = with_clients("ab")
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(send(1, "work", b"late", delay_ms=5000))
+    nodes.wait(1)
+    assert nodes["a"].numbers("work")["delayed"] == 1 and nodes["b"].messages(1) == []
+    assert nodes["a"].admin(1, do="drain") == {"ok": True, "draining": True, "left": 0, "stays": 1}
+    assert nodes["a"].admin(1, do="drain", stop=True)["ok"]
+    nodes.wait(5)
+    assert nodes["b"].bodies(1) == [b"late"] and nodes["a"].numbers("work")["messages"] == 0
+
+
 def test_draining_everybody_moves_nothing() -> None:
     nodes = with_clients("ab")
     post(nodes, "a", 3)

@@ -1,0 +1,110 @@
+"""T20: real workers of Celery under kills, stops, cuts and restarts of the broker, with books over every task.
+
+T20 kills and stops workers, and single processes of their pools, at random: no task is lost, and none is run twice but
+those that somebody who was killed had in the middle. T20b takes the broker from one worker of each kind of pool, again
+and again: by a restart, by `kill -9`, by a cut of all connections; each time the worker must go on by itself.
+
+A kill of the broker proves nothing about the disk (T2 and T3 do); that a result comes back is for tests/celery.
+"""
+
+import time
+from random import Random
+
+from tests.campaigns.campaign import Campaign, Run
+from tests.celery.crew import Crew, until
+
+WORKERS = 3
+JOBS_OF_A_LIFE = 500
+JOBS_BETWEEN = {"quick": 30, "nightly": 60, "release": 60}  # published between two kills
+SECONDS = (0.0, 0.02, 0.05, 0.1)  # that a job takes; a kill in the middle needs some that take a while
+DONE_WITHIN_S = {"quick": 25.0, "nightly": 90.0, "release": 90.0}
+GOES_ON_WITHIN_S = {"quick": 15.0, "nightly": 30.0, "release": 30.0}
+LOSSES_OF_A_LIFE = 25
+POOLS = ("prefork", "threads", "gevent", "eventlet", "solo")
+
+
+def kills(run: Run) -> None:
+    life = 0
+    while not run.is_over:
+        count = min(JOBS_OF_A_LIFE, run.cases - run.done)
+        with Crew(run.directory / f"life-{life}", WORKERS) as crew:
+            _work_and_die(run, crew, count)
+        life += 1
+        run.case(count)
+
+
+def _work_and_die(run: Run, crew: Crew, count: int) -> None:
+    chance = Random(run.chance.randrange(1 << 60))
+    happenings = (crew.kill_a_worker, crew.kill_a_worker, crew.kill_a_child, crew.stop_a_worker, crew.stop_a_worker_cold)
+    for first in range(0, count, JOBS_BETWEEN[run.level]):
+        crew.publish(range(first, min(first + JOBS_BETWEEN[run.level], count)), chance.choice(SECONDS))
+        until(lambda: any(crew.books.running(worker.signature) for worker in crew.workers), chance.uniform(0.0, 0.2))
+        happening = chance.choice(happenings)
+        happening(chance)
+        _note(run, happening.__name__.replace("_", " "), 1)
+    for fault in crew.faults(DONE_WITHIN_S[run.level]):
+        run.violation(f"After kills and stops: {fault}\n{crew.logs()}")
+    _note(run, "tasks done", len(crew.books.done()))
+    _note(run, "begun again", crew.books.doubled())
+
+
+def losses(run: Run) -> None:
+    life = 0
+    while not run.is_over:
+        count = min(LOSSES_OF_A_LIFE, run.cases - run.done)
+        pools = (POOLS[life % len(POOLS)],)
+        with Crew(run.directory / f"life-{life}", 1, pools=pools) as crew:
+            _lose_and_go_on(run, crew, count)
+        life += 1
+
+
+def _lose_and_go_on(run: Run, crew: Crew, count: int) -> None:
+    chance = Random(run.chance.randrange(1 << 60))
+    losing = (crew.cut, lambda: crew.restart_broker(True), lambda: crew.restart_broker(False))
+    slowest_s = 0.0
+    for number in range(count):
+        crew.publish(range(10 * number, 10 * number + 9), chance.choice(SECONDS))
+        chance.choice(losing)()
+        began_s = time.monotonic()
+        crew.publish(range(10 * number + 9, 10 * number + 10))
+        if not until(crew.is_done, GOES_ON_WITHIN_S[run.level]):
+            run.violation(f"The worker does not go on after loss {number} of its broker.\n{crew.logs(40)}")
+            return
+        slowest_s = max(slowest_s, time.monotonic() - began_s)
+        run.case()
+    for fault in crew.faults(DONE_WITHIN_S[run.level]):
+        run.violation(f"After losses of the broker: {fault}\n{crew.logs()}")
+    _note(run, "begun again", crew.books.doubled())
+    run.figures["slowest to go on, s"] = round(max(slowest_s, float(run.figures.get("slowest to go on, s", 0))), 1)
+
+
+def _note(run: Run, name: str, count: int) -> None:
+    run.figures[name] = int(run.figures.get(name, 0)) + count
+
+
+CAMPAIGNS = (
+    Campaign(
+        number="T20",
+        name="celery",
+        title="kills and stops Celery's workers at random, with books over every task",
+        unit="tasks",
+        run=kills,
+        cases=(120, 10_000, 20_000),
+        mutants=("kombu-acks-when-received", "lost-on-disconnect"),
+        mutant_cases=120,
+        needs=("linux",),
+        limit_s=(180, 3600, 3 * 3600),
+    ),
+    Campaign(
+        number="T20b",
+        name="celery-losses",
+        title="takes the broker from a worker of Celery, again and again, for each kind of pool",
+        unit="losses",
+        run=losses,
+        cases=(4, 200, 400),
+        mutants=("kombu-does-not-tell-the-loop",),
+        mutant_cases=4,
+        needs=("linux",),
+        limit_s=(180, 3600, 3 * 3600),
+    ),
+)
