@@ -21,10 +21,10 @@ class Limits:
     max_frame_bytes: int = 16 * MIB  # refuse: a frame is held whole in memory
     max_header_bytes: int = 64 * KIB  # refuse: the header block of one frame, command line included
     max_headers: int = 256  # refuse: header lines of one frame
-    max_destinations: int = 10_000  # refuse: queues, fanouts and topics that exist at once
+    max_destinations: int = 10_000  # refuse: queues, exchanges, fanouts and topics that exist at once
     max_subscriptions: int = 1024  # refuse: for each connection; its temp queues too
     max_transactions: int = 16  # refuse: open, for each connection
-    max_batch_bytes: int = 64 * MIB  # refuse: a transaction or a fanout SEND with all its copies
+    max_batch_bytes: int = 64 * MIB  # refuse: a transaction, or one SEND with all its copies
     outbox_max_bytes: int = 4 * MIB  # queues wait, a topic's subscriber is closed, a reader is not read from
     connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room

@@ -749,7 +749,7 @@ class Broker:
         room = self.intake.disk_room
         is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
         if is_tight != room.is_tight:
-            room.is_tight = is_tight
+            room.is_tight = self.destinations.windows.is_disk_tight = is_tight
             if is_tight:
                 self.desk.note("warning", "disk_tight", **self.disk_numbers())
             else:

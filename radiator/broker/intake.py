@@ -171,7 +171,7 @@ class Intake:
         desk = self.desk
         rest = _Rest(self, [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent], plan, settlements)
         # what waits for the disk is not overtaken by what the same connection sends next
-        must_wait = not rest.is_empty and (is_persistent or connection.rest_batch > desk.committed)
+        must_wait = (is_persistent or connection.rest_batch > desk.committed) and not rest.is_empty
         if must_wait:
             rest.reserve()
             desk.open.then.append(rest.carry_out_reserved)
@@ -268,7 +268,8 @@ class Intake:
             blocked = self.blocked(connection, None, False, 0)
             if blocked is not None:
                 return blocked
-        if self.is_turn_full(len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY):
+        cost = len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY
+        if cost > 1 and self.is_turn_full(cost):
             return FLUSH
         if plan.publishes and len(self.desk.turn.replies) >= REPLIES_PER_TURN:
             return FLUSH
@@ -295,7 +296,7 @@ class Intake:
         turn = self.desk.turn_number
         if self.copies_turn != turn:
             self.copies_turn, self.copies = turn, 0
-        if copies > 1 and self.copies and self.copies + copies > COPIES_PER_TURN:
+        if self.copies and self.copies + copies > COPIES_PER_TURN:
             return True
         self.copies += copies
         return False

@@ -4,7 +4,7 @@ Nothing is changed by that, but for a queue that first use creates, and the subs
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from radiator.broker.consumers import Connection, Subscription
@@ -31,22 +31,24 @@ from radiator.message import Message, header_line
 Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
 
 
-@dataclass(slots=True)
 class Plan:
     """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
     counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
     put, and the address that says so. steps: what matching has cost.
     """
 
-    puts: list[Arrival] = field(default_factory=list)
-    publishes: list[tuple[str, Message]] = field(default_factory=list)
-    replies: list[tuple[Queue | None, Message]] = field(default_factory=list)
-    copies: list[tuple[Queue, Message, int]] = field(default_factory=list)
-    through: list[Fanout | Exchange] = field(default_factory=list)
-    unrouted: list[Exchange] = field(default_factory=list)
-    missing: int = 0
-    steps: int = 0
-    immediate: dict[Queue, str] = field(default_factory=dict)
+    __slots__ = ("copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unrouted")
+
+    def __init__(self) -> None:
+        self.puts: list[Arrival] = []
+        self.publishes: list[tuple[str, Message]] = []
+        self.replies: list[tuple[Queue | None, Message]] = []
+        self.copies: list[tuple[Queue, Message, int]] = []
+        self.through: list[Fanout | Exchange] = []
+        self.unrouted: list[Exchange] = []
+        self.missing = 0
+        self.steps = 0
+        self.immediate: dict[Queue, str] = {}
 
 
 class Planner:
@@ -160,12 +162,13 @@ class Planner:
         destinations = self.destinations
         destinations.check_topic(name, for_send=True)
         topics = destinations.topics
-        before = topics.steps
-        live = topics.matching(name)
-        durable = topics.durable.matching(name) if topics.durable else []
-        plan.steps += topics.steps - before
+        durable: list[Queue] = []
+        if topics.durable:
+            before = topics.durable.steps
+            durable = topics.durable.matching(name)
+            plan.steps += topics.durable.steps - before
         if command.mandatory or command.immediate:
-            is_live = bool(live) or self.is_wanted_elsewhere(name)
+            is_live = bool(topics.matching(name)) or self.is_wanted_elsewhere(name)
             if command.mandatory and not is_live and not durable:
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."

@@ -17,13 +17,14 @@ from radiator.client import Message as Received
 from radiator.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.kombu.arguments import queue_settings
 from radiator.kombu.failures import Lost, Refused
-from radiator.kombu.message import DEFAULT_EXCHANGE, Message, Prepared
+from radiator.kombu.message import Message, Prepared
 from radiator.limits import PREFETCH_COUNT_MAX
 from radiator.settings import EXCHANGE_TYPES
 
 if TYPE_CHECKING:
     from radiator.kombu.connection import Connection
 
+QUEUE = "/amq/queue/"  # a queue that was declared; no use of it makes one
 GET_MAX_S = 2.0  # how long a message that is ready may take to come; it may have to be read from the disk
 GET_AGAIN_S = 0.02
 _RETURNED = frozenset(["no-subscriber", "no-consumer"])  # what `mandatory` and `immediate` are refused with
@@ -130,19 +131,7 @@ class Channel(StdChannel):
                 keeps_replies=connection.keeps_replies,
             )
             answer = connection.admin("declare", queue=name, **settings)
-            if not connection.know_queue(name, settings):
-                self._bind_to_default(name, is_new=bool(answer["created"]))
         return Declared(name, int(answer["messages"]), int(answer["consumers"]))
-
-    def _bind_to_default(self, queue: str, is_new: bool) -> None:
-        """A queue that comes and goes: see Connection.destination."""
-        connection = self._open
-        if not connection.is_exchange_declared:
-            connection.admin("declare", exchange=DEFAULT_EXCHANGE, type="direct", durable=True, auto_delete=False)
-            connection.is_exchange_declared = True
-        if is_new or queue not in connection.bound:
-            connection.admin("bind", exchange=DEFAULT_EXCHANGE, key=queue, queue=queue)
-            connection.bound.add(queue)
 
     def prepare_queue_arguments(self, arguments: Any, **kwargs: Any) -> Any:
         return to_rabbitmq_queue_arguments(arguments, **kwargs)
@@ -167,9 +156,7 @@ class Channel(StdChannel):
 
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, nowait: bool = False) -> int:
         """How many messages went with it. Refused where messages of it are unacked."""
-        answer = self._forgiving("delete", queue=queue, if_unused=if_unused, if_empty=if_empty)
-        self._open.forget_queue(queue)
-        return int(answer.get("deleted", 0))
+        return int(self._forgiving("delete", queue=queue, if_unused=if_unused, if_empty=if_empty).get("deleted", 0))
 
     def _forgiving(self, do: str, **request: Any) -> dict[str, Any]:
         """Of what does not exist nothing is left to do."""
@@ -225,7 +212,8 @@ class Channel(StdChannel):
         is_awaited = connection.confirms and (message.is_persistent or mandatory or immediate)
         if not is_awaited:
             connection.look_sometimes()
-        destination = connection.destination(exchange or "", routing_key or "")
+        # the nameless exchange knows every queue by its name; what is sent to one that is gone is dropped
+        destination = f"/exchange/{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
         try:
             connection.ask(connection.broker.send, destination, body, headers, confirm=True if is_awaited else None)
         except Refused as refused:
@@ -291,7 +279,7 @@ class Channel(StdChannel):
             connection.widen_window()
         connection.ask(
             connection.broker.subscribe,
-            f"/queue/{consumer.queue}",
+            f"{QUEUE}{consumer.queue}",
             subscription=consumer.subscription,
             ack=AUTO if consumer.no_ack else CLIENT_INDIVIDUAL,
             prefetch=None if consumer.no_ack or consumer.is_shared else self.window,
@@ -331,7 +319,7 @@ class Channel(StdChannel):
         # `auto-delete:false`: the end of this subscription is no reason to delete the queue
         subscription = connection.ask(
             connection.broker.subscribe,
-            f"/queue/{queue}",
+            f"{QUEUE}{queue}",
             ack=CLIENT_INDIVIDUAL,
             prefetch=1,
             headers=[("auto-delete", "false")],

@@ -4,16 +4,17 @@ What comes is kept until `drain_events`, or the event loop's turn: a callback ne
 for an answer. Since the socket says nothing of what was read in such a call, the loop is told of it.
 """
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from radiator.client import Address, Client, ConnectionLost
 from radiator.errors import RadiatorError, Refusal, Violation
 from radiator.kombu.channel import Channel
 from radiator.kombu.failures import Lost, Refused, failure
-from radiator.kombu.message import DEFAULT_EXCHANGE
 from radiator.limits import PREFETCH_COUNT_MAX
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 WAIT_S = 60.0  # one wait of a drain_events without a timeout
 SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
 LOOKS_EVERY_S = 10.0  # at what has come on a connection that only sends, and awaits nothing
-QUEUES_KEPT = 10_000  # forgotten, and asked for anew: what is known of queues that were published to
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
@@ -40,10 +40,9 @@ class Connection:
         self.channels: dict[int, Channel] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
         self.keeps_replies = False  # whether queues for replies are on the disk
-        self.is_exchange_declared = False
-        self.bound: set[str] = set()  # queues that the default exchange leads to
-        self._is_lasting: dict[str, bool] = {}
         self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
+        self._calling: set[int] = set()  # threads that are within a call of `broker`
+        self._postponed: deque[Callable[[], Any]] = deque()
         self._numbered = 0
         self._window = 1  # that its shared subscriptions have
         self._looked_s = time.monotonic()
@@ -82,25 +81,45 @@ class Connection:
     # ---- asking
 
     def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls something of `broker`. Raises Lost, or Refused where the broker said no to just this."""
+        """Calls something of `broker`. Raises Lost, or Refused where the broker said no to just this.
+
+        A handler of signals (Celery's cold shutdown cancels its consumers in one) may have interrupted another such
+        call of the same thread, which cannot go on before the handler has ended: then this one is made after it, and
+        the answer is None.
+        """
         if not self.connected:
             raise Lost("The connection to the broker is lost or closed.")
+        thread = threading.get_ident()
+        if thread in self._calling:
+            self._postponed.append(partial(self.ask, call, *args, **kwargs))
+            return None
+        self._calling.add(thread)
         try:
             answer = call(*args, **kwargs)
         except Violation as mistake:
             raise Refused(str(mistake)) from mistake
         except RadiatorError as error:
             raise self._lose(error, is_asked=True) from error
+        finally:
+            self._calling.discard(thread)
+        self._catch_up()
         if self._loop is not None and self.broker.waiting:
             self._call_loop()
         return answer
 
+    def _catch_up(self) -> None:
+        """With what a handler of signals has asked for meanwhile."""
+        while self._postponed:
+            self._postponed.popleft()()
+
     def admin(self, do: str, **request: Any) -> dict[str, Any]:
         """The answer to a request to `/admin`. Raises Refused where it is no; the connection goes on."""
         try:
-            answer: dict[str, Any] = self.ask(self._admin, {"do": do, **request})
+            answer: dict[str, Any] | None = self.ask(self._admin, {"do": do, **request})
         except _No as no:
             raise Refused(str(no), no.code) from no
+        if answer is None:
+            raise Lost("The broker cannot be asked from a handler of signals that has interrupted another request.")
         return answer
 
     def _admin(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -110,40 +129,6 @@ class Connection:
             if not self.broker.is_open:
                 raise
             raise _No(no.code, str(no)) from no
-
-    # ---- publishing
-
-    def destination(self, exchange: str, routing_key: str) -> str:
-        """Where a message is sent to.
-
-        In AMQP the nameless exchange knows each queue by its name, and what is sent to a queue that is gone, such as
-        that of a client that no longer waits for its reply, is dropped. A SEND to /queue/ would create it anew. So
-        queues that come and go are bound to an exchange, and only those that last are sent to directly.
-        """
-        if exchange:
-            return f"/exchange/{exchange}/{routing_key}"
-        is_lasting = self._is_lasting.get(routing_key)
-        if is_lasting is None:
-            try:
-                settings = self.admin("describe", queue=routing_key)["settings"]
-            except Refused:
-                is_lasting = False
-            else:
-                is_lasting = self.know_queue(routing_key, settings)
-        return f"/queue/{routing_key}" if is_lasting else f"/exchange/{DEFAULT_EXCHANGE}/{routing_key}"
-
-    def know_queue(self, name: str, settings: dict[str, Any]) -> bool:
-        """Remembers of a queue with these settings whether it lasts; so does it tell."""
-        if len(self._is_lasting) >= QUEUES_KEPT:
-            self._is_lasting.clear()
-        is_lasting = not settings.get("auto_delete") and settings.get("expires_ms") is None
-        self._is_lasting[name] = is_lasting
-        return is_lasting
-
-    def forget_queue(self, name: str) -> None:
-        """It was deleted."""
-        self._is_lasting.pop(name, None)
-        self.bound.discard(name)
 
     # ---- what comes
 
@@ -175,6 +160,10 @@ class Connection:
         if not self.connected:
             self._is_told = True
             raise Lost("The connection to the broker is lost or closed.")
+        thread = threading.get_ident()
+        if thread in self._calling:
+            raise TimeoutError("A handler of signals has interrupted another call: nothing can come within it.")
+        self._calling.add(thread)
         self._waiting += 1
         try:
             self.broker.pump(timeout_s)
@@ -185,6 +174,8 @@ class Connection:
             raise self._lose(error, is_asked=False) from error
         finally:
             self._waiting -= 1
+            self._calling.discard(thread)
+        self._catch_up()
 
     def _hand_on(self) -> bool:
         """The next message to its consumer; whether there was one."""

@@ -21,7 +21,6 @@ from radiator.client import Message as Received
 
 HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
 LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
-DEFAULT_EXCHANGE = "kombu.default"  # AMQP's nameless one, where it stands for queues that come and go
 
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+(;[ -~]*)?", re.ASCII)
 _NATIVE = {"correlation_id": "correlation-id", "reply_to": "reply-to", "expiration": "expiration"}
@@ -153,12 +152,10 @@ def _opened(received: Received) -> tuple[dict[str, Any], bytes]:
 
 def _way(destination: str) -> tuple[str, str]:
     """Exchange and routing key that it was published with."""
-    if destination.startswith("/queue/"):
-        return "", destination.removeprefix("/queue/")
     if destination.startswith("/exchange/"):
         exchange, _, routing_key = destination.removeprefix("/exchange/").partition("/")
-        return ("" if exchange == DEFAULT_EXCHANGE else exchange), routing_key
-    return "", destination
+        return exchange, routing_key
+    return "", destination.removeprefix("/amq").removeprefix("/queue/")
 
 
 def _encoding(content_type: str | None) -> str:

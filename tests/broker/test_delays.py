@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.commands import AUTO, LoadedDelayed, Nack
-from radiator.limits import WAKES_AT_ONCE
+from radiator.commands import AUTO, LoadedDelayed, Nack, Tick
+from radiator.limits import GIB, WAKES_AT_ONCE
 from radiator.reads import LoadDelayed
 from radiator.replies import Deliver
 from radiator.settings import Declarations, QueueSettings
 from radiator.writes import Count, Delay, Put, Remove, Wake
 from tests.broker.conftest import shrink
 from tests.broker.node import Node
-from tests.broker.words import ack, begin, commit, header, nack, queue, queues, send, subscribe
+from tests.broker.words import ack, begin, commit, header, nack, queue, queues, send, subscribe, unsubscribe
 
 BOTH = pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "memory"])
 START_MS = 1_700_000_000_000
@@ -499,6 +499,34 @@ def test_waking_is_one_batch_and_nobody_is_given_it_before_that_is_on_the_disk()
     assert crashed.numbers("q")["delayed"] == 1
     node.commit()
     assert node.bodies(1) == [b"x"]
+
+
+def test_tight_disk_wakes_only_what_is_consumed(small: None) -> None:
+    """At its place a message may take more of the disk than under its time: many at once could fill it."""
+    node = Node()
+    node.open(1, 9)
+    for body in numbered(0, 30):
+        node.say(send(9, "q", body, delay_ms=1000))
+    node.now_ms += 1000
+    for _ in range(3):
+        node.turn([Tick(GIB, GIB)])
+    assert 0 < node.numbers("q")["ready"] <= 6
+    node.say(subscribe(1, "q"))
+    assert drained(node) == numbered(0, 30)
+
+
+def test_tight_disk_does_not_stop_a_purge(small: None) -> None:
+    node = Node()
+    node.open(1, 9)
+    node.say(subscribe(1, "q"), send(9, "q", b"out"), unsubscribe(1, "q"))
+    for body in numbered(0, 30):
+        node.say(send(9, "q", body, delay_ms=1000), send(9, "q", body))
+    node.turn([Tick(GIB, GIB)])
+    node.auto = False
+    node.say(send(9, "/admin", b'{"do":"purge","queue":"q"}', reply_to="admin"), nack(node.message(1)))
+    node.auto = True
+    node.turn([])
+    assert node.numbers("q")["purged"] == 60 and node.numbers("q")["ready"] == 1
 
 
 def test_many_of_a_memory_queue_wake_in_slices(small: None) -> None:

@@ -7,6 +7,7 @@ RADIATOR_EXAMPLES=5000 runs more of them; `scripts/prove model` runs many, each 
 
 import json
 import os
+from math import inf
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,12 +45,12 @@ from radiator.settings import (
     ExchangeSettings,
     QueueSettings,
 )
-from radiator.writes import Declare, Delay, Put, Wake
+from radiator.writes import Declare, Delay, Put, Remove, Wake
 from tests.broker.conftest import SMALL, shrink
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
 from tests.sim.disk import Platter
-from tests.sim.model import DELAYED, OUT, STORING, TOPICS, Bound, Conn, Item, Model, Said, Sub
+from tests.sim.model import DELAYED, OUT, STORING, TOPICS, Bound, Conn, Due, Item, Model, Said, Sub
 
 QUEUES = {
     "a": QueueSettings(),
@@ -88,6 +89,7 @@ TARGETS = ["a", "a", "a", "b", "b", "l", "m", "o", "o", "o", "u", "x", "/fanout/
 EXCHANGED = ["/exchange/t/k.a", "/exchange/t/j", "/exchange/amq.topic/k.b", "/exchange/amq.direct/k.a",
              "/exchange/s/k.a", "/exchange/v/j"]  # fmt: skip
 SOURCES = ["a", "a", "b", "d", "l", "m", "md", "o", "u", "x", "/topic/t", "/topic/#", *MADE]
+SOURCES += ["/exchange/t/k.*", "/exchange/amq.direct/k.a", "/exchange/v/j"]  # a queue of one's own each
 DURABLE = ["/topic/t", "/topic/#", "/exchange/t/k.*", "/exchange/amq.direct/k.a"]
 
 
@@ -163,6 +165,8 @@ class Watched(Node):
             elif isinstance(write, Wake):
                 place = write.queue, write.position
                 model.woke(*model.places[place], to_its_place=place in put)
+            elif isinstance(write, Remove):
+                model.removed(*model.places[write.queue, write.position])
 
     def hear(self, model: Model, replies: list[Reply]) -> None:
         """What the Read of this turn did, unless it waits; then the replies that are new."""
@@ -294,11 +298,17 @@ class Machine(RuleBasedStateMachine):
             return
         if not source.startswith("/") and source not in self.model.queues:
             return
+        exchange, _, pattern = source.removeprefix("/exchange/").partition("/")
+        is_own = source.startswith("/exchange/")
+        if is_own and exchange not in self.model.exchanges:
+            return
         self.model.written()
         receipt = self.receipt(data)
         self.model.receipt(c, receipt)
         if source.startswith("/topic/"):
             conn.topics.add(name)
+        elif is_own:
+            conn.subs[name] = Sub(name, self.model.make_own(c, name, exchange, pattern), mode, prefetch)
         else:
             conn.subs[name] = Sub(name, source, mode, prefetch)
             self.model.used(source)
@@ -376,7 +386,7 @@ class Machine(RuleBasedStateMachine):
     def ask(self, c: int, expected: dict[str, object], must: int, **request: object) -> None:
         """expected: what the answer has, `ok` too. must: the batch that it waits for."""
         granted = bool(expected["ok"])
-        self.model.conns[c].answers.append((expected, must, self.model.batch if granted else 0))
+        self.model.conns[c].answers.append(Due(expected, must, self.model.batch if granted else 0))
         body = json.dumps(request).encode()
         self.say(Send(c, "/admin", b"", 2, body, reply_to="answers", correlation_id=b"c"))
 
@@ -386,7 +396,7 @@ class Machine(RuleBasedStateMachine):
         return number if number > self.model.committed else 0
 
     def administer(self, data: st.DataObject) -> None:
-        way = data.draw(st.sampled_from([self.declare, self.delete, self.bind, self.bind, self.bind]))
+        way = data.draw(st.sampled_from([self.declare, self.delete, self.bind, self.bind, self.bind, self.purge]))
         c = self.conn(data)
         self.model.written()
         way(data, c)
@@ -425,12 +435,24 @@ class Machine(RuleBasedStateMachine):
             must = model.batch if model.is_persistent(name) else 0
             self.ask(c, {"ok": True, "deleted": model.delete(name)}, must, do="delete", queue=name)
 
+    def purge(self, data: st.DataObject, c: int) -> None:
+        queue = data.draw(st.sampled_from([q for q in ("a", "a", "b", "l", "m", "u", "e") if q in self.model.queues]))
+        if any(item.is_doomed for item in self.model.queues[queue]):
+            return
+        due = Due({}, 0, inf)
+        self.model.conns[c].answers.append(due)
+        self.model.purge(queue, due)
+        body = json.dumps({"do": "purge", "queue": queue}).encode()
+        self.say(Send(c, "/admin", b"", 2, body, reply_to="answers", correlation_id=b"c"))
+
     def bind(self, data: st.DataObject, c: int) -> None:
         """Or unbind."""
         model = self.model
         exchange = data.draw(st.sampled_from(sorted(model.exchanges)))
         key = data.draw(st.sampled_from(KEYS[model.exchanges[exchange]]))
-        queue = data.draw(st.sampled_from([q for q in model.queues if not q.startswith("$") and q not in ("d", "md")]))
+        queue = data.draw(
+            st.sampled_from([q for q in model.queues if q[0] != "$" and q not in ("d", "md", *model.own)])
+        )
         is_stored = model.is_persistent(queue) and MADE_EXCHANGES.get(exchange, True)
         one = Bound(exchange, key, queue, is_stored)
         request = {"exchange": exchange, "key": key, "queue": queue}
@@ -591,7 +613,7 @@ class Machine(RuleBasedStateMachine):
         for c, conn in self.model.conns.items():
             self.check_receipts(c)
             assert conn.due_topics == []
-            overdue = [wanted for wanted, _, may in conn.answers if may <= self.model.committed]
+            overdue = [due.wanted for due in conn.answers if due.may <= self.model.committed]
             assert not overdue, f"{overdue} should have been answered"
             core = self.node.broker.connections[c]
             assert sorted(core.unacked) == sorted(i.message_id for i in conn.unacked())
@@ -599,8 +621,11 @@ class Machine(RuleBasedStateMachine):
         assert self.model.waiting_for_nothing() == []
         assert self.model.idle_consumers() == []
         destinations = self.node.broker.destinations
-        assert {*destinations.queues, *destinations.durables} == {*self.model.queues}
+        assert {*destinations.queues, *destinations.durables} == {*self.model.queues} - self.model.own
+        assert len(destinations.exchanges.own) == len(self.model.own)
         for name, items in self.model.queues.items():
+            if name in self.model.own:
+                continue
             numbers = of_queue(destinations.find(name))
             states = [item.state for item in items]
             found = numbers["messages"], numbers["in_flight"], numbers["delayed"]

@@ -35,7 +35,13 @@ def kills(run: Run) -> None:
 
 def _work_and_die(run: Run, crew: Crew, count: int) -> None:
     chance = Random(run.chance.randrange(1 << 60))
-    happenings = (crew.kill_a_worker, crew.kill_a_worker, crew.kill_a_child, crew.stop_a_worker, crew.stop_a_worker_cold)
+    happenings = (
+        crew.kill_a_worker,
+        crew.kill_a_worker,
+        crew.kill_a_child,
+        crew.stop_a_worker,
+        crew.stop_a_worker_cold,
+    )
     for first in range(0, count, JOBS_BETWEEN[run.level]):
         crew.publish(range(first, min(first + JOBS_BETWEEN[run.level], count)), chance.choice(SECONDS))
         until(lambda: any(crew.books.running(worker.signature) for worker in crew.workers), chance.uniform(0.0, 0.2))

@@ -277,7 +277,25 @@ def corpus(version: int) -> tuple[list[bytes], list[bytes]]:
         say(version, b"ACK", [(b"id", b"s-1-1"), (b"message-id", b"s-1-1"), (b"subscription", b"1")], b""),
         say(version, b"BEGIN", [(b"transaction", b"t")], b"") + say(version, b"COMMIT", [(b"transaction", b"t")], b""),
         say(version, b"DISCONNECT", [(b"receipt", b"bye")], b""),
+        say(
+            version,
+            b"SEND",
+            [(b"destination", b"/exchange/x/a.b"), (b"delay", b"500"), (b"deliver-at", b"1700000000000")]
+            + [(b"immediate", b"true"), (b"mandatory", b"false")],
+            b"late",
+        ),
+        say(
+            version,
+            b"SUBSCRIBE",
+            [(b"id", b"1"), (b"destination", b"/exchange/x/a.#"), (b"durable", b"true"), (b"auto-delete", b"false")]
+            + [(b"ack-timeout-s", b"30")],
+            b"",
+        ),
+        say(version, b"UNSUBSCRIBE", [(b"id", b"1"), (b"destination", b"/exchange/x/a.#"), (b"durable", b"true")], b""),
     ]
+    if version:
+        nack = [(b"id", b"s-1-1"), (b"message-id", b"s-1-1"), (b"subscription", b"1"), (b"delay", b"500")]
+        client.append(say(version, b"NACK", nack, b""))
     server = [
         say(
             version,

@@ -3,6 +3,7 @@
 Its surroundings say where the broker is, what keeps results, and where executions are written down.
 """
 
+import faulthandler
 import os
 import signal
 import time
@@ -15,6 +16,8 @@ from kombu import Queue
 from kombu.common import Broadcast
 
 import radiator.kombu  # noqa: F401 - registers radiator://
+
+faulthandler.register(signal.SIGUSR2)  # where a worker is that does not end
 
 app = Celery(
     "project",

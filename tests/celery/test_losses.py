@@ -77,9 +77,8 @@ def test_nothing_is_lost_or_doubled_while_workers_die(tmp_path: Path) -> None:
         assert crew.faults(30) == [], crew.logs()
 
 
-@pytest.mark.parametrize("pool", ["prefork", "gevent"])
-def test_a_worker_goes_on_after_each_loss_of_its_broker(tmp_path: Path, pool: str) -> None:
-    with Crew(tmp_path, 1, pools=(pool,)) as crew:
+def test_workers_go_on_after_each_loss_of_their_broker(tmp_path: Path) -> None:
+    with Crew(tmp_path, 2, pools=("prefork", "gevent")) as crew:
         numbers = iter(range(1000))
         for lose in (crew.cut, lambda: crew.restart_broker(True), crew.cut, lambda: crew.restart_broker(False)):
             first = next(numbers)

@@ -129,6 +129,8 @@ class WorkerProcess:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            self.signal(signal.SIGUSR2)
+            time.sleep(0.5)
             raise AssertionError(f"the worker does not end:\n{self.log}") from None
 
     def kill(self) -> None:

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -348,6 +349,55 @@ def test_client_ends_a_subscription(client: Client) -> None:
     client.unsubscribe(subscription)
     client.send("/queue/left", "for nobody")
     assert client.receive(0.05) is None
+
+
+def test_durable_subscription_collects_until_it_is_forgotten(broker: BrokerProcess) -> None:
+    def subscribed() -> Client:
+        one = Client(broker.address)
+        one.subscribe("/topic/durable.#", subscription="mine", ack="client-individual", durable=True)
+        return one
+
+    with subscribed() as first:
+        first.unsubscribe("mine")
+        first.send("/topic/durable.a", "kept")
+    with subscribed() as second:
+        message = second.receive(5)
+        assert message is not None
+        assert message.body == b"kept"
+        second.ack(message)
+    with Client(broker.address) as third:
+        third.unsubscribe("mine", forget=True, destination="/topic/durable.#")
+        third.send("/topic/durable.a", "for nobody")
+    with subscribed() as fourth:
+        assert fourth.receive(0.05) is None
+        fourth.unsubscribe("mine", forget=True)
+        with pytest.raises(Violation, match="no subscription"):
+            fourth.unsubscribe("mine")
+        with pytest.raises(Violation, match="needs an id"):
+            fourth.subscribe("/topic/durable.#", durable=True)
+
+
+def test_subscription_that_was_refused_can_be_asked_for_again(client: Client, broker: BrokerProcess) -> None:
+    with pytest.raises(Violation, match="must be auto"):
+        client.subscribe("/queue/refused", subscription="mine", ack="sometimes")
+    client.subscribe("/queue/refused", subscription="mine")
+    with pytest.raises(Violation, match="exists already"):
+        client.subscribe("/queue/refused", subscription="mine")
+    client.send("/queue/refused", "x")
+    assert client.receive(5) is not None
+
+
+def test_nacked_message_comes_back_after_its_delay(client: Client) -> None:
+    client.send("/queue/nacked-later", "x")
+    client.subscribe("/queue/nacked-later", ack="client-individual")
+    message = client.receive(5)
+    assert message is not None
+    began_s = time.monotonic()
+    client.nack(message, delay_ms=300)
+    again = client.receive(5)
+    assert again is not None
+    assert time.monotonic() - began_s >= 0.3
+    assert client.ack(again)
 
 
 def test_transaction_happens_as_a_whole_or_not_at_all(client: Client) -> None:

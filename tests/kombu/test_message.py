@@ -125,7 +125,7 @@ def test_a_message_of_any_stomp_client_has_its_headers() -> None:
         ("/exchange/x/a.b", ("x", "a.b")),
         ("/exchange/x/", ("x", "")),
         ("/exchange/x/a/b", ("x", "a/b")),
-        ("/exchange/kombu.default/q", ("", "q")),
+        ("/amq/queue/q", ("", "q")),
         ("/topic/t", ("", "/topic/t")),
     ],
 )

@@ -336,7 +336,8 @@ class Mesh:
 
     @property
     def is_done(self) -> bool:
-        return all(poster.is_done for poster in self.posters) and not any(self.is_busy(n) for n in self.nodes.values())
+        said = all(poster.is_done for poster in self.posters) and all(keeper.is_known for keeper in self.keepers)
+        return said and not any(self.is_busy(node) for node in self.nodes.values())
 
     def is_busy(self, node: SimNode) -> bool:
         platter = node.disk.platter

@@ -43,6 +43,16 @@ class Item:
     transaction: bytes | None = None
     is_persistent: bool = True
     is_gone: bool = False  # its queue was deleted while it was out: its answer means nothing any more
+    is_doomed: bool = False  # a purge has said so: nobody is given it, and it goes as soon as it is read back
+
+
+@dataclass(eq=False)
+class Due:
+    """An answer of /admin: what it must have, the batch that it must wait for, and the one that it may wait for."""
+
+    wanted: dict[str, object]
+    must: int
+    may: float
 
 
 @dataclass(eq=False)
@@ -88,8 +98,7 @@ class Conn:
     settled: dict[bytes, list[tuple[str, Item]]] = field(default_factory=dict)
     # due: each with the batch that it must wait for, and the one that it may wait for
     receipts: list[tuple[bytes, int, int]] = field(default_factory=list)
-    # of /admin: what is due, the batch that it must wait for, and the one that it may wait for
-    answers: list[tuple[dict[str, object], int, int]] = field(default_factory=list)
+    answers: list[Due] = field(default_factory=list)
     rest_batch: int = 0  # the last whose commit does what a plan of this connection does outside the disk
     must: int = 0
     may: int = 0
@@ -142,6 +151,8 @@ class Model:
         self.woken_in: dict[str, int] = {}  # queue -> the last batch that has a Wake of it
         self.made_in: dict[object, int] = {}  # of what is made at run time, and of each binding: its batch
         self.reserved: dict[str, int] = {}
+        self.purges: dict[str, Due] = {}  # queue -> the answer to the purge of it that goes on
+        self.own: set[str] = set()  # queues of those who subscribe to an exchange, each for one subscription alone
         self.serial = 0
         self.serials: dict[tuple[str, bytes], int] = {}
         self.places: dict[tuple[int, int], tuple[str, bytes]] = {}  # queue's number, position -> name, body
@@ -210,6 +221,7 @@ class Model:
         self.asked, self.refused = {}, set()
         self.batch, self.committed = 1, 0
         self.made_in, self.reserved, self.woken_in = {}, {}, {}
+        self.own, self.purges = set(), {}
 
     # ---- messages in and out ----------------------------------------------------------------------------------------
 
@@ -259,10 +271,31 @@ class Model:
             self.on_commit(lambda: self.disk[queue].__delitem__(body))
             self.on_commit(lambda: self.late[queue].__setitem__(body, (until_ms, count)))
 
+    def purge(self, queue: str, due: Due) -> None:
+        """All that is not out goes: in memory now, from the disk as it is read back."""
+        items = [item for item in self.queues[queue] if item.state != OUT]
+        due.wanted = {"ok": True, "purged": len(items)}
+        for item in items:
+            if item.is_persistent:
+                item.is_doomed = True
+            else:
+                self.leave(item)
+        self.purges[queue] = due
+
+    def removed(self, queue: str, body: bytes) -> None:
+        """The broker has written that it goes: what a purge has doomed goes when it says so."""
+        item = next((i for i in self.queues.get(queue, ()) if i.body == body and i.is_doomed), None)
+        if item is not None:
+            self.leave(item)
+            self.purges[queue].must = self.batch
+
     def woke(self, queue: str, body: bytes, to_its_place: bool) -> None:
         """The broker has written a Wake: of something that is due, for its place or, if it is expired, for good."""
         self.woken_in[queue] = self.batch
         item = next(i for i in self.queues[queue] if i.body == body)
+        if item.is_doomed and not to_its_place:
+            self.removed(queue, body)
+            return
         assert item.state == DELAYED, f"{body!r} of {queue} is woken, and it is {item.state}"
         assert item.due_ms <= self.now_ms, f"{body!r} of {queue} is woken {item.due_ms - self.now_ms} ms early"
         if not to_its_place:
@@ -302,6 +335,7 @@ class Model:
         for conn in self.conns.values():
             for sub in conn.subs.values():
                 due = [i for i in self.queues[sub.queue] if i.state in (DELAYED, WAKING) and i.due_ms <= self.now_ms]
+                due = [item for item in due if not item.is_doomed]
                 if due and self.has_room(conn, sub) and self.head(sub.queue) is None:
                     found.append((sub.queue, due[0].body))
         return found
@@ -321,7 +355,8 @@ class Model:
     def make(self, queue: str, settings: QueueSettings) -> None:
         self.settings[queue] = settings
         self.queues[queue] = []
-        self.disk[queue], self.late[queue] = {}, {}
+        self.disk.setdefault(queue, {})  # an earlier one of that name may be there still
+        self.late.setdefault(queue, {})
         self.used(queue)
         self.made_in[queue] = self.batch
         if settings.persistent:
@@ -330,6 +365,9 @@ class Model:
     def delete(self, queue: str) -> int:
         """With what is in it, and its bindings. How many messages that were."""
         items = self.queues.pop(queue)
+        due = self.purges.pop(queue, None)
+        for conn in self.conns.values():
+            conn.answers = [other for other in conn.answers if other is not due]  # nobody hears of that purge any more
         for item in items:
             item.is_gone = True
         settings = self.settings.pop(queue)
@@ -347,6 +385,14 @@ class Model:
         for key in [key for key in self.remembered if key[0] == queue]:
             del self.remembered[key]
         return len(items)
+
+    def make_own(self, c: int, name: bytes, exchange: str, pattern: str) -> str:
+        """The queue of one's own of that subscription."""
+        queue = f"own {c} {name.decode()}"
+        self.make(queue, QueueSettings(persistent=False))
+        self.own.add(queue)
+        self.bind(Bound(exchange, pattern, queue, False))
+        return queue
 
     def make_exchange(self, name: str, kind: str, is_durable: bool) -> None:
         self.exchanges[name] = kind
@@ -516,6 +562,8 @@ class Model:
 
     def could_take_now(self, queue: str, count: int) -> bool:
         """Whether its consumers have room for so many beside all that is there for them already."""
+        if not count:
+            return True  # a duplicate
         wanted = sum(item.state in (READY, STORING, WAKING) for item in self.queues[queue])
         wanted += self.reserved.get(queue, 0) + count
         for conn in self.conns.values():
@@ -562,11 +610,12 @@ class Model:
 
         conn = self.conns[c]
         outside = [queue for queue, _ in puts if not self.is_persistent(queue)]
+        promised = [queue for queue in outside if queue not in self.own]
         has_rest = bool(outside or in_memory or any(said.to.startswith("/topic/") for said in sends))
         must_wait = has_rest and (durable or (is_plan and conn.rest_batch > self.committed))
 
         def rest() -> None:
-            for queue in outside if must_wait else ():
+            for queue in promised if must_wait else ():
                 self.reserved[queue] -= 1
             for verb, item in settled:
                 if item in in_memory:
@@ -581,7 +630,7 @@ class Model:
         if must_wait:
             self.thens.setdefault(self.batch, []).append(rest)
             conn.rest_batch = self.batch
-            for queue in outside:
+            for queue in promised:
                 self.reserved[queue] = self.reserved.get(queue, 0) + 1
         else:
             rest()
@@ -619,15 +668,18 @@ class Model:
     def closed(self, c: int) -> None:
         conn = self.conns.pop(c)
         self.asked.pop(c, None)
+        for sub in conn.subs.values():
+            self.ended(sub)
         for item in sorted((i for sub in conn.all_subs() for i in sub.out), key=lambda i: i.handed):
             if not item.is_gone:
                 self.back(item)
-        for sub in conn.subs.values():
-            self.ended(sub)
 
     def ended(self, sub: Sub) -> None:
         """A subscription is over, and its connection has forgotten it."""
-        if sub.queue in self.queues:
+        if sub.queue in self.own:
+            self.own.remove(sub.queue)
+            self.delete(sub.queue)
+        elif sub.queue in self.queues:
             self.used(sub.queue)
 
     def expired(self, queue: str, count: int) -> None:
@@ -647,7 +699,9 @@ class Model:
         return not any(s.out for s in conn.all_subs() if s.mode != AUTO and s.prefetch is None)
 
     def head(self, queue: str) -> Item | None:
-        return next((i for i in self.queues[queue] if i.state == READY and not self.is_expired(i)), None)
+        return next(
+            (i for i in self.queues[queue] if i.state == READY and not self.is_expired(i) and not i.is_doomed), None
+        )
 
     def delivered(self, c: int, deliver: Deliver) -> None:
         conn, name, body = self.conns[c], deliver.subscription or b"", deliver.message.body
@@ -680,9 +734,8 @@ class Model:
     def answered(self, conn: Conn, answer: dict[str, object]) -> None:
         """By /admin: as something that was asked must be answered, and not before it is on the disk."""
         for due in conn.answers:
-            wanted, must, _ = due
-            if wanted.items() <= answer.items():
-                assert must <= self.committed, f"{answer} came before the disk had it"
+            if due.wanted.items() <= answer.items():
+                assert due.must <= self.committed, f"{answer} came before the disk had it"
                 conn.answers.remove(due)
                 return
         raise AssertionError(f"{answer} is none of {conn.answers}")

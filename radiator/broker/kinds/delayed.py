@@ -93,9 +93,14 @@ class Delayed:
         self.desk.part(self.queue)
 
     def ask(self) -> None:
-        """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window."""
+        """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window.
+
+        While the disk has no room for more, only where nothing else is ready: at its place a message may take more.
+        """
         queue, desk = self.queue, self.desk
         if queue.is_gone or queue.is_loading:
+            return
+        if queue.windows.is_disk_tight and queue.ready_count and not queue.purge_through:
             return
         if queue.windows.have_woken_enough(desk):
             desk.part(queue)  # `committed` goes on

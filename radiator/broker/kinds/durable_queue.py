@@ -38,12 +38,13 @@ class Windows:
     many the batch `woken_in` has woken: each takes only so many, whatever else it holds, so that it stays short.
     """
 
-    __slots__ = ("next_wakes", "out", "size", "waiting", "wakes", "woken", "woken_bytes", "woken_in")
+    __slots__ = ("is_disk_tight", "next_wakes", "out", "size", "waiting", "wakes", "woken", "woken_bytes", "woken_in")
 
     def __init__(self) -> None:
         self.size = 0
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
+        self.is_disk_tight = False
         self.wakes = 0
         self.next_wakes: dict[Delayed, None] = {}
         self.woken = self.woken_bytes = self.woken_in = 0

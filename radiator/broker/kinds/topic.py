@@ -58,11 +58,6 @@ class Topics:
         """The topics that somebody is subscribed to by name."""
         return self.subscriptions.exact
 
-    @property
-    def steps(self) -> int:
-        """What matching has cost so far."""
-        return self.subscriptions.steps + self.durable.steps
-
     def subscribe(self, subscription: TopicSubscription) -> None:
         """From now on it gets what matches."""
         if self.spreading is not None:
