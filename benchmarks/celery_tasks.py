@@ -14,6 +14,7 @@ answer to a publish means differs, and is the first row to read: see docs/CELERY
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import signal
@@ -261,6 +262,8 @@ def _arguments() -> argparse.Namespace:
     wanted = parser.parse_args()
     asked = [one for one in CONTESTANTS if wanted.brokers is None or one.name in wanted.brokers]
     missing = {one.peer.name: reason for one in asked if (reason := one.peer.missing())}
+    if importlib.util.find_spec("redis") is None:
+        missing["redis"] = "its client is not installed (pip install redis)"
     for name, reason in missing.items():
         sys.stderr.write(f"{name} is left out: {reason}; `scripts/bench --install-peers` installs what it can\n")
     wanted.contestants = [one for one in asked if one.peer.name not in missing]

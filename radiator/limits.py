@@ -41,6 +41,7 @@ PATTERN_WILDCARDS_MAX = 3  # refuse: `*` and `#` in one pattern; with 4, ten hos
 BINDINGS_MAX = 131_072  # refuse: bindings of all exchanges, and durable subscriptions; made up to cost most, 6 KiB each
 MATCHES_KEPT = 4096  # forgotten, and found anew: names that a trie knows the matches of; no more than its patterns
 MATCHED_KEPT = 8  # forgotten: what all that was found comes to, for each pattern of a trie
+WALK_STEPS_MAX = 500  # refuse: a pattern, where a name that goes its way costs a match so many steps, of some 0.4 µs
 MATCHES_DEAR = 64  # not kept: what was found in fewer steps, of some 0.4 µs each
 DEDUP_ID_MAX_BYTES = 255  # refuse: it is part of an LMDB key of at most 511 bytes
 PREFETCH_COUNT_MAX = 65_535  # refuse: one subscription's window

@@ -14,8 +14,10 @@ settings.load_profile("radiator")
 HERE = Path(__file__).parent
 WHOLE_BROKER = (
     "acceptance",
+    "celery",
     "crash/test_sceptic.py",
     "interop",
+    "kombu",
     "server/test_serve.py",
     "test_examples.py",
 )

@@ -211,6 +211,13 @@ class Exchanges:
             self.get(name).check_key(key, for_send=False)
         if self.count >= BINDINGS_MAX:
             raise Refusal("too-many-bindings", f"There are {self.count} bindings already: at most {BINDINGS_MAX}.")
+        bound = self.topics.durable if name == TOPICS else self.get(name).queues
+        if bound.is_crowded(key):
+            raise Refusal(
+                "too-many-wildcards",
+                f"{key!r:.80} and what is bound already match in too many ways: fewer wildcards in the same places, or "
+                "words of more kinds, would do.",
+            )
 
     def put_on(self, name: str, key: str, queue: Queue, is_stored: bool, is_declared: bool = False) -> None:
         self.count += 1

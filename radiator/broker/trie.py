@@ -5,15 +5,19 @@ whatever the patterns: with it goes a number whose bit i says that it can be rea
 What was dear to find is kept until a pattern comes or goes; what is kept grows with the patterns, never beyond.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import cycle, islice
+from typing import Any, Generic, TypeVar
 
-from radiator.limits import MATCHED_KEPT, MATCHES_DEAR, MATCHES_KEPT
+from radiator.limits import MATCHED_KEPT, MATCHES_DEAR, MATCHES_KEPT, TOPIC_WORDS_MAX, WALK_STEPS_MAX
 from radiator.patterns import is_pattern
 
 T = TypeVar("T")
 
 ONE, MANY = "*", "#"
+FILLER = "a"
+NEIGHBOURS = 8  # words of others that are looked at
 
 
 @dataclass(slots=True, eq=False)
@@ -108,8 +112,42 @@ class Trie(Generic[T]):
         self.kept[name] = matched
         self.matched_kept += len(matched)
 
-    def walk(self, name: str) -> dict[T, None]:
-        """What hangs on the patterns that match."""
+    def is_crowded(self, pattern: str) -> bool:
+        """Whether a match is dear already with a name made to go where this pattern goes, and so where all do that are
+        made to be dear together.
+        """
+        if self.is_literal or not is_pattern(pattern):
+            return False
+        for name in {*self.names_along(pattern)}:
+            before = self.steps
+            self.walk(name, WALK_STEPS_MAX)
+            if self.steps - before > WALK_STEPS_MAX:
+                return True
+        return False
+
+    def names_along(self, pattern: str) -> Iterator[str]:
+        """Names that match it. For its wildcards stand words of its own, or words that others have at that place."""
+        words = pattern.split(".")
+        spare = TOPIC_WORDS_MAX - len(words) + words.count(MANY)
+        literals = [word for word in words if word not in (ONE, MANY)] or [FILLER]
+        for from_others in (False, True):
+            for is_reversed in (False, True):
+                at: Word[T] | None = self.root
+                name: list[str] = []
+                left = spare
+                for index, word in enumerate(words):
+                    fillers = _beside(at, word, is_reversed) if from_others else []
+                    fillers = fillers or (literals[::-1] if is_reversed else literals)
+                    if word == MANY:
+                        name.extend(islice(cycle(fillers), left))
+                        left = 0
+                    else:
+                        name.append(fillers[index % len(fillers)] if word == ONE else word)
+                    at = at.following.get(word) if at is not None else None
+                yield ".".join(name)
+
+    def walk(self, name: str, steps_max: int = 1 << 62) -> dict[T, None]:
+        """What hangs on the patterns that match; not all of it where it takes more steps."""
         words = [None if word in (ONE, MANY) else word for word in name.split(".")]
         end = 1 << len(words)
         every = 2 * end - 1
@@ -119,7 +157,7 @@ class Trie(Generic[T]):
         found: dict[T, None] = {}
         waiting = [(self.root, 1)]
         steps = 0
-        while waiting:
+        while waiting and steps <= steps_max:
             at, reached = waiting.pop()
             steps += 1
             if reached & end and at.things:
@@ -146,3 +184,14 @@ class Trie(Generic[T]):
                     waiting.append((same, (reached & there) << 1))
         self.steps += steps
         return found
+
+
+def _beside(at: Word[Any] | None, word: str, is_reversed: bool) -> list[str]:
+    """Some words that stand where that wildcard does, and for `#` also those that follow it."""
+    places = [at, at.following.get(word) if word == MANY else None] if at is not None else []
+    found: list[str] = []
+    for place in places:
+        if place is not None:
+            keys = reversed(place.following) if is_reversed else iter(place.following)
+            found.extend(islice((key for key in keys if key is not None and key not in (ONE, MANY)), NEIGHBOURS))
+    return found

@@ -248,6 +248,19 @@ def test_time_of_an_unused_queue_begins_when_its_last_use_ends(persistent: bool)
     assert not node.has("q")
 
 
+def test_unused_queue_is_never_deleted_early() -> None:
+    node = Node(queue(expires_ms=100))
+    node.open(1, 9)
+    node.say(subscribe(1, "q"), send(9, "q"), unsubscribe(1, "q"))
+    node.wait(0.25)
+    node.now_s += 0.24
+    node.say(ack(node.message(1)))
+    node.wait(0.01)
+    assert node.has("q")
+    node.wait(0.25)
+    assert not node.has("q")
+
+
 def test_time_begins_anew_with_a_start_and_others_are_not_touched() -> None:
     node = Node(queues(q=QueueSettings(expires_ms=10_000), other=QueueSettings()))
     node.open(9)

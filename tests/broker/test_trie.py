@@ -1,11 +1,14 @@
 """Tries: what hangs on a name and on the patterns that match it."""
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from radiator.broker import trie
 from radiator.broker.trie import Trie
+from radiator.limits import WALK_STEPS_MAX
 from radiator.patterns import matches
 
 NAMES = st.lists(st.sampled_from(["a", "b", "", "a/b", "**", "#a"]), min_size=1, max_size=6).map(".".join)
@@ -97,3 +100,23 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         assert there.matching(f"c.{number}") == []
         assert len(there.kept) <= 5
+
+
+def test_pattern_is_crowded_where_names_that_go_its_way_have_become_dear() -> None:
+    """As many ways as wildcards can stand in: one more is refused, whatever its own way, and a plain one is not."""
+    there = Trie[int]()
+    refused = 0
+    for number, places in enumerate(combinations(range(16), 3)):
+        words = ["a"] * 16
+        for place in places:
+            words[place] = "*#"[number % 2]
+        if there.is_crowded(".".join(words)):
+            refused += 1
+        else:
+            there.add(".".join(words), number)
+    assert refused > 0
+    before = there.steps
+    there.matching(".".join(["a"] * 15 + ["z"]))
+    assert there.steps - before <= 2 * WALK_STEPS_MAX
+    assert not there.is_crowded("b.*.c") and not there.is_crowded("a.a.a")
+    assert not Trie[int](is_literal=True).is_crowded("a.*.#")

@@ -2,9 +2,9 @@
 
 `patterns`: sets as users have them, and large ones; what is matched is compared with a matcher that asks the words one
 by one, and a publish that nobody gets may take PUBLISH_P99_MS of CPU at most. `bindings`: 100,000 of them, of the same
-families and hostile ones, made by a client through /admin; hostile ones may cost NEW_KEY_MS where a key was never sent
-to before. `hostile-patterns`: sets that are made to keep every node of a trie busy, as far as the bounds on words and
-wildcards let them. `subscriptions`: max_subscriptions, in all kinds together.
+families and hostile ones, made by a client through /admin; of hostile ones those are refused that would be dear, and a
+SEND costs as little as with the others. `hostile-patterns`: sets that are made to keep every node of a trie busy, as
+far as the bounds on words and wildcards let them. `subscriptions`: max_subscriptions, in all kinds together.
 
 CPU of this thread is what counts: other programs on the machine make no difference.
 """
@@ -40,7 +40,6 @@ BINDINGS = 100_000
 BOUND_QUEUES = 500
 BOUND_SENDS = 150
 NEW_KEYS_S = 0.5  # of CPU are enough of them
-NEW_KEY_MS = 40.0  # what a hostile set may cost a key that was never sent to: what matches is found then, and kept
 EACH_COPY_MS = 0.02  # a message that is stored costs what it costs
 
 Patterns = list[str]
@@ -228,21 +227,23 @@ def match_patterns(run: Run) -> None:
 class Bound:
     """A node with a topic exchange, and so many bindings, each said to /admin by a client."""
 
-    def __init__(self, patterns: Patterns, seed: int) -> None:
-        self.patterns = patterns
+    def __init__(self, patterns: Patterns, seed: int, is_usual: bool) -> None:
         queues = {f"q{number}": QueueSettings() for number in range(BOUND_QUEUES)}
         self.node = Node(Declarations(queues=queues), Limits(outbox_max_bytes=1 << 40), seed=seed)
         self.node.open(PUBLISHER)
         self.names = {number: name for number, (name, _) in self.node.disk.platter.queues.items()}
         self.queues_of: dict[str, set[str]] = {}
-        requests = []
-        for number, pattern in enumerate(patterns):
-            queue = f"q{number % BOUND_QUEUES}"
-            self.queues_of.setdefault(pattern, set()).add(queue)
-            requests.append({"do": "bind", "exchange": "amq.topic", "key": pattern, "queue": queue})
-        ask_all(self.node, requests)
-        made = len(self.node.broker.destinations.exchange("amq.topic").bindings)
-        assert made == sum(map(len, self.queues_of.values())), f"{made} of {len(patterns)} were bound"
+        wanted = [(pattern, f"q{number % BOUND_QUEUES}") for number, pattern in enumerate(patterns)]
+        ask_all(
+            self.node,
+            [{"do": "bind", "exchange": "amq.topic", "key": key, "queue": queue} for key, queue in wanted],
+        )
+        made = [(key, queue.name) for key, queue in self.node.broker.destinations.exchange("amq.topic").bindings]
+        for key, queue in made:
+            self.queues_of.setdefault(key, set()).add(queue)
+        self.patterns = [*self.queues_of]
+        # what would be dear to match is refused
+        assert {*made} == {*wanted} if is_usual else {*made} < {*wanted}, f"{len(made)} of {len({*wanted})} were bound"
 
     def send(self, key: str) -> tuple[list[str], float]:
         """The queues that got it, and the CPU that it took, in ms."""
@@ -268,10 +269,10 @@ def ask_all(node: Node, requests: list[dict[str, str]]) -> None:
         node.turn([Read(PUBLISHER, [*said])])
 
 
-def try_bindings(run: Run, family: Family, most_ms: float) -> None:
+def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
     """Every key twice: when it is new, and when it is known."""
     patterns, key_of = family(run.chance, BINDINGS)
-    bound = Bound(patterns, run.done)
+    bound = Bound(patterns, run.done, is_usual)
     told = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
     new_ms: list[float] = []
     known_ms: list[float] = []
@@ -281,14 +282,15 @@ def try_bindings(run: Run, family: Family, most_ms: float) -> None:
             got, took_ms = bound.send(key)
             costs.append(took_ms - EACH_COPY_MS * len(got))
             check_copies(run, told, bound, key, got)
-    for costs, name, most in ((new_ms, "new", most_ms), (known_ms, "known", PUBLISH_P99_MS)):
+    for costs, name in ((new_ms, "new"), (known_ms, "known")):
         costs.sort()
         p99_ms = costs[int(len(costs) * 0.99)]
         figure = f"{family.__name__}, {name} keys, p99 ms"
         run.figures[figure] = max(float(run.figures.get(figure, 0)), round(p99_ms, 3))
-        if p99_ms > most:
+        if p99_ms > PUBLISH_P99_MS:
             run.violation(
-                f"{told}: a SEND to {name} keys takes {p99_ms:.2f} ms of CPU at the 99th percentile, of {most}"
+                f"{told}: a SEND to {name} keys takes {p99_ms:.2f} ms of CPU at the 99th percentile; "
+                f"{PUBLISH_P99_MS} is the most"
             )
 
 
@@ -308,8 +310,8 @@ def match_bindings(run: Run) -> None:
     one_binding_more(run)
     gc.disable()  # as in a broker (server/heap.py)
     while not run.is_over:
-        family, most_ms = BOUND_FAMILIES[run.done % len(BOUND_FAMILIES)]
-        try_bindings(run, family, most_ms)
+        family, is_usual = BOUND_FAMILIES[run.done % len(BOUND_FAMILIES)]
+        try_bindings(run, family, is_usual)
         gc.collect()
         run.case()
 
@@ -332,15 +334,16 @@ def one_binding_more(run: Run) -> None:
         run.violation(f"of at most {BINDINGS_MAX} bindings one more was answered {answer}")
 
 
-BOUND_FAMILIES: tuple[tuple[Family, float], ...] = (
-    (users, PUBLISH_P99_MS),
-    (stars_everywhere, NEW_KEY_MS),
-    (of_many_connections, NEW_KEY_MS),
-    (hashes_and_rare_words, NEW_KEY_MS),
-    (prices, PUBLISH_P99_MS),
-    (around, PUBLISH_P99_MS),
-    (deep, PUBLISH_P99_MS),
-    (random_words, PUBLISH_P99_MS),
+# and whether it is as users have them: then none is refused
+BOUND_FAMILIES: tuple[tuple[Family, bool], ...] = (
+    (users, True),
+    (stars_everywhere, False),
+    (of_many_connections, False),
+    (hashes_and_rare_words, False),
+    (prices, True),
+    (around, True),
+    (deep, True),
+    (random_words, True),
 )
 
 

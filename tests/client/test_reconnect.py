@@ -328,6 +328,8 @@ def test_subscription_that_is_refused_again_is_not_asked_for_without_a_pause(
     proxy.refuse(True)
     proxy.cut()
     assert client.receive(0) is None
+    while direct.admin({"do": "describe", "queue": "taken"})["consumers"]:
+        pass
     taken = direct.subscribe("/queue/taken", headers={"exclusive": "true"})
     proxy.refuse(False)
     before = proxy.accepted

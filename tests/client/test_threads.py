@@ -67,6 +67,20 @@ def test_thread_that_waits_for_ever_stops_no_other(broker: BrokerProcess) -> Non
             waiting.result(10)
 
 
+@pytest.mark.parametrize("reconnect", [False, True])
+def test_abandon_wakes_who_waits(broker: BrokerProcess, reconnect: bool) -> None:
+    client = Client(broker.address, reconnect=reconnect)
+    client.subscribe("/topic/abandoned")
+    waiting = threading.Thread(target=lambda: raised.append(pytest.raises(ConnectionLost, client.receive)))
+    raised: list[object] = []
+    waiting.start()
+    while not client._line._is_led:
+        pass
+    client.abandon()
+    waiting.join(10)
+    assert len(raised) == 1
+
+
 @pytest.mark.parametrize("reconnect", [False, Reconnect(first_s=0.01)])
 def test_each_thread_gets_its_own_answer(broker: BrokerProcess, reconnect: bool | Reconnect) -> None:
     """One thread's refusal, which ends the connection, is not another's."""

@@ -495,7 +495,8 @@ class Model:
             puts, _ = self.arrivals(asked.sends)
             full = {q for q, _ in puts if self.settings[q].overflow == DROP_OLDEST}
             dropped = [item for q in full for item in self.oldest(q, sum(to == q for to, _ in puts))]
-            if not lines & full and all(item.state != STORING for item in dropped):
+            reads_back = all(self.woken_in.get(queue, 0) <= self.committed for queue in full)
+            if not lines & full and reads_back and all(item.state not in (STORING, WAKING) for item in dropped):
                 wrong.append(c)
             lines |= full
         return wrong
@@ -713,7 +714,9 @@ class Model:
             return
         sub = conn.subs[name]
         assert self.has_room(conn, sub), f"{name!r} has no room for {body!r}"
-        if not self.is_persistent(sub.queue):
+        if not self.is_persistent(sub.queue) and any(
+            item.body == body and item.state == DELAYED for item in self.queues[sub.queue]
+        ):
             self.wake_in_memory(self.queues[sub.queue])  # at the latest at a Tick: it may be sooner
         item = self.head(sub.queue)
         assert item is not None and item.body == body, f"{body!r} is not the head of {sub.queue}: {item}"

@@ -48,9 +48,14 @@ def declare(request: Request) -> None:
     queue = destinations.queues[name]
     if created and not queue.is_short_lived:
         request.broker.desk.note("info", "declared", queue=name)
-    request.answer_synced(
-        lambda: {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
-    )
+
+    def told() -> Answer:
+        return {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
+
+    if queue.is_persistent:
+        request.answer_synced(told)
+    else:
+        request.answer(**told())
 
 
 def _check(broker: "Broker", name: str, settings: QueueSettings) -> None:

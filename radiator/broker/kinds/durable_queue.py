@@ -443,9 +443,13 @@ class DurableQueue(Queue):
         return super().droppable() + [*self.waking.values(), *self.storing.values()]
 
     def oldest(self) -> Entry:
+        if self.waking:
+            first, head = min(self.waking), self.peek_head()
+            if head is None or first < head.position:
+                return self.waking[first]
         if self.ready or self.returned:
             return super().oldest()
-        return next(iter((self.waking or self.storing).values()))
+        return next(iter(self.storing.values()))
 
     # ---- in doubt between two nodes (cluster/handover.py) -----------------------------------------------------------
 

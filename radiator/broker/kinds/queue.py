@@ -7,6 +7,7 @@ A subclass says how a message comes in (`put`), how it leaves (`remove`) and how
 import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from math import inf
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Subscription
 from radiator.broker.entry import Entry
@@ -496,8 +497,10 @@ class Queue:
         self.unused_since_s = self.desk.now_s
 
     def has_outlived(self) -> bool:
-        """Whether nobody has used it for expires_ms. Asked at each Tick, which takes note of use."""
+        """Whether nobody has used it for expires_ms, from the first Tick on that finds it unused: each asks this."""
         if not self.is_idle:
+            self.unused_since_s = inf
+        elif self.unused_since_s == inf:
             self.used()
         expires_ms = self.settings.expires_ms
         return expires_ms is not None and (self.desk.now_s - self.unused_since_s) * 1000 >= expires_ms

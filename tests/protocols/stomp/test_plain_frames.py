@@ -70,6 +70,8 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
     st.lists(st.integers(0), max_size=4),
 )
 @example("1.2", [MESSAGE] * 3, [10, 100])
+@example("1.2", [MESSAGE.replace(b"subscription:s", b"subscription:s\0")], [])
+@example("1.2", [MESSAGE.replace(b"message-id:1\n", b"")], [])
 @example("1.2", [MESSAGE, b"RECEIPT\nreceipt-id:r2\n\n\0", MESSAGE], [len(MESSAGE) + 12])
 @example("1.1", [MESSAGE.replace(b"\n", b"\r\n")], [])
 @example("1.2", [MESSAGE.replace(b"\n\n", b"\nsubscription:other\n\n")], [])
