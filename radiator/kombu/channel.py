@@ -38,6 +38,10 @@ class Declared(NamedTuple):
     consumer_count: int
 
 
+def _answered(queue: str, answer: dict[str, Any]) -> Declared:
+    return Declared(queue, int(answer["messages"]), int(answer["consumers"]))
+
+
 @dataclass(slots=True)
 class _Consumer:
     queue: str
@@ -121,17 +125,19 @@ class Channel(StdChannel):
         connection = self._open
         name = queue or f"kombu.gen-{uuid4()}"
         if passive:
-            answer = connection.admin("declare", queue=name, passive=True)
-        else:
-            settings = queue_settings(
-                arguments or {},
-                durable=durable,
-                exclusive=exclusive,
-                auto_delete=auto_delete,
-                keeps_replies=connection.keeps_replies,
-            )
-            answer = connection.admin("declare", queue=name, **settings)
-        return Declared(name, int(answer["messages"]), int(answer["consumers"]))
+            return _answered(name, connection.admin("declare", queue=name, passive=True))
+        settings = queue_settings(
+            arguments or {},
+            durable=durable,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            keeps_replies=connection.keeps_replies,
+        )
+        declared = connection.just_declared(name, settings)
+        if declared is None:
+            declared = _answered(name, connection.admin("declare", queue=name, **settings))
+            connection.note_declared(name, settings, declared)
+        return declared
 
     def prepare_queue_arguments(self, arguments: Any, **kwargs: Any) -> Any:
         return to_rabbitmq_queue_arguments(arguments, **kwargs)
@@ -156,6 +162,7 @@ class Channel(StdChannel):
 
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, nowait: bool = False) -> int:
         """How many messages went with it. Refused where messages of it are unacked."""
+        self._open.forget_declared(queue)
         return int(self._forgiving("delete", queue=queue, if_unused=if_unused, if_empty=if_empty).get("deleted", 0))
 
     def _forgiving(self, do: str, **request: Any) -> dict[str, Any]:

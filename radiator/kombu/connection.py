@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from radiator.client import Address, Client, ConnectionLost
 from radiator.errors import RadiatorError, Refusal, Violation
-from radiator.kombu.channel import Channel
+from radiator.kombu.channel import Channel, Declared
 from radiator.kombu.failures import Lost, Refused, failure
 from radiator.limits import PREFETCH_COUNT_MAX
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 WAIT_S = 60.0  # one wait of a drain_events without a timeout
 SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
 LOOKS_EVERY_S = 10.0  # at what has come on a connection that only sends, and awaits nothing
+DECLARED_AGAIN_S = 1.0  # after which a queue for replies is declared again, so that it does not expire
+DECLARED_KEPT = 1000
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
@@ -40,6 +42,7 @@ class Connection:
         self.channels: dict[int, Channel] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
         self.keeps_replies = False  # whether queues for replies are on the disk
+        self._declared: dict[str, tuple[dict[str, Any], float, Declared]] = {}
         self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
         self._calling: set[int] = set()  # threads that are within a call of `broker`
         self._postponed: deque[Callable[[], Any]] = deque()
@@ -129,6 +132,29 @@ class Connection:
             if not self.broker.is_open:
                 raise
             raise _No(no.code, str(no)) from no
+
+    # ---- declared a moment ago
+
+    def just_declared(self, queue: str, settings: dict[str, Any]) -> Declared | None:
+        """What was answered to this very declaration, where it is for replies and was a moment ago.
+
+        Celery declares the queue that it has results sent to before each task that it publishes.
+        """
+        known = self._declared.get(queue)
+        if known is None or known[0] != settings or time.monotonic() - known[1] >= DECLARED_AGAIN_S:
+            return None
+        return known[2]
+
+    def note_declared(self, queue: str, settings: dict[str, Any], declared: Declared) -> None:
+        """It was declared now."""
+        if settings["auto_delete"] and int(settings.get("expires_ms") or 0) > 2000 * DECLARED_AGAIN_S:
+            if len(self._declared) >= DECLARED_KEPT:
+                self._declared.clear()
+            self._declared[queue] = settings, time.monotonic(), declared
+
+    def forget_declared(self, queue: str) -> None:
+        """It was deleted."""
+        self._declared.pop(queue, None)
 
     # ---- what comes
 
