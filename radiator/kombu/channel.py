@@ -136,7 +136,8 @@ class Channel(StdChannel):
         declared = connection.just_declared(name, settings)
         if declared is None:
             declared = _answered(name, connection.admin("declare", queue=name, **settings))
-            connection.note_declared(name, settings, declared)
+            if durable and not exclusive:
+                connection.note_declared(name, settings, declared)
         return declared
 
     def prepare_queue_arguments(self, arguments: Any, **kwargs: Any) -> Any:
@@ -315,6 +316,7 @@ class Channel(StdChannel):
         consumer = self._consumers.pop(consumer_tag, None)
         self.no_ack_consumers.discard(consumer_tag)
         if consumer is not None and self.connection is not None:
+            self.connection.forget_declared(consumer.queue)
             self.connection.ask(self.connection.broker.unsubscribe, consumer.subscription)
 
     def basic_get(self, queue: str, no_ack: bool = False, **_: Any) -> Message | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from radiator.client import Address, Client, ConnectionLost
+from radiator.client import Address, Client
 from radiator.errors import RadiatorError, Refusal, Violation
 from radiator.kombu.channel import Channel, Declared
 from radiator.kombu.failures import Lost, Refused, failure
@@ -20,6 +20,7 @@ from radiator.limits import PREFETCH_COUNT_MAX
 if TYPE_CHECKING:
     from radiator.client import Message as Received
 
+CLOSE_MAX_S = 5.0  # a shutdown does not wait longer for a broker that does not answer
 WAIT_S = 60.0  # one wait of a drain_events without a timeout
 SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
 LOOKS_EVERY_S = 10.0  # at what has come on a connection that only sends, and awaits nothing
@@ -193,8 +194,6 @@ class Connection:
         self._waiting += 1
         try:
             self.broker.pump(timeout_s)
-            if not self.broker.is_open:
-                self.broker.pump(0.0)  # raises why
         except RadiatorError as error:
             self._is_told = True
             raise self._lose(error, is_asked=False) from error
@@ -202,6 +201,9 @@ class Connection:
             self._waiting -= 1
             self._calling.discard(thread)
         self._catch_up()
+        if self._loop is not None and not self.broker.is_open:
+            # what came last is handed on before the loss is told, and a closed socket calls nobody
+            self._call_loop()
 
     def _hand_on(self) -> bool:
         """The next message to its consumer; whether there was one."""
@@ -222,7 +224,8 @@ class Connection:
             self._call_loop()
 
     def _on_readable(self) -> None:
-        self._pump(0.0)
+        if not self._arrived:
+            self._pump(0.0)
         for _ in range(SERVED_AT_ONCE):
             if not self._hand_on():
                 return
@@ -257,9 +260,9 @@ class Connection:
         self._is_told = True
         if self.connected:
             try:
-                self.broker.close()
-            except (ConnectionLost, Refusal):
-                pass  # there is nothing left to close
+                self.broker.close(CLOSE_MAX_S)
+            except RadiatorError:
+                pass  # it is closed all the same
             finally:
                 self._end()
 
@@ -280,6 +283,7 @@ class Connection:
     def _end(self) -> None:
         self.connected = False
         self._arrived.clear()
+        self._postponed.clear()
         for channel in list(self.channels.values()):
             channel.end()
         self.channels.clear()

@@ -3,7 +3,6 @@
 from amqp.exceptions import RecoverableConnectionError
 from kombu.exceptions import ChannelError
 
-from radiator.client import ConnectionLost
 from radiator.errors import RadiatorError, Refusal
 
 # What the broker says of the very frame that was sent last; every other ERROR is about the connection as a whole.
@@ -49,6 +48,3 @@ def failure(error: RadiatorError, is_asked: bool) -> Lost | Refused:
     if is_asked and isinstance(error, Refusal) and error.code in _OF_WHAT_WAS_ASKED:
         return Refused(str(error), error.code)
     return Lost(str(error))
-
-
-__all__ = ["ConnectionLost", "Lost", "Refused", "failure"]

@@ -395,7 +395,7 @@ def test_drain_hands_everything_over(
     boss.send("/queue/own.rest", "stays")
     status, said = run(nodes["a"], capsys, "drain")
     assert status == 0
-    assert "Nothing is left to hand over" in said and "1 message of queues of scope node stays" in said
+    assert "Nothing is left to hand over" in said and "1 message of queues of scope node, or delayed, stays" in said
     assert nodes["a"].queue("work.much")["stored"] == 0
     assert nodes["b"].queue("work.much")["stored"] + nodes["c"].queue("work.much")["stored"] == 2000
     assert run(nodes["a"], capsys, "peers")[1].startswith("This is node a, which is being drained.")

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from celery import Celery
+from celery.exceptions import TaskRevokedError
 
 from radiator.client import Client
+from radiator.errors import Refusal
 from tests.broker_process import CHECKOUT, BrokerProcess
 from tests.celery.publisher import task
 from tests.celery.worker_process import WorkerProcess, surroundings
@@ -68,8 +70,6 @@ def test_commands_of_one_worker_and_of_all(app: Celery, workers: Workers, broker
 
 
 def describe(broker: BrokerProcess, queue: str) -> dict[str, Any]:
-    from radiator.errors import Refusal
-
     with Client(broker.address) as client:
         try:
             return client.admin({"do": "describe", "queue": queue})
@@ -78,8 +78,6 @@ def describe(broker: BrokerProcess, queue: str) -> dict[str, Any]:
 
 
 def test_a_revoked_task_is_not_run(app: Celery, workers: Workers, book: Path) -> None:
-    from celery.exceptions import TaskRevokedError
-
     result = task(app, "tell", 77).apply_async(countdown=1)
     app.control.revoke(result.id, reply=True, timeout=5, limit=2)
     with pytest.raises(TaskRevokedError):
@@ -121,6 +119,14 @@ def test_a_broadcast_is_run_by_every_worker(app: Celery, workers: Workers, book:
     eventually(lambda: book.exists() and book.read_text().count("told 5 ") == 2)
 
 
+def test_what_is_no_task_is_dropped_and_the_workers_go_on(app: Celery, broker: BrokerProcess, workers: Workers) -> None:
+    with Client(broker.address) as client:
+        for headers in ([("kombu", "no json")], [("kombu-length", "9")], [("task", "no.such"), ("id", "1")], []):
+            client.send("/queue/celery", b"garbage", headers)
+    eventually(lambda: describe(broker, "celery")["messages"] == 0)
+    assert task(app, "add", 1, 2).delay().get(timeout=10) == 3
+
+
 @pytest.mark.parametrize("command", [["inspect", "ping"], ["status"], ["inspect", "stats"]])
 def test_the_command_line_of_celery(broker: BrokerProcess, workers: Workers, book: Path, command: list[str]) -> None:
     said = celery(broker, book, command)
@@ -136,7 +142,7 @@ def celery(broker: BrokerProcess, book: Path, command: list[str]) -> str:
     return ended.stdout
 
 
-def test_purge_and_amqp_shell(app: Celery, broker: BrokerProcess, book: Path, workers: Workers) -> None:
+def test_purge(app: Celery, broker: BrokerProcess, book: Path, workers: Workers) -> None:
     with app.connection_for_write() as connection:
         for _ in range(3):
             task(app, "tell", 9).apply_async(queue="purged", connection=connection)

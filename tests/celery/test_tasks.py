@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, chord, group
+from celery.exceptions import TaskRevokedError
 
 from radiator.client import Client
 from radiator.kombu.failures import Refused
@@ -66,8 +67,6 @@ def test_an_eta_that_is_past_means_now(app: Celery) -> None:
 
 
 def test_a_task_that_has_expired_is_not_run(app: Celery) -> None:
-    from celery.exceptions import TaskRevokedError
-
     result = task(app, "now").apply_async(countdown=0.3, expires=0.1)
     with pytest.raises(TaskRevokedError):
         result.get(timeout=RESULT_S)

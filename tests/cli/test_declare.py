@@ -79,7 +79,7 @@ def test_a_queue_is_declared_once_and_deleted(run: Run, client: Client) -> None:
     client.send("/queue/new", b"1")
     status, out, err = run("declare", "queue", "new", "--max-messages", "6")
     assert (status, out) == (1, "")
-    assert err == "radiator: /queue/new is there already, with other settings.\n"
+    assert err == "radiator: /queue/new is there already: its max_messages is 5, not 6.\n"
     assert run("delete", "new", "--if-empty")[0] == 1
     assert run("delete", "new") == (0, "new deleted, and 1 message in it.\n", "")
     assert run("declare", "queue", "new", "--passive") == (1, "", "radiator: There is no /queue/new.\n")

@@ -188,3 +188,16 @@ def test_clock_that_is_set_back_wakes_nothing_before_its_time() -> None:
     node.auto = True
     node.turn([])
     assert node.messages(2) == [] and node.numbers("q")["expired"] == 1
+
+
+def test_oldest_that_is_dropped_may_just_be_waking() -> None:
+    node = Node(Declarations(queues={"q": QueueSettings(max_messages=2, overflow="drop-oldest")}))
+    node.open(1)
+    node.say(send(1, "q", b"late", delay_ms=100), send(1, "q", b"new"))
+    node.auto = False
+    node.wait(0.2)
+    node.answer()
+    node.say(send(1, "q", b"newest"))
+    node.auto = True
+    node.turn([])
+    assert node.stored("q") == [b"new", b"newest"]

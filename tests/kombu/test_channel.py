@@ -2,6 +2,7 @@
 
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import kombu
@@ -254,6 +255,17 @@ def test_cancel_ends_one_consumer_only(channel: Any, name: str) -> None:
     channel.basic_cancel(first.tag)  # twice does no harm
 
 
+def test_what_came_while_its_consumer_was_cancelled_goes_to_others(channel: Any, name: str) -> None:
+    declared(channel, name)
+    for number in range(5):
+        publish(channel, b"%d" % number, name)
+    first = Collected(channel, name)
+    channel.basic_cancel(first.tag)
+    drain(first.connection, 0.1)
+    assert first.messages == [] and channel.connection.broker.waiting == 0
+    assert sorted(Collected(channel, name).wait_for(5).bodies) == [b"%d" % number for number in range(5)]
+
+
 def test_flow_stops_and_goes_on(channel: Any, name: str) -> None:
     declared(channel, name)
     consumer = Collected(channel, name)
@@ -304,6 +316,19 @@ def test_get_deletes_no_queue_that_would_go_with_its_last_consumer(channel: Any,
     consumer = Collected(channel, name).wait_for(1)
     consumer.messages[0].ack()
     channel.basic_cancel(consumer.tag)
+    with pytest.raises(ChannelError):
+        channel.queue_declare(name, passive=True)
+
+
+def test_a_queue_for_replies_can_be_declared_again_at_once(channel: Any, name: str) -> None:
+    """It is not asked for before each task; but where it may be gone it is."""
+    for _ in range(2):
+        declared(channel, name, auto_delete=True, arguments={"x-expires": 60_000})
+        declared(channel, name, auto_delete=True, arguments={"x-expires": 60_000})
+        consumer = Collected(channel, name)
+        publish(channel, b"x", name, mandatory=True)
+        consumer.wait_for(1).messages[0].ack()
+        channel.basic_cancel(consumer.tag)
     with pytest.raises(ChannelError):
         channel.queue_declare(name, passive=True)
 
@@ -368,8 +393,6 @@ def test_a_message_expires(channel: Any, name: str) -> None:
 
 
 def test_a_task_with_an_eta_waits_in_the_broker(channel: Any, name: str) -> None:
-    from datetime import UTC, datetime
-
     declared(channel, name)
     due_s = time.time() + 0.6
     consumer = Collected(channel, name)

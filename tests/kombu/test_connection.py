@@ -255,6 +255,22 @@ def test_the_loop_hears_of_a_loss(own_broker: BrokerProcess) -> None:
         own_broker.start()
 
 
+def test_what_came_last_is_handed_on_before_the_loss_is_told(own_broker: BrokerProcess) -> None:
+    connection, other = kombu.Connection(url(own_broker)), kombu.Connection(url(own_broker))
+    hub = Hub()
+    channel = connection.channel()
+    declared(channel, "q")
+    consumer = Collected(channel, "q", no_ack=True)
+    connection.register_with_event_loop(hub)
+    publish(other.channel(), b"last", "q")
+    assert own_broker.stop() == 0
+    with pytest.raises(Lost):
+        turns(hub, lambda: False)
+    assert consumer.bodies == [b"last"]
+    for one in (connection, other):
+        one.collect()
+
+
 # ---- heart-beats
 
 

@@ -736,11 +736,12 @@ class Model:
 
     def answered(self, conn: Conn, answer: dict[str, object]) -> None:
         """By /admin: as something that was asked must be answered, and not before it is on the disk."""
-        for due in conn.answers:
-            if due.wanted.items() <= answer.items():
-                assert due.must <= self.committed, f"{answer} came before the disk had it"
-                conn.answers.remove(due)
-                return
+        fitting = [due for due in conn.answers if due.wanted.items() <= answer.items()]
+        in_time = [due for due in fitting if due.must <= self.committed]
+        if in_time:
+            conn.answers.remove(in_time[0])
+            return
+        assert not fitting, f"{answer} came before the disk had it"
         raise AssertionError(f"{answer} is none of {conn.answers}")
 
     def idle_consumers(self) -> list[bytes]:
