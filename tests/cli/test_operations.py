@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -206,10 +207,18 @@ def test_stats_says_loudly_that_a_ledger_does_not_add_up(
 
 def test_stats_watches_until_interrupted(broker: BrokerProcess) -> None:
     command = [sys.executable, "-m", "radiator", "stats", "--watch", "--json", "--broker", broker.address]
-    watching = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    watching = subprocess.Popen(
+        command,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # a shell that runs the suite in the background has it ignore interrupts, and so would this
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert watching.stdout is not None
     assert json.loads(watching.stdout.readline())["ok"] is True
-    watching.send_signal(2)
+    watching.send_signal(signal.SIGINT)
     assert watching.communicate(timeout=10)[1] == ""
     assert watching.returncode == 0
 
