@@ -17,7 +17,7 @@ from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.declaring import exchange_settings, fanout_children, queue_name, queue_settings
+from radiator.declaring import check_dead_letter, exchange_settings, fanout_children, queue_name, queue_settings
 from radiator.errors import Refusal, StoreError
 from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.patterns import is_pattern, matches, name_mistake, overlaps
@@ -80,6 +80,13 @@ def check_words(topic: str) -> None:
             raise Refusal("too-many-words", f"/topic/{topic} has {count} {what}: at most {most} are allowed.")
 
 
+def _unfit(name: str, text: str, refusal: Refusal) -> StoreError:
+    return StoreError(
+        f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
+        "Change the pattern that it comes from there, or give the queue a table of its own."
+    )
+
+
 class Destinations:
     """Everything that can be sent to."""
 
@@ -131,6 +138,8 @@ class Destinations:
             self.queues[name].is_declared = True
         for name in self.declared_bindings:
             self._bind_declared(self.target(name))
+        for stored in recovery.queues:
+            self._check_kept(stored.name, stored.settings)
 
     def _recover(self, recovery: Recovery) -> None:
         """What the store has, as far as config.toml says nothing else."""
@@ -180,10 +189,17 @@ class Destinations:
         try:
             return queue_settings(json.loads(text), settings)
         except Refusal as refusal:
-            raise StoreError(
-                f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
-                "Change the pattern that it comes from there, or give the queue a table of its own."
-            ) from refusal
+            raise _unfit(name, text, refusal) from refusal
+
+    def _check_kept(self, name: str, text: str) -> None:
+        """Raises StoreError where config.toml now says of other queues what does not go with the dead letters of this,
+        declared at run time.
+        """
+        if text and name in self.queues and name not in self.declarations.queues:
+            try:
+                check_dead_letter(name, self.queues[name].settings, self.settings_for)
+            except Refusal as refusal:
+                raise _unfit(name, text, refusal) from refusal
 
     def _bind_declared(self, queue: Queue) -> None:
         """The bindings that config.toml has for it."""
@@ -212,6 +228,7 @@ class Destinations:
             self.desk.part(stored)
         else:
             queue = self.queues[name] = MemoryQueue(name, settings, self.desk, self.bury, self.on_room)
+        queue.is_declared = name in self.declarations.queues
         if name in self.declared_bindings:
             self._bind_declared(queue)
         return queue
@@ -234,17 +251,12 @@ class Destinations:
                     f"/queue/{name} is not declared, and [create] does not allow queues to be created by first use.",
                 )
             self.check_count()
-        queue = self._create(name)
-        queue.is_declared = name in self.declarations.queues
-        return queue
+        return self._create(name)
 
     def target(self, name: str) -> Queue:
         """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it."""
         found = self.queues.get(name)
-        if found is None:
-            found = self._create(name)
-            found.is_declared = name in self.declarations.queues
-        return found
+        return self._create(name) if found is None else found
 
     def durable(self, name: str) -> DurableQueue:
         """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
@@ -301,15 +313,16 @@ class Destinations:
 
     def declare_queue(self, name: str, settings: QueueSettings, text: str) -> bool:
         """Whether it was made. text: what was given of the settings, as JSON. Raises Refusal `declared-otherwise`
-        where it is there with other settings.
+        where it is there with other settings, or config.toml has others for it.
         """
         found = self.queues.get(name)
+        there = self.declarations.queues.get(name) if found is None else found.settings
+        if there is not None and there != settings:
+            here, wanted = asdict(there), asdict(settings)
+            key = next(key for key in here if here[key] != wanted[key])
+            where = "declared in the configuration" if found is None else "there already"
+            raise Refusal("declared-otherwise", f"/queue/{name} is {where}: its {key} is {here[key]}, not {wanted[key]}.")
         if found is not None:
-            if found.settings != settings:
-                here, wanted = asdict(found.settings), asdict(settings)
-                key = next(key for key in here if here[key] != wanted[key])
-                there = f"its {key} is {here[key]}, not {wanted[key]}"
-                raise Refusal("declared-otherwise", f"/queue/{name} is there already: {there}.")
             found.used()
             return False
         self._check_queue_name(name)
@@ -414,8 +427,10 @@ class Destinations:
             )
         return found
 
-    def check_topic(self, name: str, for_send: bool) -> None:
-        """Raises Refusal where this topic, or pattern of topics, may not be used."""
+    def check_topic(self, name: str, for_send: bool, is_new: bool = True) -> None:
+        """Raises Refusal where this topic, or pattern of topics, may not be used. is_new: it will be one more to count,
+        unless somebody is subscribed to it.
+        """
         pattern = is_pattern(name)
         if pattern and for_send:
             raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
@@ -432,7 +447,7 @@ class Destinations:
                 "no-such-destination",
                 f"/topic/{name} is not declared, and [create] does not allow topics to be created by first use.",
             )
-        if not for_send and not pattern and name not in self.topics.exact:
+        if is_new and not for_send and not pattern and name not in self.topics.exact:
             self.check_count()
 
     def spread(self, spreading: "Spreading") -> None:
@@ -493,5 +508,3 @@ class Destinations:
                     batch.parts.pop(queue, None)
             self.windows.size -= queue.window_bytes
             self.windows.out -= queue.out_bytes
-            if queue.ledger.stored:
-                self.retired[queue.number] = queue.ledger.stored

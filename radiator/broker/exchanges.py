@@ -43,8 +43,8 @@ OWN_SETTINGS = QueueSettings(persistent=False)
 
 
 class Exchange:
-    """One exchange. bindings: by key and queue, in the order of binding; whether config.toml declares it. is_declared:
-    config.toml declares the exchange.
+    """One exchange. bindings: by key and queue, in the order of binding; whether config.toml declares it. every_queue:
+    how often each is bound, where keys do not matter. is_declared: config.toml declares the exchange.
     """
 
     __slots__ = ("accepted", "bindings", "every_queue", "is_declared", "name", "queues", "settings", "unrouted")
@@ -56,7 +56,7 @@ class Exchange:
         self.accepted = 0
         self.unrouted = 0
         self.bindings: dict[tuple[str, Queue], bool] = {}
-        self.every_queue: tuple[Queue, ...] | None = None  # once each; None: to be found anew
+        self.every_queue: dict[Queue, int] = {}
         self.queues: Trie[Queue] = Trie(is_literal=settings.type == DIRECT)
 
     @property
@@ -73,25 +73,25 @@ class Exchange:
 
     def matching(self, key: str) -> Iterable[Queue]:
         """The queues that get what is sent with this key, each once."""
-        if self.type != FANOUT:
-            return self.queues.matching(key)
-        if self.every_queue is None:
-            self.every_queue = tuple(dict.fromkeys(queue for _, queue in self.bindings))
-        return self.every_queue
+        return self.every_queue if self.type == FANOUT else self.queues.matching(key)
 
     def add(self, key: str, queue: Queue, is_declared: bool) -> None:
         """One binding more."""
         self.bindings[key, queue] = is_declared
-        self.every_queue = None
-        if self.type != FANOUT:
+        if self.type == FANOUT:
+            self.every_queue[queue] = self.every_queue.get(queue, 0) + 1
+        else:
             self.queues.add(key, queue)
 
     def remove(self, key: str, queue: Queue) -> None:
         """One less."""
         del self.bindings[key, queue]
-        self.every_queue = None
         if self.type != FANOUT:
             self.queues.remove(key, queue)
+        elif self.every_queue[queue] > 1:
+            self.every_queue[queue] -= 1
+        else:
+            del self.every_queue[queue]
 
     def check_key(self, key: str, for_send: bool) -> None:
         """Raises Refusal for a key that it cannot be sent to, or bound with."""

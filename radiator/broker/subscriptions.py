@@ -121,7 +121,7 @@ class Subscriptions:
         if kind == TOPIC:
             if address == PEERS_TOPIC and destinations.is_clustered:
                 raise Refusal("reserved", f"/topic/{address} says what happens now: it has no durable subscriptions.")
-            destinations.check_topic(address, for_send=False)
+            destinations.check_topic(address, for_send=False, is_new=False)
             name, pattern = TOPICS, address
         else:
             name, _, pattern = address.partition("/")
@@ -129,8 +129,10 @@ class Subscriptions:
                 raise Refusal(
                     "declared-otherwise", f"/exchange/{name} is not durable, so it has no durable subscriptions."
                 )
-        destinations.exchanges.check_binding(name, pattern)
         queue_name = name_of(kind, address, command.subscription)
+        there = destinations.durables.get(queue_name)
+        if there is None or (name, pattern) not in destinations.exchanges.bound.get(there, ()):
+            destinations.exchanges.check_binding(name, pattern)
         queue = destinations.durable(queue_name)
         subscription = self.consume(connection, command, queue)
         destinations.exchanges.bind(name, pattern, queue)

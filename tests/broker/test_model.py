@@ -258,6 +258,8 @@ class Machine(RuleBasedStateMachine):
     def start(self, data: st.DataObject) -> None:
         self.holds_commits = data.draw(st.booleans())
         self.connect(data)
+        for name in data.draw(st.sampled_from([[], ["e"], ["e", "s"], ["n", "r"]])):
+            self.declare(data, self.conn(data), name)
         self.connect(data)
 
     @rule(data=st.data())
@@ -401,9 +403,9 @@ class Machine(RuleBasedStateMachine):
         self.model.written()
         way(data, c)
 
-    def declare(self, data: st.DataObject, c: int) -> None:
+    def declare(self, data: st.DataObject, c: int, name: str | None = None) -> None:
         model = self.model
-        name = data.draw(st.sampled_from([*MADE, *MADE_EXCHANGES]))
+        name = name or data.draw(st.sampled_from([*MADE, *MADE_EXCHANGES]))
         is_new = name not in model.queues and name not in model.exchanges
         if name in MADE:
             if is_new:

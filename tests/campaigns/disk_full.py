@@ -2,7 +2,8 @@
 
 Once by a file system of its own that is nearly full, once by a small map_size. Full, the broker refuses what would be
 stored and nothing else: memory queues, topics, ACKs, NACKs and dead letters go on, through a kill and a restart too.
-Empty again, it takes as much as the first time, and its file is no longer than the bound.
+In every second round most of it is delayed, and due when nothing more fits. Empty again, it takes as much as the first
+time, and its file is no longer than the bound.
 
 It cannot see a disk that another program fills faster than the broker looks at it: that ends in 74, which is T5's.
 """
@@ -34,6 +35,7 @@ BODY_BYTES = (50, 200, 1000, 3000, 20_000, 100_000)
 FULL_WITHIN_S = 60.0
 REFUSED_WITHIN_S = 5.0
 ROOM_WITHIN_S = 5.0
+DUE_AFTER_S = 4.0  # about as long as it takes until it is full
 CAPACITY_SHARE_MIN = 0.6  # of the first round's: pages are not filled in the same way each time
 
 CONFIG = """\
@@ -104,6 +106,7 @@ class Store:
         self.account = Account()
         self.rounds = 0
         self.first_capacity_bytes = 0
+        self.due_s = 0.0  # of this round's messages, 0: of none
 
     def connected(self) -> Wire:
         wire = Wire((self.broker.host, self.broker.port))
@@ -112,6 +115,7 @@ class Store:
 
     def round(self) -> None:
         """Fills it, looks at what goes on and what does not, empties it, and sees that it takes SENDs again."""
+        self.due_s = time.time() + DUE_AFTER_S if self.rounds % 2 else 0.0
         accepted_bytes = sum(self.fill())
         assert accepted_bytes, "not one SEND was receipted before it was full"
         self.refuses()
@@ -119,6 +123,7 @@ class Store:
             self.broker.kill()
             self.broker.start()
             self.refuses()
+        time.sleep(max(0.0, self.due_s - time.time()))
         self.empty()
         self.takes_again()
         assert queues_that_do_not_add_up(self.broker) == []
@@ -175,7 +180,8 @@ class Store:
                 name = next(names)
                 self.account.attempted.add(name)
                 waiting.append(name)
-                wire.send_frame("SEND", {"destination": "/queue/work", "receipt": name}, body_of(name))
+                late = {"deliver-at": str(int(self.due_s * 1000))} if len(waiting) % 3 and self.due_s else {}
+                wire.send_frame("SEND", {"destination": "/queue/work", "receipt": name, **late}, body_of(name))
             answer = wire.read_frame(REFUSED_WITHIN_S)
             name = waiting.popleft()
             if answer.command == "ERROR":

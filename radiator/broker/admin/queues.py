@@ -158,10 +158,10 @@ def move(request: Request) -> None:
     wrong = "is the address of something else" if bare.startswith("/") and bare == name else name_mistake(bare)
     if wrong:
         raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}, which {wrong}.")
+    count = request.whole("count", max(1, source.ready_count))
     target = broker.destinations.queue(bare)
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")
-    count = request.whole("count", max(1, source.ready_count))
 
     def done(moved: int) -> None:
         broker.desk.note("info", "moved", source=source.name, target=target.name, messages=moved)

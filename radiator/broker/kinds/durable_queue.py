@@ -567,8 +567,16 @@ class DurableQueue(Queue):
         if self.purges_delayed:
             self.delayed.ask()
             return
+        self.end_purge()
+
+    def end_purge(self) -> None:
+        """Who has asked for it is told."""
         self.purge_through = 0
         self.spared.clear()
         done, self.purge_done = self.purge_done, None
         if done is not None:
             done(self.purged)
+
+    def end(self) -> None:
+        super().end()
+        self.end_purge()

@@ -263,8 +263,9 @@ class Queue:
         """How long one is kept that has come back so often before: longer each time, up to a maximum."""
         settings = self.settings
         longest_ms = settings.redelivery_delay_max_ms
+        factor = float(settings.redelivery_delay_factor)  # a whole one, to the power of what a node says, would not end
         try:
-            return int(min(longest_ms, settings.redelivery_delay_ms * settings.redelivery_delay_factor**redeliveries))
+            return int(min(longest_ms, settings.redelivery_delay_ms * factor**redeliveries))
         except OverflowError:
             return longest_ms
 
