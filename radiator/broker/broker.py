@@ -766,7 +766,8 @@ class Broker:
         queues = sum(queue.memory_bytes for queue in self.destinations.queues.values() if not queue.is_persistent)
         replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
         replies += sum(queue.memory_bytes for queue in self.destinations.exchanges.own)
-        return held + queues + replies + self.destinations.windows.size + self.destinations.windows.out
+        windows = self.destinations.windows
+        return held + queues + replies + windows.size + windows.out + self.intake.waiting_bytes
 
     def weigh_memory(self) -> None:
         """Past 80 % producers wait; past the bound the largest holder is closed."""

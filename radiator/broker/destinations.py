@@ -321,7 +321,9 @@ class Destinations:
             here, wanted = asdict(there), asdict(settings)
             key = next(key for key in here if here[key] != wanted[key])
             where = "declared in the configuration" if found is None else "there already"
-            raise Refusal("declared-otherwise", f"/queue/{name} is {where}: its {key} is {here[key]}, not {wanted[key]}.")
+            raise Refusal(
+                "declared-otherwise", f"/queue/{name} is {where}: its {key} is {here[key]}, not {wanted[key]}."
+            )
         if found is not None:
             found.used()
             return False

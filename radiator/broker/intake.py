@@ -12,7 +12,7 @@ from radiator.broker.consumers import Connection, Delivery, Transaction
 from radiator.broker.deliveries import settle
 from radiator.broker.destinations import Destinations
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.broker.kinds.queue import Queue
+from radiator.broker.kinds.queue import Queue, cost_of
 from radiator.broker.plans import Arrival, Plan, Planner, can_hand, no_consumer, with_ttl
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import Ack, Nack, Send
@@ -44,7 +44,7 @@ class Intake:
 
     __slots__ = (
         "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_room", "limits", "lookups", "memory_bytes",
-        "memory_room", "memory_tight_bytes", "message", "planner", "remembered",
+        "memory_room", "memory_tight_bytes", "message", "planner", "remembered", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
@@ -54,8 +54,9 @@ class Intake:
         self.batch_room = Room("batch")
         self.memory_room = Room("memory")
         self.disk_room = Room("disk")
-        # as last weighed, and what has come in since
+        # as last weighed, and what has come in since; of that, what goes on when a batch is on the disk
         self.memory_bytes = 0
+        self.waiting_bytes = 0
         self.memory_tight_bytes = memory_tight_bytes
         self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
         # dedup-ids written since the last Forget
@@ -379,12 +380,25 @@ class _Rest:
         for queue, message, _ in self.puts:
             queue.reserved += 1
             queue.reserved_bytes += message.size
+        self.weigh(self.cost_bytes)
 
     def carry_out_reserved(self) -> None:
         for queue, message, _ in self.puts:
             queue.reserved -= 1
             queue.reserved_bytes -= message.size
+        self.weigh(-self.cost_bytes)
         self.carry_out()
+
+    @property
+    def cost_bytes(self) -> int:
+        plan = self.plan
+        sizes = [message.size for _, message, _ in (*self.puts, *plan.copies)]
+        sizes += [message.size for _, message in (*plan.publishes, *plan.replies)]
+        return cost_of(len(sizes), sum(sizes))
+
+    def weigh(self, size: int) -> None:
+        self.intake.memory_bytes += size
+        self.intake.waiting_bytes += size
 
     def carry_out(self) -> None:
         intake = self.intake

@@ -219,7 +219,7 @@ class Channel(StdChannel):
             headers.append(("immediate", "true"))
         is_awaited = connection.confirms and (message.is_persistent or mandatory or immediate)
         if not is_awaited:
-            connection.look_sometimes()
+            connection.look()
         # the nameless exchange knows every queue by its name; what is sent to one that is gone is dropped
         destination = f"/exchange/{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
         try:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 CLOSE_MAX_S = 5.0  # a shutdown does not wait longer for a broker that does not answer
 WAIT_S = 60.0  # one wait of a drain_events without a timeout
 SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
-LOOKS_EVERY_S = 10.0  # at what has come on a connection that only sends, and awaits nothing
 DECLARED_AGAIN_S = 1.0  # after which a queue for replies is declared again, so that it does not expire
 DECLARED_KEPT = 1000
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
@@ -49,7 +48,6 @@ class Connection:
         self._postponed: deque[Callable[[], Any]] = deque()
         self._numbered = 0
         self._window = 1  # that its shared subscriptions have
-        self._looked_s = time.monotonic()
         self._waiting = 0  # calls of drain_events that wait: with threads or greenlets there may be several
         self._loop: Any = None
         self._is_called = False  # the loop will come
@@ -176,11 +174,11 @@ class Connection:
         """Takes what has come, without waiting or handing it on."""
         self._pump(0.0)
 
-    def look_sometimes(self) -> None:
-        """For who only sends, and awaits nothing: lest the broker's heart-beats fill the system's buffers."""
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= LOOKS_EVERY_S:
-            self._looked_s = now_s
+    def look(self) -> None:
+        """Before something is sent whose answer nobody awaits. Raises Lost where the other end has closed already: what
+        is sent then would be gone unnoticed, as the first result that a worker has after a restart of the broker.
+        """
+        if threading.get_ident() not in self._calling:
             self.check_heart_beats()
 
     def _pump(self, timeout_s: float) -> None:

@@ -317,6 +317,12 @@ def test_move_of_a_dead_letter_drops_the_count_that_it_died_with() -> None:
     assert (again.redelivered, again.redeliveries) == (False, 0)
 
 
+def test_move_that_is_refused_makes_no_queue() -> None:
+    node = node_with(1)
+    node.say(send(1, "/admin", b'{"do":"move","from":"q","to":"new","count":0}', reply_to="t"))
+    assert json.loads(node.bodies(1)[-1])["code"] == "bad-request" and not node.has("new")
+
+
 def test_move_to_an_address_of_another_kind_is_refused() -> None:
     node = node_with(1)
     node.say(send(1, "/admin", b'{"do":"move","from":"q","to":"/topic/x"}', reply_to="t"))

@@ -228,6 +228,18 @@ def test_an_answer_comes_when_what_it_tells_is_synced() -> None:
         assert json.loads(answer.message.body)["ok"] is True, request
 
 
+def test_a_purge_is_answered_though_its_queue_is_deleted_meanwhile() -> None:
+    node = node_of(queue())
+    node.open(8)
+    node.say(send(1, "new", delay_ms=1000))
+    node.auto = False
+    for connection, do in ((8, "purge"), (9, "delete")):
+        node.say(send(connection, "/admin", json.dumps({"do": do, "queue": "new"}).encode(), reply_to="t"))
+    node.auto = True
+    node.turn([])
+    assert [json.loads(node.message(connection).message.body)["ok"] for connection in (8, 9)] == [True, True]
+
+
 def test_what_was_answered_is_there_after_a_power_cut_and_nothing_else() -> None:
     node = node_of()
     node.admin(9, do="declare", queue="new", max_messages=5)
@@ -294,6 +306,26 @@ def test_what_no_longer_goes_with_the_configuration_refuses_the_start() -> None:
     pattern = [("p.*", QueueSettings(persistent=False))]
     with pytest.raises(StoreError, match="/queue/p.1 was declared at run time .* does not go with config.toml"):
         node.crashed(declarations=replace(DECLARED, queue_patterns=pattern))
+
+
+@pytest.mark.parametrize("dead", [QueueSettings(persistent=False), QueueSettings(dead_letter="new")])
+def test_dead_letters_that_no_longer_go_with_the_configuration_refuse_the_start(dead: QueueSettings) -> None:
+    node = node_of()
+    node.admin(9, do="declare", queue="new", dead_letter="dead")
+    with pytest.raises(StoreError, match="/queue/new was declared at run time .* `dead_letter`"):
+        node.crashed(declarations=replace(DECLARED, queues={**DECLARED.queues, "dead": dead}))
+    assert node.crashed(
+        declarations=replace(DECLARED, queues={**DECLARED.queues, "new": QueueSettings(), "dead": dead})
+    )
+
+
+def test_a_queue_of_the_configuration_that_has_gone_comes_back_only_as_that_says() -> None:
+    node = node_of(queue("q", auto_delete=True))
+    node.say(subscribe(1, "q"), unsubscribe(1, "q"))
+    assert not node.has("q")
+    assert code(node, do="declare", queue="q", max_messages=5) == "declared-otherwise"
+    assert node.admin(9, do="declare", queue="q")["created"]
+    assert code(node, do="delete", queue="q") == "declared"
 
 
 # ---- declare an exchange, bind

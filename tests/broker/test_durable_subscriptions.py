@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from radiator.broker import intake
+from radiator.broker import exchanges, intake, trie
 from radiator.commands import AUTO, Unsubscribe
-from radiator.limits import NAME_MAX_BYTES
+from radiator.limits import NAME_MAX_BYTES, Limits
 from radiator.replies import Receipt
 from radiator.settings import CLUSTER, Declarations, ExchangeSettings, QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
@@ -273,6 +273,17 @@ def test_end_while_another_one_consumes_it_is_refused() -> None:
     node.close(1)
     node.say(end(2, receipt=b"r"))
     assert node.receipts(2) == [b"r"] and names(node) == []
+
+
+@pytest.mark.parametrize("to", ["/topic/a", "/topic/a.*", "/exchange/x/a.*"])
+def test_what_is_there_can_be_consumed_where_no_other_could_be_made(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(DECLARED, Limits(max_destinations=2))
+    node.open(1, 2)
+    node.say(durable(1, to), unsubscribe(1, "s"))
+    monkeypatch.setattr(exchanges, "BINDINGS_MAX", 1)
+    monkeypatch.setattr(trie, "WALK_STEPS_MAX", 0)
+    node.say(durable(1, to, receipt=b"r"), durable(2, to, b"other"))
+    assert node.receipts(1) == [b"r"] and node.is_refused(2)
 
 
 def test_what_is_unacked_at_the_end_may_be_acked_and_means_nothing() -> None:

@@ -94,6 +94,16 @@ def test_queue_that_several_bindings_match_gets_one_copy() -> None:
     assert counts(node, "a") == [2]
 
 
+def test_queue_that_is_bound_to_a_fanout_twice_goes_with_the_last_binding() -> None:
+    node = node_with(("amq.fanout", "1", "a"), ("amq.fanout", "2", "a"))
+    node.open(1)
+    for key in ("1", "2"):
+        node.say(send(1, "/exchange/amq.fanout/x"))
+        node.broker.destinations.unbind("amq.fanout", key, "a")
+    node.say(send(1, "/exchange/amq.fanout/x"))
+    assert counts(node, "a") == [2]
+
+
 def test_every_queue_that_matches_gets_a_copy_with_its_own_settings() -> None:
     node = Node(Declarations(queues={"a": QueueSettings(message_ttl_ms=1000), "b": QueueSettings(), "m": MEMORY}))
     for queue in ("a", "b", "m"):

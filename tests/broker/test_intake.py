@@ -383,6 +383,22 @@ def test_receipts_that_wait_for_the_disk_count_as_held() -> None:
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
 
 
+def test_what_waits_for_an_earlier_batch_is_weighed() -> None:
+    node = Node(Declarations(create_queues=True, create_topics=True), Limits(max_memory_bytes=10 * MIB), auto=False)
+    node.open(1, 2)
+    node.say(subscribe(2, "/topic/d", AUTO, durable=True), send(1, "/topic/d"))
+    assert node.seal()  # the disk is slow
+    for _ in range(20):
+        node.say(send(1, "/topic/t", bytes(MIB)))
+    assert node.paused == {1}
+    node.wait(0.25)
+    assert 8 * MIB < node.broker.memory_in_use() < 12 * MIB
+    node.auto = True
+    node.turn([])
+    node.wait(0.25)
+    assert node.paused == set() and node.broker.intake.waiting_bytes == 0
+
+
 def test_largest_holder_is_closed_past_the_memory() -> None:
     node = Node(limits=Limits(max_memory_bytes=100_000))
     node.open(1, 2)
@@ -476,6 +492,23 @@ def test_fanout_with_a_memory_child_delivers_there_when_it_is_synced() -> None:
     assert node.messages(1) == [] and node.numbers("m")["accepted"] == 0
     node.commit()
     assert node.bodies(1) == [b"x"] and node.receipts(9) == [b"r"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("loaded", [3, 4])
+def test_full_child_that_gets_dead_letters_of_another_lets_go_of_what_it_can(
+    loaded: int, persistent: bool, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch, {"LOAD_MESSAGES": loaded})
+    a = QueueSettings(persistent=persistent, max_messages=2, overflow="dead-letter", dead_letter="b")
+    b = QueueSettings(persistent=persistent, max_messages=10, overflow="drop-oldest")
+    node = Node(Declarations(queues={"a": a, "b": b}, fanouts={"f": ("a", "b")}))
+    node.open(9)
+    node.say(*(send(9, "b") for _ in range(10)), *(send(9, "a") for _ in range(2)))
+    for _ in range(10):
+        node.say(send(9, "/fanout/f"), send(9, "b"), send(9, "/fanout/f", receipt=b"r"))
+        assert node.numbers("a")["messages"] == 2 and 10 <= node.numbers("b")["messages"] <= 12
+    assert len(node.receipts(9)) == 10
 
 
 def test_fanout_of_memory_children_happens_at_once() -> None:

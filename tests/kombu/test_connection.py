@@ -117,6 +117,18 @@ def test_a_lost_connection_is_said_to_everybody(own_broker: BrokerProcess) -> No
     connection.release()
 
 
+def test_what_nobody_awaits_an_answer_for_is_not_sent_into_a_connection_that_is_lost(own_broker: BrokerProcess) -> None:
+    """As the first result of a worker after a restart of the broker: an event loop does not watch that connection."""
+    with kombu.Connection(url(own_broker)) as connection:
+        channel = connection.channel()
+        declared(channel, "q")
+        publish(channel, b"1", "q", delivery_mode=1)
+        own_broker.stop()
+        own_broker.start()
+        with pytest.raises(connection.connection_errors):
+            publish(channel, b"2", "q", delivery_mode=1)
+
+
 def test_a_consumer_goes_on_after_a_loss_as_kombu_revives_it(own_broker: BrokerProcess) -> None:
     got: list[Any] = []
     connection = kombu.Connection(url(own_broker))

@@ -157,6 +157,8 @@ class Durable(Client):
     def begin(self) -> None:
         assert self.link is not None
         if self.span is None:
+            if self.random.random() < 0.5:  # it comes again before it knows
+                self.scheduler.soon(0.003, lambda link=self.link: link.cut())  # type: ignore[misc]
             self.lives += 1
             queue = f"{self.address} {self.name.decode()} {self.lives}"
             self.span = self.books.routes.add(Span(self.is_match, queue, self.scheduler.now_s, is_durable=True))

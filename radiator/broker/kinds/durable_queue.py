@@ -442,14 +442,14 @@ class DurableQueue(Queue):
     def droppable(self) -> list[Entry]:
         return super().droppable() + [*self.waking.values(), *self.storing.values()]
 
-    def oldest(self) -> Entry:
+    def oldest(self) -> Entry | None:
         if self.waking:
             first, head = min(self.waking), self.peek_head()
             if head is None or first < head.position:
                 return self.waking[first]
         if self.ready or self.returned:
             return super().oldest()
-        return next(iter(self.storing.values()))
+        return next(iter(self.storing.values()), None)
 
     # ---- in doubt between two nodes (cluster/handover.py) -----------------------------------------------------------
 

@@ -436,9 +436,13 @@ class Queue:
         return sorted([*self.ready, *(entry for _, entry in self.returned)], key=lambda entry: entry.position)
 
     def evict(self, messages: int, size: int) -> None:
-        """Drop (or dead-letter) the oldest that are not in flight until so much fits. `judge` has said that it can."""
+        """Drop (or dead-letter) the oldest that are not in flight until so much fits. `judge` has said that it can;
+        what other queues of the same plan dead-lettered into this one since may be over the bound, as it always may.
+        """
         while not self.has_room(messages, size):
             entry = self.oldest()
+            if entry is None:
+                return
             if self.settings.overflow == DEAD_LETTER:
                 self.kill(entry, Event.DROP, OVERFLOW)
             else:
@@ -446,8 +450,8 @@ class Queue:
                 self.ledger.dropped_bytes += entry.size
                 self.leave(entry, Event.DROP)
 
-    def oldest(self) -> Entry:
-        """Take out the oldest entry in memory that is not in flight."""
+    def oldest(self) -> Entry | None:
+        """Take out the oldest entry in memory that is not in flight, if there is one."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
             entry = heapq.heappop(self.returned)[1]
         else:
