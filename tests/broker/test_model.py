@@ -271,7 +271,7 @@ class Machine(RuleBasedStateMachine):
         ways += [self.unsubscribe] * any(c.subs or c.topics for c in free)
         ways += [self.answer] * (10 * any(c.unacked() for c in free)) + [self.end] * (3 * any(c.sends for c in free))
         ways += [self.seal] * (3 * self.holds_commits) + [self.commit] * (3 * (self.node.at_sea is not None))
-        ways += [self.restart] + [self.administer] * (4 * bool(free)) + [self.subscribe_durable] * bool(free)
+        ways += [self.restart] + [self.administer] * (4 * bool(free)) + [self.subscribe_durable] * (2 * bool(free))
         ways += [self.unsubscribe_durable] * bool(free)
         if not conns:
             ways = [self.connect]
@@ -343,7 +343,7 @@ class Machine(RuleBasedStateMachine):
         if name in conn.subs or name in conn.topics:
             return
         model.written()
-        receipt = self.receipt(data)
+        receipt = b"r" + self.body() if young else self.receipt(data)
         if queue not in model.queues:
             model.make(queue, QueueSettings())
             kind, _, pattern = address[1:].partition("/")

@@ -588,6 +588,13 @@ class Model:
         for queue in {queue for queue, _ in puts}:
             self.judge(queue, sum(q == queue for q, _ in puts))
         durable = any(self.is_persistent(q) for q, _ in puts) or any(item.is_persistent for _, item in settled)
+        due = [self.due_ms(said) for _, said in puts]
+        in_memory = [item for _, item in settled if not item.is_persistent]
+        conn = self.conns[c]
+        outside = [queue for queue, _ in puts if not self.is_persistent(queue)]
+        promised = [queue for queue in outside if queue not in self.own]
+        has_rest = bool(outside or in_memory or any(said.to.startswith("/topic/") for said in sends))
+        must_wait = has_rest and (durable or (is_plan and conn.rest_batch > self.committed))
         for queue in {queue for queue, _ in puts}:
             for item in self.oldest(queue, sum(q == queue for q, _ in puts)):
                 self.leave(item)
@@ -602,18 +609,9 @@ class Model:
             item.transaction = None
             if item.is_persistent:
                 self.settle(verb, item)
-            elif durable and item.out_with is not None:
+            elif must_wait and item.out_with is not None:
                 item.out_with.out.remove(item)  # its window is open, and no lost connection reaches it
                 item.out_with = Sub(b"", item.queue, CLIENT, 1, [item])
-
-        due = [self.due_ms(said) for _, said in puts]
-        in_memory = [item for _, item in settled if not item.is_persistent]
-
-        conn = self.conns[c]
-        outside = [queue for queue, _ in puts if not self.is_persistent(queue)]
-        promised = [queue for queue in outside if queue not in self.own]
-        has_rest = bool(outside or in_memory or any(said.to.startswith("/topic/") for said in sends))
-        must_wait = has_rest and (durable or (is_plan and conn.rest_batch > self.committed))
 
         def rest() -> None:
             for queue in promised if must_wait else ():
