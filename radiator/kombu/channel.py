@@ -199,7 +199,7 @@ class Channel(StdChannel):
 
     def basic_publish(
         self,
-        message: Prepared,
+        message: Prepared | bytes | str,
         exchange: str = "",
         routing_key: str = "",
         mandatory: bool = False,
@@ -212,6 +212,8 @@ class Channel(StdChannel):
         (delivery_mode 1) is sent without waiting. The wait is bounded by the option answer_timeout_s.
         """
         connection = self._open
+        if not isinstance(message, Prepared):
+            message = self.prepare_message(message)
         headers, body = message.frame()
         if mandatory:
             headers.append(("mandatory", "true"))
@@ -243,6 +245,10 @@ class Channel(StdChannel):
                 self._open.admin("prefetch", subscription=consumer.subscription, count=self.window)
         if self.is_sharing:
             self._open.widen_window()
+
+    @property
+    def has_consumers(self) -> bool:
+        return bool(self._consumers)
 
     @property
     def window(self) -> int:

@@ -52,6 +52,7 @@ class Connection:
         self._loop: Any = None
         self._is_called = False  # the loop will come
         self._is_told = False  # somebody has heard of the loss
+        self._had_consumers = False  # when it was lost
         heart_beat_ms = int(min(max(heart_beat_s, HEART_BEAT_MIN_S), HEART_BEAT_MAX_S) * 1000)
         try:
             self.broker = Client(
@@ -63,6 +64,14 @@ class Connection:
         except RadiatorError as error:
             raise Lost(str(error)) from error
         self.connected = True
+
+    @property
+    def owes_its_loss(self) -> bool:
+        """Whether it is lost, and its consumers have not heard of that in `drain_events`.
+
+        Then kombu must not take it for gone: it would open another one silently, and wait on that, without consumers.
+        """
+        return not self.connected and self._had_consumers and not self._is_told
 
     # ---- channels
 
@@ -179,11 +188,12 @@ class Connection:
         is sent then would be gone unnoticed, as the first result that a worker has after a restart of the broker.
         """
         if threading.get_ident() not in self._calling:
-            self.check_heart_beats()
+            self._take(tells=False)
 
-    def _pump(self, timeout_s: float) -> None:
+    def _pump(self, timeout_s: float, tells: bool = True) -> None:
+        """tells: whether who hears of a loss here hears of it for the consumers."""
         if not self.connected:
-            self._is_told = True
+            self._is_told |= tells
             raise Lost("The connection to the broker is lost or closed.")
         thread = threading.get_ident()
         if thread in self._calling:
@@ -193,7 +203,7 @@ class Connection:
         try:
             self.broker.pump(timeout_s)
         except RadiatorError as error:
-            self._is_told = True
+            self._is_told |= tells
             raise self._lose(error, is_asked=False) from error
         finally:
             self._waiting -= 1
@@ -245,8 +255,11 @@ class Connection:
 
     def check_heart_beats(self) -> None:
         """Raises Lost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
+        self._take(tells=True)
+
+    def _take(self, tells: bool) -> None:
         if not self._waiting:
-            self._pump(0.0)
+            self._pump(0.0, tells)
             if self._loop is not None and self._arrived:
                 self._call_loop()
 
@@ -280,6 +293,7 @@ class Connection:
 
     def _end(self) -> None:
         self.connected = False
+        self._had_consumers = any(channel.has_consumers for channel in self.channels.values())
         self._arrived.clear()
         self._postponed.clear()
         for channel in list(self.channels.values()):

@@ -74,7 +74,7 @@ class Transport(BaseTransport):
         return connection
 
     def verify_connection(self, connection: Connection) -> bool:
-        return connection.connected
+        return connection.connected or connection.owes_its_loss
 
     def close_connection(self, connection: Connection) -> None:
         connection.close()

@@ -77,6 +77,7 @@ CAMPAIGNS = (
             "woken-behind-the-others",
             "expires-while-in-use",
             "immediate-judged-too-late",
+            "durable-receipt-does-not-wait",
             "receipt-before-commit",
             "ack-not-committed",
             "lost-on-disconnect",
@@ -104,7 +105,7 @@ CAMPAIGNS = (
             "binding-not-written",
         ),
         mutant_cases=300,
-        quick_mutants=10,
+        quick_mutants=11,
         limit_s=(180, 2 * 3600, 12 * 3600),
     ),
 )

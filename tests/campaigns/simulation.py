@@ -85,7 +85,6 @@ CAMPAIGNS = (
             "woken-is-read-back-too",
             "redelivery-delay-ignored",
             "durable-subscription-bound-later",
-            "durable-receipt-does-not-wait",
             "binding-not-written",
             "unbind-not-written",
             "wake-not-written",

@@ -282,7 +282,14 @@ def test_top_shows_what_moves_above_what_does_not(run: Run, client: Client, brok
 
 def test_top_ends_well_when_interrupted(broker: BrokerProcess) -> None:
     command = [sys.executable, "-m", "radiator", "top", "--interval", "0.1", "--broker", broker.address]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(
+        command,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # a shell that runs the suite in the background has it ignore interrupts, and so would this
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"up ")
         running.send_signal(signal.SIGINT)

@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,38 @@ def test_what_nobody_awaits_an_answer_for_is_not_sent_into_a_connection_that_is_
         own_broker.start()
         with pytest.raises(connection.connection_errors):
             publish(channel, b"2", "q", delivery_mode=1)
+
+
+def acks(channel: Any, messages: list[Any]) -> None:
+    for message in messages:  # the first finds room in the system's buffer
+        message.ack()
+        time.sleep(0.01)
+
+
+def publishes(channel: Any, messages: list[Any]) -> None:
+    publish(channel, b"x", "q", delivery_mode=1)
+
+
+@pytest.mark.parametrize("meet", [acks, publishes])
+def test_consumers_hear_of_a_loss_that_somebody_else_has_met(
+    own_broker: BrokerProcess, meet: Callable[[Any, Any], None]
+) -> None:
+    """An ACK or a SEND meets it; whoever waits for messages must not wait on a new connection that has no consumers."""
+    connection = kombu.Connection(url(own_broker))
+    channel = connection.channel()
+    declared(channel, "q")
+    collected = Collected(channel, "q")
+    for number in range(20):
+        publish(channel, b"%d" % number, "q")
+    messages = collected.wait_for(20).messages
+    own_broker.stop()
+    own_broker.start()
+    with pytest.raises(connection.connection_errors):
+        meet(channel, messages)
+    with pytest.raises(Lost):
+        connection.drain_events(timeout=5)
+    assert not connection.connected
+    connection.release()
 
 
 def test_a_consumer_goes_on_after_a_loss_as_kombu_revives_it(own_broker: BrokerProcess) -> None:

@@ -121,15 +121,19 @@ class Wanderer(Worker):
 
 
 class Publisher(Client):
-    """Says each of its words once, to topics; nobody promises it more than that they come in order and not twice."""
+    """Says each of its words once, to topics; nobody promises it more than that they come not twice, and in order
+    where they were said on one connection: `life` counts these.
+    """
 
     def __init__(self, scheduler: Scheduler, node: SimNode, books: Books, name: bytes, topics: list[str]) -> None:
         self.todo = topics
         self.number = 0
+        self.life = 0
         self.published: dict[bytes, str] = {}
         super().__init__(scheduler, node, books, name)
 
     def connected(self) -> None:
+        self.life += 1
         self.go_on()
 
     def go_on(self) -> None:
@@ -139,7 +143,7 @@ class Publisher(Client):
 
     def publish(self, topic: str) -> bytes:
         self.number += 1
-        body = b"%b:%d:%b" % (self.name, self.number, topic.encode())
+        body = b"%b:%d:%d:%b" % (self.name, self.life, self.number, topic.encode())
         self.published[body] = topic
         if self.link is not None:
             self.say(Send(self.link.number, f"/topic/{topic}", numbered(body), 2, body))
@@ -151,7 +155,7 @@ class Heard:
     """What came for one SUBSCRIBE. It is judged as it comes."""
 
     bodies: dict[bytes, None] = field(default_factory=dict)
-    last: dict[bytes, int] = field(default_factory=dict)
+    last: dict[tuple[bytes, bytes], int] = field(default_factory=dict)  # of a publisher's connection
 
 
 class Subscriber(Client):
@@ -197,19 +201,20 @@ class Subscriber(Client):
         body = deliver.message.body
         if deliver.subscription != b"%d" % self.subscription or deliver.message.destination == PEERS_TOPIC:
             return  # on its way when the pattern changed; or the node's own news, for whoever listens to everything
-        publisher, number, topic = body.split(b":")
+        publisher, life, number, topic = body.split(b":")
+        said_by = publisher, life
         mistakes, where = self.books.mistakes, f"{self.name!r} at {self.node.name} ({self.pattern})"
         self.books.deliveries += 1
         if numbered(body) not in deliver.message.headers or deliver.message.destination != f"/topic/{topic.decode()}":
             mistakes.append(f"altered: {body!r} for {where}")
         if body in self.heard.bodies:
             mistakes.append(f"topic twice: {body!r} for {where}")
-        elif int(number) <= self.heard.last.get(publisher, 0):
-            mistakes.append(f"topic order: {body!r} came after {self.heard.last[publisher]} for {where}")
+        elif int(number) <= self.heard.last.get(said_by, 0):
+            mistakes.append(f"topic order: {body!r} came after {self.heard.last[said_by]} for {where}")
         if not self.wants(topic.decode(), self.node_of(publisher)):
             mistakes.append(f"topic unwanted: {body!r} came to {where}")
         self.heard.bodies[body] = None
-        self.heard.last[publisher] = max(int(number), self.heard.last.get(publisher, 0))
+        self.heard.last[said_by] = max(int(number), self.heard.last.get(said_by, 0))
 
 
 class Keeper(Client):
