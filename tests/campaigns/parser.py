@@ -406,7 +406,7 @@ CAMPAIGNS = (
         title="frames with random harm done to them, cut at random places",
         unit="inputs",
         run=harm,
-        cases=(100_000, 5_000_000, 50_000_000),
+        cases=(80_000, 5_000_000, 50_000_000),
         mutants=(
             "negative-content-length",
             "header-block-without-bound",
