@@ -20,6 +20,7 @@ from tests.broker_process import CHECKOUT, environment
 
 READY_MAX_S = 30.0
 STOP_MAX_S = 30.0
+NEW_CHILD_S = 0.7
 
 
 def surroundings(port: int, book: Path, backend: str = "rpc://") -> dict[str, str]:
@@ -145,9 +146,10 @@ class WorkerProcess:
         return self._pool == "prefork"
 
     def kill_child(self, chance: Random) -> bool:
-        """SIGKILL to one process of its pool, noticed when this returns; False: there is none.
+        """SIGKILL to one process of its pool, replaced when this returns; False: there is none.
 
-        A warm shutdown that comes before Celery's pool has noticed waits for ever, whatever the transport (billiard).
+        A warm shutdown that comes before the new one is up waits for it for ever, whatever the transport (billiard);
+        nothing tells when it is.
         """
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
@@ -159,6 +161,7 @@ class WorkerProcess:
         except ProcessLookupError:
             return False
         self.wait_for_log(f"pid:{child} exited")
+        time.sleep(NEW_CHILD_S)
         return True
 
     def __enter__(self) -> Self:
