@@ -147,7 +147,7 @@ CAMPAIGNS = (
         title="kills a broker at random times under four producers and four consumers",
         unit="kills",
         run=kill,
-        cases=(16, 500, 2000),
+        cases=(12, 500, 2000),
         mutants=(
             "receipt-before-commit",
             "stored-messages-not-marked-after-kill",
