@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from radiator.config import render_table
 from radiator.declaring import QUEUE, as_json
 from radiator.settings import QueueSettings
 from tests.broker_process import BrokerProcess, environment
+from tests.cli.conftest import Run
 
 CONFIG = """
 [queue.orders]
@@ -35,30 +36,12 @@ bindings = [{ key = "orders.#", queue = "orders" }]
 [fanout.events]
 children = ["orders"]
 """
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
         yield running
-
-
-@pytest.fixture
-def run(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Run:
-    def command(*arguments: str) -> tuple[int, str, str]:
-        """Runs `radiator` in this process: exit status, stdout, stderr."""
-        status = main([*arguments, "--broker", broker.address])
-        said = capsys.readouterr()
-        return status, said.out, said.err
-
-    return command
-
-
-@pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[Client]:
-    with Client(broker.address, answer_timeout_s=10) as one:
-        yield one
 
 
 def described(run: Run, kind: str, name: str) -> dict[str, Any]:

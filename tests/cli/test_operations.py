@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,34 +17,17 @@ from radiator.cli import main
 from radiator.cli.bench import SHAPES
 from radiator.client import Client
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
+from tests.cli.conftest import Run
 
 CONFIG = EVERYTHING_MAY_BE_CREATED + (
     '[queue."memory"]\npersistent = false\n[fanout."events"]\nchildren = ["audit", "mail"]\n'
 )
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
         yield running
-
-
-@pytest.fixture
-def run(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Run:
-    def command(*arguments: str) -> tuple[int, str, str]:
-        """Runs `radiator` in this process: exit status, stdout, stderr."""
-        status = main([*arguments, "--broker", broker.address])
-        said = capsys.readouterr()
-        return status, said.out, said.err
-
-    return command
-
-
-@pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[Client]:
-    with Client(broker.address, answer_timeout_s=10) as one:
-        yield one
 
 
 def row_of(text: str, name: str) -> list[str]:
