@@ -92,6 +92,7 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 # ---- the disk
 GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
 GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
+UNAWAITED_MAX_S = 0.002  # how long a batch may wait that nobody waits for: ACKs without receipts share a commit
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and everybody waits for them
 LOAD_MESSAGES = 500  # one stretch of a window that is read back

@@ -219,6 +219,16 @@ class Broker:
         return bool(batch.writes or batch.held or batch.then or batch.parts)
 
     @property
+    def is_batch_awaited(self) -> bool:
+        """Whether anything waits for the open batch. Not where all it does is to remove what was acked without a
+        receipt, or has gone without anybody's asking.
+        """
+        batch = self.desk.open
+        if batch.held or batch.then or self.intake.batch_room.waiters:
+            return True
+        return len(batch.writes) > sum(len(part.removing) for part in batch.parts.values())
+
+    @property
     def batch_writes(self) -> int:
         """How many writes the open batch has."""
         return len(self.desk.open.writes)

@@ -346,3 +346,18 @@ def test_open_transaction_leaves_no_trace_of_a_stop(broker: BrokerProcess) -> No
         with broker:
             assert marks(drain(broker, "/queue/q")) == [("work", "true", None)]
             assert drain(broker, "/queue/out") == []
+
+
+def test_ack_without_a_receipt_reaches_the_disk_though_nothing_follows_it(broker: BrokerProcess) -> None:
+    with broker:
+        wire = connected(broker)
+        wire.send("/queue/q", "done")
+        wire.subscribe("/queue/q")
+        before = stats(broker)["batches"]
+        wire.send_frame("ACK", wire.naming(wire.message()))
+        end_s = time.monotonic() + 5
+        while stats(broker)["batches"] == before and time.monotonic() < end_s:
+            time.sleep(0.01)
+        broker.kill()
+        with broker:
+            assert drain(broker, "/queue/q") == []

@@ -2,8 +2,9 @@
 
 import pytest
 
+from radiator.broker import intake
 from radiator.broker.turn import Desk
-from radiator.commands import CLIENT, Committed, Disconnect, Fail, Read
+from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Committed, Disconnect, Fail, Read
 from radiator.replies import Bye, Receipt, Refuse
 from tests.broker.node import Node
 from tests.broker.words import ack, send, subscribe
@@ -115,6 +116,42 @@ def test_nothing_to_write_is_no_batch() -> None:
     node.say(subscribe(1, "/topic/t", CLIENT), send(1, "/topic/t"))
     node.auto = False
     assert node.broker.seal() is None
+
+
+def test_batch_is_awaited_but_where_all_it_does_is_to_remove_what_was_acked_without_a_receipt() -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.say(subscribe(1, "q", CLIENT_INDIVIDUAL, prefetch_count=9))
+    node.say(send(2, "q"), send(2, "q"), send(2, "q"))
+    assert node.broker.is_batch_awaited  # they can be delivered then, though nobody has asked for a receipt
+    node.seal()
+    node.commit()
+    first, second, third = node.messages(1)
+    node.say(ack(first))
+    assert node.broker.has_batch and not node.broker.is_batch_awaited
+    node.say(ack(second, b"r"))
+    assert node.broker.is_batch_awaited
+    node.seal()
+    node.commit()
+    node.say(ack(third))
+    assert not node.broker.is_batch_awaited
+    node.say(send(2, "q"))
+    assert node.broker.is_batch_awaited
+
+
+def test_batch_is_awaited_while_others_wait_for_room_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(auto=False)
+    node.open(1, 2)
+    node.say(subscribe(1, "q", CLIENT))
+    node.say(send(2, "q"))
+    node.seal()
+    node.commit()
+    (deliver,) = node.messages(1)
+    monkeypatch.setattr(intake, "BATCH_WRITES", 1)
+    node.say(ack(deliver))
+    assert not node.broker.is_batch_awaited
+    node.say(send(2, "q"))
+    assert node.broker.is_batch_awaited
 
 
 def test_ledgers_are_written_once_for_each_queue_of_a_batch() -> None:
