@@ -14,6 +14,10 @@ AUTO = "auto"
 CLIENT = "client"
 CLIENT_INDIVIDUAL = "client-individual"
 
+# places in a log: where a subscription starts, and ends
+EARLIEST, LATEST, END, OFFSET, TIME = "earliest", "latest", "end", "offset", "time"
+Place = tuple[str, int]
+
 
 @dataclass(slots=True)
 class Send:
@@ -57,6 +61,8 @@ class Subscribe:
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
     durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so.
     ack_timeout_s: instead of the queue's own, or None. is_getter: no consumer whose end an auto_delete queue waits for.
+    Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
+    partition: the only one, or None: all; group: whose position is kept, or None.
     """
 
     connection: int
@@ -72,6 +78,10 @@ class Subscribe:
     durable: bool = False
     ack_timeout_s: float | None = None
     is_getter: bool = False
+    start: Place | None = None
+    until: Place | None = None
+    partition: int | None = None
+    group: str | None = None
 
 
 @dataclass(slots=True)
@@ -124,11 +134,17 @@ class Begin:
 
 @dataclass(slots=True)
 class Commit:
-    """COMMIT."""
+    """COMMIT. prepare: the name that it is prepared under, instead of being carried out.
+
+    app, version: carried out once for each such pair; then `transaction` may also name a prepared one.
+    """
 
     connection: int
     transaction: bytes
     receipt: bytes | None = None
+    prepare: str | None = None
+    app: str | None = None
+    version: int = 0
 
 
 @dataclass(slots=True)
@@ -274,6 +290,34 @@ class LoadedDelayed:
 
 
 @dataclass(slots=True)
+class StoredRecord:
+    """One record of a log read back. message: None where it is damaged: it is passed over, and reported."""
+
+    offset: int
+    message: Message | None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """The answer to a LoadLog. An empty list: there is none from there on, as last committed.
+
+    The header block of each begins with `partition` and `offset`.
+    """
+
+    request: int
+    records: list[StoredRecord] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoadedStage:
+    """The answer to a LoadStage. damaged: how many could not be read, and are missing in `sends`."""
+
+    request: int
+    sends: list[Send] = field(default_factory=list)
+    damaged: int = 0
+
+
+@dataclass(slots=True)
 class Found:
     """The answer to a LookUp: whether the dedup-id is remembered in the last committed state, not yet forgotten."""
 
@@ -298,4 +342,18 @@ class Stop:
     """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop."""
 
 
-Event = Open | Read | Written | Closed | NotLinked | Committed | Loaded | LoadedDelayed | Found | Tick | Stop
+Event = (
+    Open
+    | Read
+    | Written
+    | Closed
+    | NotLinked
+    | Committed
+    | Loaded
+    | LoadedDelayed
+    | LoadedLog
+    | LoadedStage
+    | Found
+    | Tick
+    | Stop
+)

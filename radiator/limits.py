@@ -28,6 +28,8 @@ class Limits:
     outbox_max_bytes: int = 4 * MIB  # queues wait, a topic's subscriber is closed, a reader is not read from
     connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
+    prepared_max_s: float = 86_400  # let go of: a prepared transaction that nobody commits
+    app_max_s: float = 90 * 86_400  # forgotten: a txn-app-id without a commit
     tcp_timeout_s: float = 60  # close: a peer whose TCP answers nothing for so long
     heart_beat_ms: tuple[int, int] = (10_000, 10_000)  # what the server offers, and wants
 
@@ -93,6 +95,14 @@ LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked 
 GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered
 GATHER_WRITES = 4  # and only while the batch has fewer writes than this for each of them
 UNAWAITED_MAX_S = 0.002  # how long a batch may wait that nobody waits for: ACKs without receipts share a commit
+BLOCK_RECORDS = 256  # of a log, in one row of the disk
+BLOCK_BYTES = 256 * KIB  # the same in bytes, unless one record is larger
+SEGMENT_RECORDS = 16_384  # a stretch of a log that goes at once: LMDB deletes its rows within some milliseconds
+SEGMENT_BYTES = 8 * MIB  # the same in bytes
+PARTITIONS_MAX = 1024  # refuse: of a log; each costs a row of its segment in each batch that appends to it
+KEYED_BODY_MAX_BYTES = 64 * KIB  # passed over: a body in which a partition's key is looked for; JSON takes 10 ms a MiB
+AWAIT_MAX_MS = 60_000  # refuse: how long a request may wait for a log to grow
+CHECKOUT_MESSAGES_MAX = 100_000  # refuse: what one request may take out of a queue
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and everybody waits for them
 LOAD_MESSAGES = 500  # one stretch of a window that is read back

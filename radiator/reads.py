@@ -45,4 +45,27 @@ class LookUp:
     now_ms: int
 
 
-Question = Load | LoadDelayed | LookUp
+@dataclass(slots=True)
+class LoadLog:
+    """Records of a partition from that offset on, in order, up to either limit, at least one if any is there."""
+
+    request: int
+    log: int
+    partition: int
+    offset: int
+    messages_max: int
+    bytes_max: int
+
+
+@dataclass(slots=True)
+class LoadStage:
+    """SENDs of a prepared transaction from that number on, in order, up to either limit, at least one if any is there."""
+
+    request: int
+    stage: int
+    first: int
+    messages_max: int
+    bytes_max: int
+
+
+Question = Load | LoadDelayed | LookUp | LoadLog | LoadStage

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
+from radiator.writes import Bind, KeepApp, KeepDeclared, KeepPeer, KeepPosition, KeepSegment, KeepStage, Ledger
 
 
 @dataclass(slots=True)
@@ -31,6 +31,19 @@ class StoredDoubt:
 
 
 @dataclass(slots=True)
+class StoredLog:
+    """A log found at the start. name: "" where it is deleted, and segments of it are left. settings: as KeepSettings
+    has them. segments: in the order of partition and offset.
+    """
+
+    number: int
+    name: str
+    settings: str = ""
+    segments: list[KeepSegment] = field(default_factory=list)
+    positions: list[KeepPosition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Recovery:
     """What a start finds. Its cost depends on the number of queues, never on the number of messages.
 
@@ -38,6 +51,7 @@ class Recovery:
     next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
     was_clean: whether the last run ended by a clean stop. doubts: in the order of peer and sequence.
     declared: exchanges and fanouts that were declared at run time. bindings: all that are durable.
+    stages: prepared transactions that are not over. apps: the last version of each `txn-app-id`.
     """
 
     store_id: str
@@ -50,3 +64,6 @@ class Recovery:
     doubts: list[StoredDoubt] = field(default_factory=list)
     declared: list[KeepDeclared] = field(default_factory=list)
     bindings: list[Bind] = field(default_factory=list)
+    logs: list[StoredLog] = field(default_factory=list)
+    stages: list[KeepStage] = field(default_factory=list)
+    apps: list[KeepApp] = field(default_factory=list)

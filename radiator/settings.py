@@ -23,6 +23,8 @@ MAP_SIZE = 64 * GIB  # where none is given
 HEART_BEAT_MS = 2000  # of a link: see Node
 
 REDELIVERY_DELAY_MAX_MS = 3_600_000  # where none is given
+RETENTION_MS = 7 * 86_400_000  # of a log, where none is given
+JOURNAL = "journal"  # the log that the journal is written into
 MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
 MEMORY_BYTES_MAX = 64 * MIB
 
@@ -47,6 +49,18 @@ class QueueSettings:
     redelivery_delay_factor: float = 2
     redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
     scope: str = NODE
+
+
+@dataclass(slots=True, kw_only=True)
+class LogSettings:
+    """The settings of one log (docs/OPERATING.md). partition_key: a JSON pointer into the body, or None: the header
+    `partition-key` is the key. retention_ms, retention_bytes: what is older, or beyond, goes; None: nothing does.
+    """
+
+    partitions: int = 1
+    partition_key: str | None = None
+    retention_ms: int | None = RETENTION_MS
+    retention_bytes: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +89,8 @@ class Declarations:
 
     queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
     table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster".
-    exchanges: without the three that are always there. bindings: to queues that are declared or may be created.
+    exchanges: without the three that are always there. bindings: to queues that are declared or may be created, or
+    to logs (`/log/NAME`), as children of fanouts may be. logs: by name; with the journal, its own too.
     """
 
     queues: dict[str, QueueSettings] = field(default_factory=dict)
@@ -86,6 +101,8 @@ class Declarations:
     cluster_topics: frozenset[str] = frozenset()
     exchanges: dict[str, ExchangeSettings] = field(default_factory=dict)
     bindings: list[Binding] = field(default_factory=list)
+    logs: dict[str, LogSettings] = field(default_factory=dict)
+    has_journal: bool = False
     create_queues: bool = False
     create_topics: bool = False
 

@@ -7,6 +7,8 @@ in broker/turn.py).
 
 from dataclasses import astuple, dataclass
 
+from radiator.commands import Send
+from radiator.journal import Told
 from radiator.message import Message
 
 
@@ -235,6 +237,149 @@ class Settle:
 
 
 @dataclass(slots=True)
+class DeclareLog:
+    """A log exists from now on, under this number and name. Numbers are those of queues, and never used again."""
+
+    log: int
+    name: str
+
+
+@dataclass(slots=True)
+class DropLog:
+    """The log is deleted: its name is free at once, its positions go; each segment goes by a DropSegment, later."""
+
+    log: int
+
+
+@dataclass(slots=True)
+class Append:
+    """The next record of a partition. Those of one batch are without a gap, in order."""
+
+    log: int
+    partition: int
+    offset: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Tell:
+    """The next records of the journal: events of the same batch, in order. offset: of the first of them."""
+
+    log: int
+    partition: int
+    offset: int
+    events: list[Told]
+
+
+@dataclass(slots=True)
+class KeepSegment:
+    """A stretch of a partition as it is after this batch: written once for each that the batch touches.
+
+    first: its first offset, which names it. begin: what is before it is gone for readers; count: how many records it
+    has had; so it ends before first + count. size: their bytes. first_ms, last_ms: accepted; 0 where it has none.
+    """
+
+    log: int
+    partition: int
+    first: int
+    begin: int
+    count: int = 0
+    size: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+@dataclass(slots=True)
+class KeepSegments:
+    """The books of a log: those segments that the batch has touched."""
+
+    log: int
+    segments: list[KeepSegment]
+
+
+@dataclass(slots=True)
+class DropSegment:
+    """The oldest segment of a partition goes, with its records, which end before `end`."""
+
+    log: int
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class KeepPosition:
+    """Where a group goes on: for each partition of the log the first offset that it has not acked."""
+
+    log: int
+    group: str
+    offsets: list[int]
+
+
+@dataclass(slots=True)
+class DropPosition:
+    """The group is forgotten."""
+
+    log: int
+    group: str
+
+
+@dataclass(slots=True)
+class KeepStage:
+    """A prepared transaction as it is after this batch. name: "" once it is committed: the name is free again.
+
+    count, size: of all its SENDs; applied: how many of the first are in their destinations.
+    """
+
+    stage: int
+    name: str
+    count: int
+    size: int
+    applied: int
+    prepared_ms: int
+
+
+@dataclass(slots=True)
+class Stage:
+    """The SENDs of a prepared transaction; times in them are absolute. They are numbered from 0."""
+
+    stage: int
+    sends: list[Send]
+
+
+@dataclass(slots=True)
+class Unstage:
+    """So many of its first SENDs, from that number on, are in their destinations by this same batch, or given up."""
+
+    stage: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class DropStage:
+    """It is over: nothing of it is left but what Unstage has not named; that goes too."""
+
+    stage: int
+
+
+@dataclass(slots=True)
+class KeepApp:
+    """The last version that was committed for a `txn-app-id`."""
+
+    app: str
+    version: int
+    committed_ms: int
+
+
+@dataclass(slots=True)
+class DropApp:
+    """Nothing was committed for it for so long that it is forgotten."""
+
+    app: str
+
+
+@dataclass(slots=True)
 class StoppedClean:
     """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
 
@@ -259,5 +404,19 @@ Write = (
     | KeepPeer
     | Doubt
     | Settle
+    | DeclareLog
+    | DropLog
+    | Append
+    | Tell
+    | KeepSegments
+    | DropSegment
+    | KeepPosition
+    | DropPosition
+    | KeepStage
+    | Stage
+    | Unstage
+    | DropStage
+    | KeepApp
+    | DropApp
     | StoppedClean
 )
