@@ -257,16 +257,18 @@ def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
 def can_hand(queue: Queue, count: int) -> bool:
     """Whether consumers have room for so many more, beside all that is there for them already."""
     wanted = queue.ready_count + queue.storing_count + queue.reserved + count
+    sharing: set[Connection] = set()
     for subscription in queue.subscriptions:
         if not subscription.has_room():
             continue
         if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
             return True
         connection = subscription.connection
-        if subscription.is_shared:
-            wanted -= connection.shared_window - connection.shared_in_flight
-        else:
+        if not subscription.is_shared:
             wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
+        elif connection not in sharing:
+            sharing.add(connection)
+            wanted -= connection.shared_window - connection.shared_in_flight
         if wanted <= 0:
             return True
     return False

@@ -579,6 +579,15 @@ def test_copies_of_one_turn_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 # ---- immediate -------------------------------------------------------------------------------------------------------
 
 
+def test_immediate_counts_the_window_that_two_subscriptions_share_once() -> None:
+    node = node_with()
+    node.open(1, 2)
+    node.say(subscribe(1, "a", name=b"1"), subscribe(1, "a", name=b"2"))
+    node.say(begin(2), send(2, "a", transaction=b"t", immediate=True), send(2, "a", transaction=b"t", immediate=True))
+    node.say(commit(2))
+    assert node.refusal(2).code == "no-consumer"
+
+
 @pytest.mark.parametrize("queue", ["a", "m"])
 def test_immediate_needs_a_consumer_with_room(queue: str) -> None:
     node = node_with(("d", "k", queue))
