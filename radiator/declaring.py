@@ -1,21 +1,23 @@
-"""What a queue, an exchange, a binding or a fanout may be declared as: by config.toml, and at run time by /admin.
+"""What a queue, log, exchange, binding or fanout may be declared as: by config.toml, and at run time by /admin.
 
 A table of checks for each (radiator/checks.py). What must hold between the settings of one thing is said by functions,
 in the words that stand behind a key's name; what must hold between the tables of a file, in config/rules.py.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, whole
 from radiator.errors import Refusal
-from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.limits import NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
 from radiator.patterns import is_pattern, name_mistake
 from radiator.settings import (
     CLUSTER,
     DEAD_LETTER,
     EXCHANGE_TYPES,
+    JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     OVERFLOWS,
@@ -23,10 +25,13 @@ from radiator.settings import (
     STANDARD_EXCHANGES,
     TOPIC,
     ExchangeSettings,
+    LogSettings,
     QueueSettings,
 )
 
 RESERVED_QUEUES = ("$outbox/", "$durable/")  # what the names begin with of queues that the broker keeps for itself
+RESERVED_LOGS = ("$checkout/",)  # the same of logs, beside JOURNAL
+LOG_PREFIX = "/log/"  # a log, where a queue may be named too
 
 Table = Mapping[str, Any]
 
@@ -48,17 +53,55 @@ def queue_name(value: object) -> str:
     return value
 
 
+def log_name_mistake(name: str) -> str:
+    """Why it is no NAME of a log that may be declared, to stand behind "which"; "" where it is one."""
+    if name == JOURNAL or name.startswith(RESERVED_LOGS):
+        return "the broker keeps for itself"
+    if is_pattern(name):
+        return "has a wildcard; a log has one name"
+    return name_mistake(name)
+
+
+def target_name(value: object) -> str:
+    """What a fanout or a binding may lead to: the name of one queue, or `/log/NAME`."""
+    if not isinstance(value, str) or not value.startswith(LOG_PREFIX):
+        return queue_name(value)
+    mistake = log_name_mistake(value.removeprefix(LOG_PREFIX))
+    if mistake:
+        raise ValueError(f"has {shown(value)}, a log which {mistake}")
+    return value
+
+
 def children(value: object) -> tuple[str, ...]:
-    """The queues of a fanout."""
+    """The queues and logs of a fanout."""
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f'is {shown(value)}; it must be a list of at least one queue, such as ["audit", "mail"]')
-    names = tuple(queue_name(child) for child in value)
+    names = tuple(target_name(child) for child in value)
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"names the queue {shown(name)} twice; name it once")
+            kind = "" if name.startswith(LOG_PREFIX) else "the queue "
+            raise ValueError(f"names {kind}{shown(name)} twice; name it once")
         seen.add(name)
     return names
+
+
+def json_pointer(value: object) -> str:
+    """Where the key of a record stands in its body (RFC 6901)."""
+    right = 'a JSON pointer such as "/customer/id", in which ~ is ~0 and a / of a name ~1'
+    if not isinstance(value, str) or (value and not value.startswith("/")):
+        raise ValueError(f"is {shown(value)}; it must be {right}")
+    if re.search(r"~(?![01])", value):
+        raise ValueError(f"is {shown(value)}, in which a ~ stands alone; it must be {right}")
+    if len(value.encode("utf-8", "surrogatepass")) > NAME_MAX_BYTES:
+        raise ValueError(f"is {shown(value)}; it may have at most {NAME_MAX_BYTES} bytes")
+    return value
+
+
+def retention(value: object) -> int | None:
+    """Milliseconds; 0: none."""
+    kept_ms: int = whole(0, 10**12)(value)
+    return kept_ms or None
 
 
 def binding_key(value: object) -> str:
@@ -118,9 +161,16 @@ QUEUE: dict[str, Check] = {
     "redelivery_delay_max_ms": whole(1, 365 * DAY_S * 1000),
     "scope": choice(*SCOPES),
 }
+LOG: dict[str, Check] = {
+    "partitions": whole(1, PARTITIONS_MAX),
+    "partition_key": json_pointer,
+    "retention_ms": retention,
+    "retention_bytes": size(1, 64 * TIB),
+}
 FANOUT: dict[str, Check] = {"children": children}
 EXCHANGE: dict[str, Check] = {"type": choice(*EXCHANGE_TYPES), "durable": flag, "auto_delete": flag}
 MAY_BE_NONE = frozenset(field.name for field in fields(QueueSettings) if field.default is None)
+LOG_MAY_BE_NONE = frozenset(LOG) - {"partitions"}
 # what no queue of the cluster may be
 NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
     "persistent": lambda value: value is False,
@@ -202,7 +252,7 @@ def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
     given: as JSON has it; null is "none" where a setting may have none. Raises Refusal `bad-request` for the first
     mistake. Whether its dead letters have where to go is another matter: see `check_dead_letter`.
     """
-    checked = _checked("a queue", given, QUEUE)
+    checked = _checked("a queue", given, QUEUE, MAY_BE_NONE)
     settings = with_bounds(replace(base, **checked))
     for key, wrong in contradictions(asdict(settings)):
         raise mistake(key, wrong)
@@ -238,6 +288,11 @@ def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[
         raise mistake("dead_letter", cycle_mistake(cycle))
 
 
+def log_settings(given: Table, base: LogSettings | None = None) -> LogSettings:
+    """What a log is that is declared with these, where `base` would be without them. Raises Refusal `bad-request`."""
+    return replace(base or LogSettings(), **_checked("a log", given, LOG, LOG_MAY_BE_NONE))
+
+
 def exchange_settings(given: Table, base: ExchangeSettings | None = None) -> ExchangeSettings:
     """What an exchange is that is declared with these, where `base` would be without them. Raises Refusal
     `bad-request`.
@@ -254,7 +309,9 @@ def fanout_children(given: Table) -> tuple[str, ...]:
     return names
 
 
-def _checked(what: str, given: Table, checks: Mapping[str, Check]) -> dict[str, Any]:
+def _checked(
+    what: str, given: Table, checks: Mapping[str, Check], may_be_none: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """The settings that are given, each as its check has it."""
     right = {}
     for key, value in given.items():
@@ -264,7 +321,7 @@ def _checked(what: str, given: Table, checks: Mapping[str, Check]) -> dict[str, 
             end = "" if offer.endswith("?") else "."
             raise Refusal("bad-request", f"{shown(key)} is no setting of {what}{offer}{end}")
         try:
-            right[key] = None if value is None and checks is QUEUE and key in MAY_BE_NONE else check(value)
+            right[key] = None if value is None and key in may_be_none else check(value)
         except ValueError as error:
             raise mistake(key, str(error)) from error
     return right

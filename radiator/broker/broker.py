@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from radiator.broker import admin, stats
+from radiator.broker.applying import Applier, Applying
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
@@ -20,8 +21,10 @@ from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.plans import Plan
+from radiator.broker.staging import Staging
 from radiator.broker.states import Event
 from radiator.broker.subscriptions import Subscriptions
+from radiator.broker.telling import Journal
 from radiator.broker.turn import WRITE_COST_BYTES, Batch, Desk, Turn
 from radiator.commands import (
     Abort,
@@ -37,6 +40,7 @@ from radiator.commands import (
     Heard,
     Loaded,
     LoadedDelayed,
+    LoadedStage,
     Nack,
     NotLinked,
     Open,
@@ -50,6 +54,7 @@ from radiator.commands import (
 )
 from radiator.commands import Event as ShellEvent
 from radiator.errors import Refusal, shown
+from radiator.journal import BURIED, DEAD_LETTERED, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
     FORGET_BUSY_S,
@@ -62,7 +67,7 @@ from radiator.limits import (
 from radiator.message import Message, header_line, without_headers
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
-from radiator.settings import Declarations, Node
+from radiator.settings import JOURNAL, Declarations, Node
 from radiator.writes import Count, Forget, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
@@ -111,6 +116,8 @@ class Broker:
         self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         desk.now_s, desk.now_ms = now_s, now_ms
+        if declarations.has_journal:
+            desk.journal = Journal(desk)
         self.destinations = Destinations(
             declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue, node is not None
         )
@@ -128,11 +135,15 @@ class Broker:
         self.chores: deque[Chore] = deque(
             Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
         )
+        applying = Applying(desk, self.destinations, self.intake, self.freed, self.chores.append)
+        self.staging = Staging(desk, self.intake, limits, recovery, applying)
         self.expiring: set[Queue] = set()
         self.is_stopping = False
         self.is_said = False
         self.forget_s = now_s
         self.batches = 0
+        if desk.journal is not None:
+            desk.journal.started(self.destinations.logs[JOURNAL], self.destinations.everything(), recovery.was_clean)
 
     # ---- the door ---------------------------------------------------------------------------------------------------
 
@@ -199,6 +210,8 @@ class Broker:
         batch = desk.open
         if desk.at_sea is not None or not self.has_batch:
             return None
+        if desk.journal is not None:
+            desk.journal.seal()
         for part in batch.parts:
             batch.writes.append(part.books())
         desk.at_sea = batch
@@ -303,7 +316,7 @@ class Broker:
             self.freed[self.intake.batch_room] = None
         return True
 
-    def loaded(self, event: Loaded | LoadedDelayed) -> bool:
+    def loaded(self, event: Loaded | LoadedDelayed | LoadedStage) -> bool:
         waiting = self.destinations.windows.waiting.pop(event.request)
         if not self.is_stopping:
             waiting(event)
@@ -381,6 +394,7 @@ class Broker:
         ]:
             self.watch(queue)
         self.refuse_long_parked()
+        self.staging.ticked()
         if self.desk.now_s >= self.forget_s and any(q.settings.dedup_window_s for q in self.destinations.everything()):
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
             self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
@@ -388,6 +402,8 @@ class Broker:
             intake.remembered = 0
         if self.cluster is not None:
             self.cluster.ticked()
+        if self.desk.journal is not None:
+            self.desk.journal.flush()
         return True
 
     def stop(self, event: Stop) -> bool:
@@ -563,14 +579,32 @@ class Broker:
         return None
 
     def commit(self, connection: Connection, command: Commit) -> Resource | None:
+        if command.prepare is not None:
+            return self.prepare(connection, command, command.prepare)
+        if command.app is not None and command.transaction not in connection.transactions:
+            self.staging.commit((command.transaction.decode(errors="replace"),), command.app, command.version)
+            self.receipt(connection, command, durable=True)
+            return None
         transaction = self.transaction(connection, command.transaction)
+        if command.app is not None:
+            if self.staging.is_committed(command.app, command.version):
+                transaction.release()
+                self.end(connection, command.transaction)
+                self.receipt(connection, command, durable=True)
+                return None
+            self.staging.check_app(command.app)
+            # what is for memory waits until the version is on the disk: else it came again after a crash
+            connection.rest_batch = self.desk.open.number
         plan = Plan()
         for send in transaction.sends:
             self.intake.planner.plan_send(connection, send, plan)
         blocked = self.intake.apply_plan(connection, plan, transaction)
         if blocked is None:
+            if command.app is not None:
+                # D30: in the batch that carries it out
+                self.staging.keep_app(command.app, command.version)
             self.end(connection, command.transaction)
-            self.receipt(connection, command)
+            self.receipt(connection, command, durable=command.app is not None)
             connection.offer()
             queues = {d.subscription.queue: None for _, ds in transaction.settlements for d in ds}
 
@@ -581,6 +615,14 @@ class Broker:
             settled()
             if self.desk.open.then:
                 self.desk.open.then.append(settled)
+        return blocked
+
+    def prepare(self, connection: Connection, command: Commit, name: str) -> Resource | None:
+        transaction = self.transaction(connection, command.transaction)
+        blocked = self.staging.prepare(connection, transaction, name)
+        if blocked is None:
+            self.end(connection, command.transaction)
+            self.receipt(connection, command, durable=True)
         return blocked
 
     def abort(self, connection: Connection, command: Abort) -> Resource | None:
@@ -631,6 +673,8 @@ class Broker:
 
     def go_on(self, connection: Connection, room: Resource) -> bool:
         """Carry out what it has parked. False: it still waits for this very room."""
+        if isinstance(connection, Applier):
+            return self.staging.applying.go_on(connection, room)
         while connection.parked and not connection.is_closing:
             blocked = self.carry_out(connection, connection.parked[0])
             if blocked is FLUSH:
@@ -720,7 +764,10 @@ class Broker:
         assert queue.settings.dead_letter is not None
         target = self.destinations.target(queue.settings.dead_letter)
         # D9: `leave` puts the Remove into this same batch
-        target.put(self.moved(queue, entry, target, reason))
+        target.put(self.moved(queue, entry, target, reason), CameFrom(BURIED, entry.position, queue.name))
+        if queue.journal is not None:
+            position = self.desk.last_position
+            queue.journal.tell(DEAD_LETTERED, queue.name, entry, reason, other=position, where=target.name)
         if not target.is_persistent:
             target.pump()
 
@@ -843,6 +890,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     Committed: Broker.committed,
     Loaded: Broker.loaded,
     LoadedDelayed: Broker.loaded,
+    LoadedStage: Broker.loaded,
     Found: Broker.found,
     Tick: Broker.ticked,
     Open: Broker.opened,
@@ -850,7 +898,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     NotLinked: Broker.not_linked,
     Stop: Broker.stop,
 }
-_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, Found))
+_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedStage, Found))
 _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Send: Broker.send,
     Ack: Broker.ack,

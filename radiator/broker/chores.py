@@ -12,6 +12,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import Event
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.journal import MOVED, CameFrom
 from radiator.limits import BATCH_BYTES, CHORE_MESSAGES
 from radiator.message import Message
 from radiator.writes import Sweep
@@ -201,8 +202,9 @@ class Moving:
                 break
             entry = source.take_head()
             if entry is not None:
-                target.put(self.moved(source, entry, target, None))
-                source.discard(entry)
+                came_from = CameFrom(MOVED, entry.position, source.name)
+                target.put(self.moved(source, entry, target, None), came_from)
+                source.discard(entry, target.name)
                 self.total += 1
             self.left -= 1
         target.pump()

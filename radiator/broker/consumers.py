@@ -33,7 +33,7 @@ MESSAGE_COST_BYTES = 256
 class Subscription:
     """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
     the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
-    queue's.
+    queue's. client: how the journal names it, once it has.
     """
 
     connection: "Connection"
@@ -49,6 +49,7 @@ class Subscription:
     is_over: bool = False
     is_getter: bool = False
     ack_timeout_s: float | None = None
+    client: str = ""
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
@@ -118,7 +119,7 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
+        "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
         "last_own_place", "last_place", "link", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
         "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "rest_batch",
         "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions",
@@ -146,6 +147,7 @@ class Connection:
         self.had_auto = False
         self.had_topic = False
         self.temp_queues: dict[str, Queue] = {}
+        self.awaits = 0  # requests to /admin that wait for a log to grow
         # the outgoing buffer: what was posted and is not yet with the operating system
         self.outbox_bytes = 0
         self.written = 0

@@ -210,6 +210,7 @@ class Destinations:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
         if name.startswith(OUTBOX_PREFIX):
             self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
+            queue.journal = None
         elif name.startswith(DURABLE_PREFIX):
             self.durables[name] = queue
         else:
@@ -505,6 +506,8 @@ class Destinations:
             desk = self.desk
             desk.write(Books(queue.number, queue.books().ledger))
             desk.write(Retire(queue.number, queue.name))
+            if queue.journal is not None:
+                queue.journal.deleted(queue)
             for batch in (desk.open, desk.at_sea):
                 if batch is not None:
                     batch.parts.pop(queue, None)

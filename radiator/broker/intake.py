@@ -5,7 +5,7 @@ Judging ends in one of three ways: it may come in; it must wait for room (the ro
 there); or it is refused, by a Refusal raised before anything has changed.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
 from radiator.broker.consumers import Connection, Delivery, Transaction
@@ -227,9 +227,14 @@ class Intake:
     def store(self, puts: list[Arrival]) -> None:
         """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         desk = self.desk
+        copies: Counter[bytes] = Counter()
+        if desk.journal is not None:
+            copies.update(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
         for queue, message, dedup_id, due_ms in puts:
             if isinstance(queue, DurableQueue):
                 queue.take_in(message, due_ms)
+                if copies and queue.journal is not None and is_fanned(message):
+                    queue.journal.copied(queue.name, desk.last_position, message, copies[message.headers])
                 if dedup_id is not None:
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
                     # D14: in the batch that holds the message's Put
@@ -359,6 +364,11 @@ class Intake:
         for (queue, _), (request, _) in connection.found.items():
             del queue.asks[request]
         connection.found.clear()
+
+
+def is_fanned(message: Message) -> bool:
+    """Whether it is a copy of what was sent to a fanout: such have the common id in their headers."""
+    return message.destination.startswith("/fanout/")
 
 
 @dataclass(slots=True)

@@ -7,13 +7,16 @@ told `Committed`. So a receipt cannot escape early.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from radiator.broker.entry import Entry
 from radiator.message import message_id, position_of
 from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.writes import Write
+
+if TYPE_CHECKING:
+    from radiator.broker.telling import Journal
 
 NoteValue = str | int | float | bool
 
@@ -100,6 +103,7 @@ class Desk:
         "counters",
         "first_position",
         "id_beginning",
+        "journal",
         "now_ms",
         "now_s",
         "open",
@@ -123,6 +127,7 @@ class Desk:
         self.at_sea: Batch | None = None
         self.committed = 0
         self.counters: dict[str, int] = {}
+        self.journal: Journal | None = None
 
     def next_position(self) -> int:
         """A position that was never given before."""

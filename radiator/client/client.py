@@ -299,15 +299,16 @@ class Client:
             self._transactions[name] = connection.number
         return name
 
-    def commit(self, transaction: str) -> None:
+    def commit(self, transaction: str, *, prepare: str | None = None) -> None:
         """COMMIT; returns once all of it has happened and, where it touches persistent queues, is synced.
 
+        prepare: it is not carried out but kept under that name, until `/admin` is asked to commit or abort it.
         Raises TransactionLost where its connection was lost before, so that nothing of it happened; ConnectionLost
         where it was lost after, so that all of it may have happened, or nothing.
         """
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
-            return session.commit(transaction, receipt=receipt)
+            return session.commit(transaction, receipt=receipt, prepare=prepare)
 
         with self._line.lock:
             self._line.glance()

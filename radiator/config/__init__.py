@@ -30,12 +30,16 @@ from radiator.config.values import (
     parse_address,
     quoted,
 )
-from radiator.declaring import QUEUE, exchange_name_mistake, with_bounds
+from radiator.config.values import (
+    JOURNAL as JOURNAL_TABLE,
+)
+from radiator.declaring import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.errors import ConfigError
 from radiator.limits import MAP_BATCHES_MIN, Limits
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.settings import (
     CLUSTER,
+    JOURNAL,
     MAP_SIZE,
     NODE,
     STANDARD_EXCHANGES,
@@ -44,6 +48,7 @@ from radiator.settings import (
     Config,
     Declarations,
     ExchangeSettings,
+    LogSettings,
     Node,
     QueueSettings,
 )
@@ -51,10 +56,16 @@ from radiator.settings import (
 __all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "render_table", "size_text"]
 
 # what stands before a NAME
-ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/exchange/", "/temp-queue/", "/reply-queue/")
+ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/exchange/", "/log/", "/temp-queue/", "/reply-queue/")
 
 
-_NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake}
+def _log_name_mistake(name: str) -> str:
+    if name == JOURNAL:
+        return "is that of the journal; its settings stand in [journal]"
+    return log_name_mistake(name)
+
+
+_NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake, "log": _log_name_mistake}
 
 
 def load(path: Path | None) -> Config:
@@ -83,7 +94,7 @@ def load(path: Path | None) -> Config:
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Config:
     """The Config of the file, to be used only if no mistake was found."""
-    known = ("server", "limits", "create", "node", "peer", "queue", "exchange", "fanout", "topic")
+    known = ("server", "limits", "create", "journal", "node", "peer", "queue", "log", "exchange", "fanout", "topic")
     for name in tables:
         if name not in known:
             offer = meant(name, known) or f"; it has {', '.join(known)}"
@@ -95,6 +106,8 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Con
         node=_node_table(tables, mistakes),
         peers=_named("peer", tables, PEER_NODE, mistakes),
         queues=_named("queue", tables, QUEUE, mistakes),
+        logs=_named("log", tables, LOG, mistakes),
+        journal=_settings(("journal",), tables.get("journal", {}), JOURNAL_TABLE, mistakes),
         exchanges=_named("exchange", tables, EXCHANGE, mistakes),
         fanouts=_named("fanout", tables, FANOUT, mistakes),
         topics=_named("topic", tables, TOPIC, mistakes),
@@ -222,11 +235,15 @@ def _declarations(file: File) -> Declarations:
         ],
         fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
         topics=list(file.topics),
+        logs={name: LogSettings(**table) for name, table in file.logs.items()},
+        has_journal=file.journal.get("enabled", False),
         cluster_fanouts=_of_cluster(file.fanouts),
         cluster_topics=_of_cluster(file.topics),
         create_queues=file.create.get("queues", False),
         create_topics=file.create.get("topics", False),
     )
+    if declarations.has_journal:
+        declarations.logs[JOURNAL] = LogSettings(**{key: file.journal[key] for key in file.journal if key in LOG})
     for name in file.queues_named_elsewhere():
         declarations.queues.setdefault(name, _queue_settings(settings_in_force(file, name)))
     return declarations
@@ -252,11 +269,13 @@ def render(config: Config) -> str:
         (("server",), _server(config)),
         (("limits",), limits),
         (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
+        (("journal",), _journal_lines(declared)),
     ]
     if config.node is not None:
         tables.append((("node",), _node_lines(config.node)))
         tables += [(("peer", name), {"address": _text(peer)}) for name, peer in config.node.peers.items()]
     tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
+    tables += [(("log", name), _log_lines(log)) for name, log in declared.logs.items() if name != JOURNAL]
     for name in dict.fromkeys((*declared.exchanges, *(binding.exchange for binding in declared.bindings))):
         tables.append((("exchange", name), _exchange_lines(declared, name)))
     tables += [
@@ -293,6 +312,18 @@ def _node_lines(node: Node) -> dict[str, Any]:
         "advertise": _text(node.advertise),
         "heart_beat_ms": node.heart_beat_ms,
     }
+
+
+def _log_lines(log: LogSettings) -> dict[str, Any]:
+    return asdict(log) | {"retention_ms": log.retention_ms or 0}
+
+
+def _journal_lines(declared: Declarations) -> dict[str, Any]:
+    lines: dict[str, Any] = {"enabled": declared.has_journal}
+    if declared.has_journal:
+        log = _log_lines(declared.logs[JOURNAL])
+        lines |= {key: log[key] for key in JOURNAL_TABLE if key in log}
+    return lines
 
 
 def _exchange_lines(declared: Declarations, name: str) -> dict[str, Any]:

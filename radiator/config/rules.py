@@ -13,6 +13,7 @@ from radiator.checks import meant, shown, size_text
 from radiator.config.mistakes import Mistakes
 from radiator.config.values import THIS_NODE, told_address_mistake
 from radiator.declaring import (
+    LOG_PREFIX,
     RESERVED_QUEUES,
     binding_mistake,
     contradictions,
@@ -40,19 +41,20 @@ class File:
     node: Table | None  # None: no such table
     peers: dict[str, Table]
     queues: dict[str, Table]
+    logs: dict[str, Table]
+    journal: Table
     exchanges: dict[str, Table]
     fanouts: dict[str, Table]
     topics: dict[str, Table]
 
     def queues_named_elsewhere(self) -> Iterator[str]:
-        """Each name in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
+        """Each name of a queue in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
         for table in self.queues.values():
             if "dead_letter" in table:
                 yield table["dead_letter"]
-        for table in self.fanouts.values():
-            yield from table.get("children", ())
-        for table in self.exchanges.values():
-            yield from (queue for _, queue in table.get("bindings", ()))
+        targets = [child for table in self.fanouts.values() for child in table.get("children", ())]
+        targets += [target for table in self.exchanges.values() for _, target in table.get("bindings", ())]
+        yield from (name for name in targets if not name.startswith(LOG_PREFIX))
 
 
 def exchange_type(name: str, table: Table) -> str:
@@ -218,10 +220,10 @@ def _judge_number_of_destinations(file: File, limits: Limits, mistakes: Mistakes
     names = {name for name in (*file.queues, *file.queues_named_elsewhere()) if not is_pattern(name)}
     exchanges = file.exchanges.keys() - STANDARD_EXCHANGES
     topics = [name for name in file.topics if not is_pattern(name)]
-    number = len(names) + len(exchanges) + len(file.fanouts) + len(topics)
+    number = len(names) + len(file.logs) + len(exchanges) + len(file.fanouts) + len(topics)
     if number > limits.max_destinations:
-        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, exchanges, fanouts and topics"
-        mistakes.add(("limits", "max_destinations"), f"{wrong}; raise it")
+        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, logs, exchanges, fanouts and "
+        mistakes.add(("limits", "max_destinations"), f"{wrong}topics; raise it")
 
 
 def _judge_patterns(file: File, mistakes: Mistakes) -> None:
@@ -274,7 +276,7 @@ def _judge_dead_letter_cycles(file: File, mistakes: Mistakes) -> None:
 def _judge_children(file: File, mistakes: Mistakes) -> None:
     for name, table in file.fanouts.items():
         for child in table.get("children", ()):
-            if wrong := _why_no_queue(file, child):
+            if wrong := _why_no_target(file, child):
                 mistakes.add(("fanout", name, "children"), wrong)
 
 
@@ -289,16 +291,27 @@ def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_bindings(file: File, mistakes: Mistakes) -> None:
-    """Every binding leads to a queue, and its key is one that the exchange's type can match."""
+    """Every binding leads to a queue or a log, and its key is one that the exchange's type can match."""
     for name, table in file.exchanges.items():
         for key, queue in table.get("bindings", ()):
-            if wrong := _why_no_queue(file, queue):
+            if wrong := _why_no_target(file, queue):
                 mistakes.add(("exchange", name, "bindings"), wrong)
             if wrong := binding_mistake(exchange_type(name, table), key):
                 mistakes.add(("exchange", name, "bindings"), f"has the key {wrong.removeprefix('is ')}")
     number = sum(len(table.get("bindings", ())) for table in file.exchanges.values())
     if number > BINDINGS_MAX:
         mistakes.add(("exchange",), f"has {number} bindings in all; there may be at most {BINDINGS_MAX}: use patterns")
+
+
+def _why_no_target(file: File, name: str) -> str:
+    """Why `name` is neither a queue nor the `/log/NAME` of a log, to stand behind a key's name; "" where it is one."""
+    if not name.startswith(LOG_PREFIX):
+        return _why_no_queue(file, name)
+    log = name.removeprefix(LOG_PREFIX)
+    if log in file.logs:
+        return ""
+    offer = meant(name, [LOG_PREFIX + there for there in file.logs])
+    return f"names {shown(name)}, which is no log{offer or f'; declare [log.{shown(log)}]'}"
 
 
 def _why_no_queue(file: File, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from radiator import declaring
 from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seconds, shown, size, whole
-from radiator.declaring import binding_key, queue_name
+from radiator.declaring import binding_key, target_name
 from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
 from radiator.patterns import is_node_name
 from radiator.settings import PEER_PORT, PORT, SCOPES, Address
@@ -176,13 +176,20 @@ LIMITS: dict[str, Check] = {
     "outbox_max_bytes": size(KIB, GIB),
     "connect_timeout_s": seconds(0.1, DAY_S),
     "block_timeout_s": seconds(0, DAY_S),
+    "prepared_max_s": seconds(1, 365 * DAY_S),
+    "app_max_s": seconds(1, 3650 * DAY_S),
     "tcp_timeout_s": seconds(1, DAY_S),
     "heart_beat_ms": _heart_beat,
 }
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**declaring.FANOUT, "scope": choice(*SCOPES)}
-BINDING: dict[str, Check] = {"key": binding_key, "queue": queue_name}
+BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}
 EXCHANGE: dict[str, Check] = {"type": declaring.EXCHANGE["type"], "bindings": _bindings}
+JOURNAL: dict[str, Check] = {
+    "enabled": flag,
+    "retention_ms": declaring.LOG["retention_ms"],
+    "retention_bytes": declaring.LOG["retention_bytes"],
+}
 TOPIC: dict[str, Check] = {"scope": choice(*SCOPES)}
 THIS_NODE: dict[str, Check] = {
     "name": _node_name,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from radiator.broker.turn import Batch
 from radiator.commands import Event, Found, Loaded
 from radiator.limits import BEAT_S, READER_CHECK_S
-from radiator.reads import Load, LoadDelayed, Question
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.server.worker import Worker
 from radiator.store import Store
 
@@ -84,6 +84,10 @@ def answer(store: Store, question: Question) -> Event:
         return Loaded(question.request, store.load(question))
     if isinstance(question, LoadDelayed):
         return store.load_delayed(question)
+    if isinstance(question, LoadLog):
+        return store.load_log(question)
+    if isinstance(question, LoadStage):
+        return store.load_stage(question)
     return Found(question.request, store.look_up(question))
 
 

@@ -5,8 +5,8 @@ promises.
 from collections.abc import Sequence
 from typing import Protocol
 
-from radiator.commands import LoadedDelayed, StoredMessage
-from radiator.reads import Load, LoadDelayed, LookUp
+from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredMessage
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.recovery import Recovery as Recovery
 from radiator.recovery import StoredQueue as StoredQueue
 from radiator.writes import Write
@@ -31,8 +31,14 @@ class Store(Protocol):
 
         Also: a Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Wake of
         what is not there under that time; KeepSettings of a queue, or a Bind to one, that is not there; a Bind of what
-        is bound, an Unbind of what is not, a DropDeclared of what is not declared; and a Retire of a queue that is
-        still bound after the batch.
+        is bound, an Unbind of what is not, a DropDeclared of what is not declared; and a Retire of a queue, or a
+        DropLog, that is still bound after the batch.
+
+        Of logs: an Append or Tell to a log that is not there before the batch, nor declared by it; one where a record
+        is already, or with a gap behind the one before it in the batch; a DropSegment, DropPosition or DropLog of what
+        is not there, a KeepPosition of a log that is not. Segments of a partition follow each other; a batch that
+        appends to a new one has its books: what is otherwise here a start, or `radiator check`, finds. Of prepared
+        transactions: an Unstage of a SEND, a DropStage, or a DropApp, of what is not there.
 
         After a DiskFailed nothing more may be asked of the store.
         """
@@ -47,6 +53,14 @@ class Store(Protocol):
         never woken; whoever asks tells of it once. It counts for neither limit, so none keeps others from coming. In a
         queue that is deleted it is swept with the others.
         """
+
+    def load_log(self, load: LoadLog) -> LoadedLog:
+        """Answers it from the last committed state. An offset that a segment has, and no sound block, comes with
+        `message` None: one flipped bit takes at most a block with it.
+        """
+
+    def load_stage(self, load: LoadStage) -> LoadedStage:
+        """Answers it from the last committed state; damaged ones are counted, for the limits too."""
 
     def look_up(self, look_up: LookUp) -> bool:
         """Whether the dedup-id is remembered."""

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import lmdb
 
-from radiator.commands import LoadedDelayed, StoredDelayed, StoredMessage
+from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredDelayed, StoredMessage
 from radiator.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.limits import DRAIN_BYTES
 from radiator.message import SEQUENCE_BITS
-from radiator.reads import Load, LoadDelayed, LookUp
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.recovery import Recovery, StoredDoubt, StoredQueue
-from radiator.store import directory, records
+from radiator.store import directory, logs, records, stages
 from radiator.store.datafile import (
     bare_backup,
     checked_head,
@@ -44,12 +44,14 @@ from radiator.store.tables import (
     DOUBTS,
     FORMAT,
     LEDGERS,
+    LOGS,
     MESSAGES,
     META,
     NEXT_QUEUE,
     NUMBERS,
     PEERS,
     QUEUES,
+    RECORDS,
     REDELIVERED_BELOW,
     RETIRED,
     SETTINGS,
@@ -58,13 +60,16 @@ from radiator.store.tables import (
     tables_of,
 )
 from radiator.writes import (
+    Append,
     Bind,
     Books,
     Count,
     Declare,
+    DeclareLog,
     Delay,
     Doubt,
     DropDeclared,
+    DropLog,
     Forget,
     KeepDeclared,
     KeepPeer,
@@ -77,6 +82,7 @@ from radiator.writes import (
     Settle,
     StoppedClean,
     Sweep,
+    Tell,
     Unbind,
     Wake,
     Write,
@@ -182,6 +188,7 @@ class LmdbStore:
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
             self._assert_books_agree(txn)
+            self._read_logs(txn)
             self.recovery.declared, self.recovery.bindings = self._read_declarations(txn)
         if PEERS in self._tables:
             with self._env.begin(buffers=True) as views:
@@ -223,6 +230,17 @@ class LmdbStore:
         }
         return queues, retired
 
+    def _read_logs(self, txn: "lmdb.Transaction[bytes]") -> None:
+        """Logs, prepared transactions and versions. Raises StoreError where they contradict themselves."""
+        if LOGS not in self._tables:
+            return
+        try:
+            self.recovery.logs = logs.read_logs(txn, self._tables)
+            self.recovery.stages = stages.read_stages(txn, self._tables)
+            self.recovery.apps = stages.read_apps(txn, self._tables)
+        except StoreError as error:
+            raise StoreError(f"In {self._file} {error}. That is a bug in Radiator, or damage. {_CHECK_HINT}.") from None
+
     def _read_declarations(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[KeepDeclared], list[Bind]]:
         """What was declared at run time, and all bindings. Raises StoreError where a binding's queue is not there."""
         if DECLARED not in self._tables:
@@ -235,10 +253,12 @@ class LmdbStore:
             Bind(*records.decode_binding(key, value), records.queue_of(key))
             for key, value in txn.cursor(self._tables[BINDINGS])
         ]
-        stray = {binding.queue for binding in bindings} - {queue.number for queue in self.recovery.queues}
+        there = {queue.number for queue in self.recovery.queues}
+        there |= {log.number for log in self.recovery.logs if log.name}
+        stray = {binding.queue for binding in bindings} - there
         if stray:
             raise StoreError(
-                f"{self._file} has bindings to queue {min(stray)}, which is not there."
+                f"{self._file} has bindings to queue or log {min(stray)}, which is not there."
                 f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
             )
         return declared, bindings
@@ -293,9 +313,10 @@ class LmdbStore:
     def commit(self, writes: Sequence[Write]) -> None:
         """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
 
-        Puts are carried out first, then Counts, Removes, Delays, Wakes and Books, each in the order of keys, then the
-        others as they come: so a Retire finds the last books of its queue, and a Doubt the messages of its batch. What
-        contradicts the store (see the contract) is a bug: AssertionError, and nothing of the batch is kept.
+        Puts are carried out first, then Counts, Removes, Delays, Wakes, Books and what logs are appended, each in the
+        order of keys, then the others as they come: so a Retire finds the last books of its queue, and a Doubt the
+        messages of its batch. What contradicts the store (see the contract) is a bug: AssertionError, and nothing of
+        the batch is kept.
         """
         assert not self._ended, "nothing may be committed after a failure or a clean stop"
         puts: list[tuple[bytes, bytes]] = []
@@ -304,6 +325,7 @@ class LmdbStore:
         delays: list[tuple[bytes, bytes]] = []
         wakes: list[bytes] = []
         books: list[tuple[bytes, bytes]] = []
+        appends: logs.Appends | None = None
         others: list[Write] = []
         for write in writes:
             if isinstance(write, Put):
@@ -322,10 +344,14 @@ class LmdbStore:
                 delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
             elif isinstance(write, Wake):
                 wakes.append(records.delayed_key(write.queue, write.due_ms, write.position))
+            elif isinstance(write, Append | Tell):
+                appends = appends or logs.Appends()
+                appends.add(write)
             else:
                 others.append(write)
         in_doubt = self._in_doubt_after(others)
         _assert_doubts_stay(in_doubt, removes, others)
+        blocks = appends.rows(others) if appends else []
         # D12: all of it in one transaction, synced when this returns
         with self._commit_or_fail() as txn:
             if puts:
@@ -343,6 +369,11 @@ class LmdbStore:
             if books:
                 books.sort()
                 txn.cursor(self._tables[LEDGERS]).putmulti(books)
+            if appends:
+                declared = {write.log for write in others if isinstance(write, DeclareLog)}
+                missing = [log for log in appends.logs() - declared if not logs.has_log(txn, self._tables, log)]
+                assert not missing, f"the logs {missing} are appended to, but are not there"
+                assert self._add(txn, RECORDS, blocks), "an Append found its place taken"
             for write in others:
                 self._carry_out(txn, write)
             self._assert_unbound(txn, others)
@@ -449,7 +480,8 @@ class LmdbStore:
             self._bind(txn, write)
         elif isinstance(write, KeepSettings):
             key = records.settings_key(write.queue)
-            assert self._has_queue(txn, write.queue), f"queue number {write.queue} has settings, but is not there"
+            is_there = self._has_queue(txn, write.queue)
+            assert is_there, f"queue or log number {write.queue} has settings, but is not there"
             txn.put(key, records.encode_text(key, write.text), db=self._tables[SETTINGS])
         elif isinstance(write, KeepDeclared):
             key = records.declared_key(write.kind, write.name)
@@ -460,21 +492,33 @@ class LmdbStore:
         elif isinstance(write, StoppedClean):
             self._set_number(txn, CLEAN, 1)
             self._ended = True
+        elif isinstance(write, logs.LogWrite):
+            if isinstance(write, DeclareLog):
+                self._give_number(txn, write.log)
+            logs.carry_out(txn, self._tables, write)
+        elif isinstance(write, stages.StageWrite):
+            stages.carry_out(txn, self._tables, write)
         else:
             assert isinstance(write, Doubt | Settle), f"{write} is no write"  # _keep_doubts has what comes of them
 
     def _declare(self, txn: "lmdb.Transaction[bytes]", write: Declare) -> None:
+        self._give_number(txn, write.queue)
         key = records.queue_key(write.queue)
-        value = txn.get(NEXT_QUEUE, db=self._tables[META])
-        assert value is not None, "every store has a next queue number"
-        assert write.queue >= records.decode_number(NEXT_QUEUE, value), f"queue number {write.queue} was used before"
         txn.put(key, records.encode_text(key, write.name), db=self._tables[QUEUES])
         # the same batch may have written its books already
         txn.put(key, records.encode_ledger(key, Ledger()), overwrite=False, db=self._tables[LEDGERS])
-        self._set_number(txn, NEXT_QUEUE, write.queue + 1)
 
-    def _has_queue(self, txn: "lmdb.Transaction[bytes]", queue: int) -> bool:
-        return txn.get(records.queue_key(queue), db=self._tables[QUEUES]) is not None
+    def _give_number(self, txn: "lmdb.Transaction[bytes]", number: int) -> None:
+        """Queues and logs share them."""
+        value = txn.get(NEXT_QUEUE, db=self._tables[META])
+        assert value is not None, "every store has a next queue number"
+        assert number >= records.decode_number(NEXT_QUEUE, value), f"queue number {number} was used before"
+        self._set_number(txn, NEXT_QUEUE, number + 1)
+
+    def _has_queue(self, txn: "lmdb.Transaction[bytes]", number: int) -> bool:
+        """Whether there is a queue of that number, or a log."""
+        is_queue = txn.get(records.queue_key(number), db=self._tables[QUEUES]) is not None
+        return is_queue or logs.has_log(txn, self._tables, number)
 
     def _bind(self, txn: "lmdb.Transaction[bytes]", write: Bind | Unbind) -> None:
         key = records.binding_key(write.queue, write.exchange, write.key)
@@ -486,13 +530,14 @@ class LmdbStore:
         assert txn.put(key, value, overwrite=False, db=self._tables[BINDINGS]), f"{write} of what is bound already"
 
     def _assert_unbound(self, txn: "lmdb.Transaction[bytes]", writes: Sequence[Write]) -> None:
-        """No binding leads to a queue that these retire."""
+        """No binding leads to a queue that these retire, or a log that they drop."""
         for write in writes:
-            if isinstance(write, Retire):
+            if isinstance(write, Retire | DropLog):
+                number = write.queue if isinstance(write, Retire) else write.log
                 bindings = txn.cursor(self._tables[BINDINGS])
-                key = records.queue_key(write.queue)
+                key = records.queue_key(number)
                 is_bound = bindings.set_range(key) and bindings.key().startswith(key)
-                assert not is_bound, f"queue number {write.queue} is retired while it is bound"
+                assert not is_bound, f"queue number {number} is retired while it is bound"
 
     def _remember(self, txn: "lmdb.Transaction[bytes]", write: Remember) -> None:
         key = records.dedup_key(write.queue, write.dedup_id)
@@ -641,6 +686,22 @@ class LmdbStore:
         except DamagedRecord:
             message = None
         return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))
+
+    def load_log(self, load: LoadLog) -> LoadedLog:
+        """See the contract. Raises StoreError where LMDB itself cannot read on."""
+        try:
+            with self._env.begin() as txn:
+                return logs.load_log(txn, self._tables, load, self.recovery.store_id)
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+
+    def load_stage(self, load: LoadStage) -> LoadedStage:
+        """See the contract. Raises StoreError where LMDB itself cannot read on."""
+        try:
+            with self._env.begin() as txn:
+                return stages.load_stage(txn, self._tables, load)
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
 
     def look_up(self, look_up: LookUp) -> bool:
         """See the contract. A damaged row is not remembered: a message twice rather than not at all."""

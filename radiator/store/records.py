@@ -10,11 +10,12 @@ import struct
 from hashlib import sha256
 from zlib import crc32
 
+from radiator.commands import Send
 from radiator.errors import DamagedRecord
 from radiator.message import ESCAPING_1_2, Message
-from radiator.writes import KeepPeer, Ledger
+from radiator.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepStage, Ledger
 
-FORMAT = 3
+FORMAT = 4
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
 
 FORMATS_READ = range(1, FORMAT + 1)
@@ -29,6 +30,8 @@ LEDGER_VERSION = 2
 QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16
 DELAYED_KEY_BYTES = 24
+RECORD_KEY_BYTES = 14
+OFFSET_END = 2**64 - 1  # behind all offsets
 
 _POSITION_BYTES = 12
 _DUE_BYTES = 8
@@ -45,6 +48,16 @@ _LEDGER_1 = struct.Struct(">B15Q")  # without the last two
 _NUMBER = struct.Struct(">BQ")  # version, the number
 _PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
 _DOUBT = struct.Struct(">BI12s")  # version, queue, position
+_RECORD_KEY = struct.Struct(">IHQ")  # log, partition, offset
+_SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment behind `first` in their order
+_POSITION = struct.Struct(">BH")  # version, number of partitions; their offsets follow
+_STAGE = struct.Struct(">B4Q")  # version, count, size, applied, prepared; the name follows
+_STAGED_KEY = struct.Struct(">QI")  # stage, number of the SEND
+_STAGED_HEAD = struct.Struct(">BBHHIQQ")  # version, flags, lengths of destination, dedup-id, headers; expires, due
+_EXPIRY_GIVEN, _TIME_GIVEN, _DEDUP_GIVEN = 0b100, 0b1000, 0b10000  # flags of a staged SEND
+_STAGED_FLAGS = _ESCAPING_MASK | _EXPIRY_GIVEN | _TIME_GIVEN | _DEDUP_GIVEN
+_APP = struct.Struct(">BQQ")  # version, the app's version, committed
+_STAGE_BYTES = 8
 _SEQUENCE_BYTES = 8
 
 
@@ -105,6 +118,54 @@ def split_declared_key(key: bytes) -> tuple[str, str]:
     return _name_in(kind, key, "declaration"), _name_in(name, key, "declaration")
 
 
+def log_key(log: int) -> bytes:
+    """Key of a log's name: not that of a queue's, nor of its settings, which are texts too."""
+    return queue_key(log) + b"\1"
+
+
+def record_key(log: int, partition: int, offset: int) -> bytes:
+    """Key of a block of records by its first offset, and of a segment: sorts by log, then partition, then offset."""
+    return _RECORD_KEY.pack(log, partition, offset)
+
+
+def split_record_key(key: bytes) -> tuple[int, int, int]:
+    """Log, partition and offset. Raises DamagedRecord for what is no such key."""
+    if len(key) != RECORD_KEY_BYTES:
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: its key has {len(key)} bytes, not 14.")
+    log, partition, offset = _RECORD_KEY.unpack(key)
+    return log, partition, offset
+
+
+def partition_key(log: int, partition: int) -> bytes:
+    """What the keys of a partition's blocks and segments begin with."""
+    return record_key(log, partition, 0)[:-_SEQUENCE_BYTES]
+
+
+def group_key(log: int, group: str) -> bytes:
+    """Key of a group's position: at most 4 + 255 bytes; LMDB holds 511."""
+    return queue_key(log) + group.encode()
+
+
+def stage_key(stage: int) -> bytes:
+    """Key of a prepared transaction, and what the keys of its SENDs begin with."""
+    return stage.to_bytes(_STAGE_BYTES, "big")
+
+
+def staged_key(stage: int, number: int) -> bytes:
+    """Key of one SEND of a prepared transaction: sorts by transaction, then number."""
+    return _STAGED_KEY.pack(stage, number)
+
+
+def split_staged_key(key: bytes) -> tuple[int, int]:
+    """Prepared transaction and number; a misplaced page may have longer keys."""
+    return int.from_bytes(key[:_STAGE_BYTES], "big"), int.from_bytes(key[_STAGE_BYTES : _STAGED_KEY.size], "big")
+
+
+def app_key(app: str) -> bytes:
+    """Key of the last version of a txn-app-id: the id."""
+    return app.encode()
+
+
 def dedup_key(queue: int, dedup_id: bytes) -> bytes:
     """Key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
     return queue_key(queue) + dedup_id
@@ -139,9 +200,15 @@ def split_doubt_key(key: bytes) -> tuple[str, int]:
 
 
 def _name_in(name: bytes, key: bytes, what: str) -> str:
+    """A name in a key: there is no NUL in it."""
+    return _word_in(b"" if b"\0" in name else name, key, what)
+
+
+def _word_in(word: bytes, key: bytes, what: str) -> str:
+    """What a client has called something, in a key."""
     try:
-        if name and b"\0" not in name:
-            return name.decode()
+        if word:
+            return word.decode()
     except UnicodeDecodeError:
         pass
     raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: no name is in its key.")
@@ -150,11 +217,12 @@ def _name_in(name: bytes, key: bytes, what: str) -> str:
 # ---- the seal of every value --------------------------------------------------------------------------------------
 
 
-def _seal(key: bytes, content: bytes) -> bytes:
+def seal(key: bytes, content: bytes) -> bytes:
+    """The value of that content, version included, under that key."""
     return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
 
 
-def _check(
+def check(
     key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False, version: int = RECORD_VERSION
 ) -> None:
     """Raises DamagedRecord unless length, checksum and version are what was written.
@@ -207,7 +275,7 @@ def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 def decode_message(key: bytes, value: bytes) -> Message:
     """The message of a record, every byte checked. Raises DamagedRecord."""
-    _check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
+    check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
     if len(key) != MESSAGE_KEY_BYTES:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
     return _message_in(key, value)
@@ -236,7 +304,7 @@ def _message_in(key: bytes, value: bytes) -> Message:
 def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered: bool) -> bytes:
     """The record of a delayed message."""
     count = _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries)
-    return _seal(key, count + encode_message(key, message)[:-_CRC_BYTES])
+    return seal(key, count + encode_message(key, message)[:-_CRC_BYTES])
 
 
 def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
@@ -246,7 +314,7 @@ def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
 
 def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
     """The message of a record, how often it came back, and whether it is marked redelivered. Raises DamagedRecord."""
-    _check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
+    check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
     _, flags, redeliveries = _COUNT.unpack_from(value)
     if len(key) != DELAYED_KEY_BYTES or flags & ~_COUNT_REDELIVERED or value[_COUNT.size] != RECORD_VERSION:
         raise DamagedRecord(f"The delayed message under key {key.hex()} is damaged: its key or flags are impossible.")
@@ -258,12 +326,12 @@ def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
 
 def encode_count(key: bytes, redeliveries: int, redelivered: bool) -> bytes:
     """The redelivery count of a message, under the message's key in a table of its own."""
-    return _seal(key, _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries))
+    return seal(key, _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries))
 
 
 def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
     """How often the message came back, and whether it is marked redelivered. Raises DamagedRecord."""
-    _check(key, value, _COUNT.size, "redelivery count")
+    check(key, value, _COUNT.size, "redelivery count")
     _, flags, redeliveries = _COUNT.unpack_from(value)
     return redeliveries, bool(flags & _COUNT_REDELIVERED)
 
@@ -273,7 +341,7 @@ def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
 
 def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
     """A queue's ledger."""
-    return _seal(
+    return seal(
         key,
         _LEDGER.pack(
             LEDGER_VERSION,
@@ -301,9 +369,9 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
 def decode_ledger(key: bytes, value: bytes) -> Ledger:
     """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
     if len(value) == _LEDGER_1.size + _CRC_BYTES:
-        _check(key, value, _LEDGER_1.size, "ledger")
+        check(key, value, _LEDGER_1.size, "ledger")
         return Ledger(*_LEDGER_1.unpack_from(value)[1:])
-    _check(key, value, _LEDGER.size, "ledger", version=LEDGER_VERSION)
+    check(key, value, _LEDGER.size, "ledger", version=LEDGER_VERSION)
     return Ledger(*_LEDGER.unpack_from(value)[1:])
 
 
@@ -329,25 +397,129 @@ def decode_binding(key: bytes, value: bytes) -> tuple[str, str]:
 def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
     """What is known of a linked node."""
     head = _PEER.pack(RECORD_VERSION, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
-    return _seal(key, head + peer.store_id.encode())
+    return seal(key, head + peer.store_id.encode())
 
 
 def decode_peer(key: bytes, value: bytes) -> KeepPeer:
     """What is known of a linked node. Raises DamagedRecord."""
-    _check(key, value, _PEER.size, "peer", is_longer=True)
+    check(key, value, _PEER.size, "peer", is_longer=True)
     return KeepPeer(_name_in(key, key, "peer"), value[_PEER.size : -_CRC_BYTES].decode(), *_PEER.unpack_from(value)[1:])
 
 
 def encode_doubt(key: bytes, queue: int, position: int) -> bytes:
     """Which message is in doubt."""
-    return _seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(_POSITION_BYTES, "big")))
+    return seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(_POSITION_BYTES, "big")))
 
 
 def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
     """Queue and position of the message in doubt. Raises DamagedRecord."""
-    _check(key, value, _DOUBT.size, "doubt")
+    check(key, value, _DOUBT.size, "doubt")
     _, queue, position = _DOUBT.unpack_from(value)
     return queue, int.from_bytes(position, "big")
+
+
+# ---- logs: what is known of them; their records lie in blocks (blocks.py, events.py) -------------------------------
+
+
+def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
+    """The books of a segment, under the key of its first record."""
+    return seal(
+        key,
+        _SEGMENT.pack(RECORD_VERSION, segment.begin, segment.count, segment.size, segment.first_ms, segment.last_ms),
+    )
+
+
+def decode_segment(key: bytes, value: bytes) -> KeepSegment:
+    """The books of a segment. Raises DamagedRecord."""
+    check(key, value, _SEGMENT.size, "segment")
+    return KeepSegment(*split_record_key(key), *_SEGMENT.unpack_from(value)[1:])
+
+
+def encode_position(key: bytes, offsets: list[int]) -> bytes:
+    """Where a group goes on, for each partition."""
+    return seal(key, _POSITION.pack(RECORD_VERSION, len(offsets)) + struct.pack(f">{len(offsets)}Q", *offsets))
+
+
+def decode_position(key: bytes, value: bytes) -> KeepPosition:
+    """Where a group goes on. Raises DamagedRecord."""
+    check(key, value, _POSITION.size, "position", is_longer=True)
+    _, partitions = _POSITION.unpack_from(value)
+    if len(value) != _POSITION.size + partitions * _SEQUENCE_BYTES + _CRC_BYTES:
+        raise DamagedRecord(f"The position under key {key.hex()} is damaged: it has not {partitions} offsets.")
+    offsets = [*struct.unpack_from(f">{partitions}Q", value, _POSITION.size)]
+    return KeepPosition(queue_of(key), _word_in(key[QUEUE_KEY_BYTES:], key, "position"), offsets)
+
+
+# ---- prepared transactions ----------------------------------------------------------------------------------------
+
+
+def encode_stage(key: bytes, stage: KeepStage) -> bytes:
+    """What is known of a prepared transaction."""
+    head = _STAGE.pack(RECORD_VERSION, stage.count, stage.size, stage.applied, stage.prepared_ms)
+    return seal(key, head + stage.name.encode())
+
+
+def decode_stage(key: bytes, value: bytes) -> KeepStage:
+    """What is known of a prepared transaction. Raises DamagedRecord."""
+    check(key, value, _STAGE.size, "prepared transaction", is_longer=True)
+    try:
+        name = value[_STAGE.size : -_CRC_BYTES].decode()
+    except UnicodeDecodeError:
+        raise DamagedRecord(f"The prepared transaction under key {key.hex()} is damaged: its name is none.") from None
+    _, count, size, applied, prepared_ms = _STAGE.unpack_from(value)
+    return KeepStage(int.from_bytes(key, "big"), name, count, size, applied, prepared_ms)
+
+
+def encode_staged(key: bytes, send: Send) -> bytes:
+    """A SEND of a prepared transaction: what is kept of it until it is in its destinations."""
+    destination, dedup_id = send.destination.encode(), send.dedup_id or b""
+    flags = send.escaping
+    flags |= (send.expires_ms is not None) * _EXPIRY_GIVEN | (send.deliver_at_ms is not None) * _TIME_GIVEN
+    flags |= (send.dedup_id is not None) * _DEDUP_GIVEN
+    head = _STAGED_HEAD.pack(
+        RECORD_VERSION,
+        flags,
+        len(destination),
+        len(dedup_id),
+        len(send.headers),
+        send.expires_ms or 0,
+        send.deliver_at_ms or 0,
+    )
+    return seal(key, b"".join((head, destination, dedup_id, send.headers, send.body)))
+
+
+def decode_staged(key: bytes, value: bytes) -> Send:
+    """A SEND of a prepared transaction. Raises DamagedRecord."""
+    check(key, value, _STAGED_HEAD.size, "prepared SEND", is_longer=True)
+    _, flags, destination_bytes, dedup_bytes, headers_bytes, expires_ms, due_ms = _STAGED_HEAD.unpack_from(value)
+    dedup_at = _STAGED_HEAD.size + destination_bytes
+    headers_at = dedup_at + dedup_bytes
+    body_at = headers_at + headers_bytes
+    escaping = flags & _ESCAPING_MASK
+    is_key = len(key) == _STAGED_KEY.size
+    if not is_key or body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags & ~_STAGED_FLAGS:
+        raise DamagedRecord(f"The prepared SEND under key {key.hex()} is damaged: its lengths or flags are impossible.")
+    return Send(
+        0,
+        value[_STAGED_HEAD.size : dedup_at].decode(),
+        value[headers_at:body_at],
+        escaping,
+        value[body_at:-_CRC_BYTES],
+        expires_ms=expires_ms if flags & _EXPIRY_GIVEN else None,
+        deliver_at_ms=due_ms if flags & _TIME_GIVEN else None,
+        dedup_id=value[dedup_at:headers_at] if flags & _DEDUP_GIVEN else None,
+    )
+
+
+def encode_app(key: bytes, app: KeepApp) -> bytes:
+    """The last version that was committed for a txn-app-id."""
+    return seal(key, _APP.pack(RECORD_VERSION, app.version, app.committed_ms))
+
+
+def decode_app(key: bytes, value: bytes) -> KeepApp:
+    """The last version that was committed for a txn-app-id. Raises DamagedRecord."""
+    check(key, value, _APP.size, "version of a txn-app-id")
+    return KeepApp(_word_in(key, key, "version"), *_APP.unpack_from(value)[1:])
 
 
 # ---- texts and numbers: names and settings of queues, what is left of retired ones, dedup-ids, meta ---------------
@@ -355,12 +527,12 @@ def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
 
 def encode_text(key: bytes, text: str) -> bytes:
     """A text: a queue's name, its settings, the store's id."""
-    return _seal(key, _VERSION + text.encode())
+    return seal(key, _VERSION + text.encode())
 
 
 def decode_text(key: bytes, value: bytes) -> str:
     """A text. Raises DamagedRecord."""
-    _check(key, value, 1, "row", is_longer=True)
+    check(key, value, 1, "row", is_longer=True)
     try:
         return value[1:-_CRC_BYTES].decode()
     except UnicodeDecodeError:
@@ -369,11 +541,11 @@ def decode_text(key: bytes, value: bytes) -> str:
 
 def encode_number(key: bytes, number: int) -> bytes:
     """A whole number below 2**64: a count, a time, a meta row."""
-    return _seal(key, _NUMBER.pack(RECORD_VERSION, number))
+    return seal(key, _NUMBER.pack(RECORD_VERSION, number))
 
 
 def decode_number(key: bytes, value: bytes) -> int:
     """A whole number. Raises DamagedRecord."""
-    _check(key, value, _NUMBER.size, "row")
+    check(key, value, _NUMBER.size, "row")
     number: int = _NUMBER.unpack_from(value)[1]
     return number

@@ -14,8 +14,19 @@ SETTINGS = b"settings"
 DECLARED = b"declared"
 BINDINGS = b"bindings"
 DELAYED = b"delayed"
-ADDED = {2: (PEERS, DOUBTS), 3: (SETTINGS, DECLARED, BINDINGS, DELAYED)}  # by which format
-TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *ADDED[2], *ADDED[3])
+LOGS = b"logs"
+RECORDS = b"records"
+SEGMENTS = b"segments"
+POSITIONS = b"positions"
+STAGES = b"stages"
+STAGED = b"staged"
+APPS = b"apps"
+ADDED = {  # by which format
+    2: (PEERS, DOUBTS),
+    3: (SETTINGS, DECLARED, BINDINGS, DELAYED),
+    4: (LOGS, RECORDS, SEGMENTS, POSITIONS, STAGES, STAGED, APPS),
+}
+TABLES = (MESSAGES, COUNTS, QUEUES, LEDGERS, RETIRED, DEDUP, DEDUP_BY_TIME, META, *ADDED[2], *ADDED[3], *ADDED[4])
 
 
 def tables_of(number: int) -> tuple[bytes, ...]:

@@ -15,7 +15,7 @@ from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
 from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
-from radiator.reads import Load, LoadDelayed, Question
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.settings import Declarations
 from tests.sim.disk import Platter, SimDisk
@@ -38,7 +38,7 @@ class Node:
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
         self.limits = limits or Limits()
         self.node = node
-        self.disk = SimDisk(platter)
+        self.disk = SimDisk(platter, self.declarations.has_journal)
         self.now_s = 100.0
         self.now_ms = now_ms
         self.auto = auto
@@ -143,6 +143,10 @@ class Node:
             self._one([Loaded(question.request, self.disk.load(question))])
         elif isinstance(question, LoadDelayed):
             self._one([self.disk.load_delayed(question)])
+        elif isinstance(question, LoadLog):
+            self._one([self.disk.load_log(question)])
+        elif isinstance(question, LoadStage):
+            self._one([self.disk.load_stage(question)])
         else:
             self._one([Found(question.request, self.disk.look_up(question))])
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as some
 from radiator.config import Address, Config, _read, load, render
 from radiator.config.mistakes import Mistakes
 from radiator.errors import ConfigError
-from radiator.limits import GIB, KIB, MIB, Limits
+from radiator.limits import GIB, KIB, MIB, PARTITIONS_MAX, Limits
 from radiator.settings import (
     EXCHANGE_TYPES,
+    JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     Binding,
     Declarations,
     ExchangeSettings,
+    LogSettings,
     Node,
     QueueSettings,
 )
@@ -84,6 +86,7 @@ def test_every_commented_line_of_the_default_file_is_right(tmp_path: Path) -> No
     assert config.declarations.fanouts == {"events": ("audit", "mail")}
     assert Binding("shop", "*.failed", "alarms") in config.declarations.bindings
     assert config.node is not None and list(config.node.peers) == ["b"]
+    assert config.declarations.logs["events"].partitions == 4 and config.declarations.has_journal
 
 
 def test_the_example_of_the_documentation_loads(tmp_path: Path) -> None:
@@ -288,7 +291,8 @@ dead_letter = "nowhere"
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, limits, create, node, peer, queue, exchange, fanout, topic.",
+            "zzz is no table of this file; it has server, limits, create, journal, node, peer, queue, log, "
+            "exchange, fanout, topic.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
@@ -379,10 +383,45 @@ def test_no_value_does_worse_than_a_config_error(
             _read({table: {key: settings}}, Path("/"), Mistakes())
 
 
+def test_logs_and_the_journal(tmp_path: Path) -> None:
+    config = loaded(
+        tmp_path,
+        """
+        [queue.q]
+        [log.'orders']
+        [log.'a/b.c']
+        partitions = 16
+        partition_key = "/customer/id"
+        retention_ms = 0
+        retention_bytes = '1GiB'
+        [fanout.f]
+        children = ['q', '/log/orders']
+        [exchange.x]
+        bindings = [{ key = 'k', queue = '/log/a/b.c' }]
+        [journal]
+        enabled = true
+        retention_bytes = '2GiB'
+        """,
+    )
+    declared = config.declarations
+    kept = LogSettings(partitions=16, partition_key="/customer/id", retention_ms=None, retention_bytes=GIB)
+    assert declared.has_journal
+    assert declared.logs == {"orders": LogSettings(), "a/b.c": kept, JOURNAL: LogSettings(retention_bytes=2 * GIB)}
+    assert declared.fanouts == {"f": ("q", "/log/orders")}
+    assert declared.bindings == [Binding("x", "k", "/log/a/b.c")]
+    assert set(declared.queues) == {"q"}
+
+
+@pytest.mark.parametrize("text", ["", "[journal]", "[journal]\nenabled = false\nretention_ms = 5"])
+def test_the_journal_is_off_where_nothing_else_is_said(tmp_path: Path, text: str) -> None:
+    declared = loaded(tmp_path, text).declarations
+    assert not declared.has_journal and declared.logs == {}
+
+
 # ---- writing it again
 
 NAMES = some.text(some.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12).filter(
-    lambda name: not name.startswith("/") and not any(word in ("*", "#") for word in name.split("."))
+    lambda name: not name.startswith(("/", "$")) and not any(word in ("*", "#") for word in name.split("."))
 )
 QUEUES = some.builds(
     QueueSettings,
@@ -403,6 +442,17 @@ EXCHANGES = some.dictionaries(
     some.builds(ExchangeSettings, type=some.sampled_from(EXCHANGE_TYPES)),
     max_size=2,
 )
+LOGS = some.dictionaries(
+    NAMES.filter(lambda name: name != JOURNAL),
+    some.builds(
+        LogSettings,
+        partitions=some.integers(1, PARTITIONS_MAX),
+        partition_key=some.none() | some.sampled_from(["", "/a/~1~0", "/"]),
+        retention_ms=some.none() | some.integers(1, 10**12),
+        retention_bytes=some.none() | some.integers(1, 2**50),
+    ),
+    max_size=2,
+)
 KEYS_OF_BINDINGS = some.text(some.characters(exclude_categories=["Cc", "Cs"]), max_size=6)
 
 
@@ -413,6 +463,8 @@ KEYS_OF_BINDINGS = some.text(some.characters(exclude_categories=["Cc", "Cs"]), m
     some.dictionaries(NAMES, some.just(()), max_size=2),
     some.lists(NAMES, unique=True, max_size=2),
     some.booleans(),
+    LOGS,
+    some.none() | some.builds(LogSettings, retention_ms=some.none() | some.integers(1, 10**12)),
 )
 def test_what_is_rendered_loads_as_the_same(
     tmp_path_factory: pytest.TempPathFactory,
@@ -422,6 +474,8 @@ def test_what_is_rendered_loads_as_the_same(
     fanouts: dict[str, tuple[str, ...]],
     topics: list[str],
     create: bool,
+    logs: dict[str, LogSettings],
+    journal: LogSettings | None,
 ) -> None:
     patterns = [("a.*", QueueSettings(persistent=False, max_messages=1, max_bytes=2)), ("#", QueueSettings())]
     config = Config(
@@ -436,11 +490,13 @@ def test_what_is_rendered_loads_as_the_same(
                 Binding(exchange, key, queue)
                 for exchange in (*exchanges, "amq.fanout")
                 for key in keys
-                for queue in queues
+                for queue in (*queues, *map("/log/{}".format, logs))
             ],
-            fanouts={name: tuple(queues) for name in fanouts if queues},
+            fanouts={name: (*queues, *map("/log/{}".format, logs)) for name in fanouts if queues},
             topics=topics,
             create_queues=create,
+            logs=logs if journal is None else {**logs, JOURNAL: journal},
+            has_journal=journal is not None,
         ),
     )
     file = tmp_path_factory.getbasetemp() / "rendered.toml"
@@ -460,6 +516,7 @@ def test_what_is_rendered_loads_as_the_same(
         "advertise = 'peer://a:2'}\npeer.'b.c' = {}\n[queue.q]\nscope = 'cluster'\n[topic.t]\nscope = 'cluster'\n"
         "[fanout.f]\nchildren = ['q']\nscope = 'cluster'\n[fanout.g]\nchildren = ['q']\n[topic.u]",
         "node = {name = 'a', secret_file = 's', listen = 'peer://10.0.0.1:2', discover = true}\npeer.b = {}",
+        "[log.l]\nretention_ms = 0\n[fanout.f]\nchildren = ['/log/l']\n[journal]\nenabled = true\nretention_ms = 0",
     ],
 )
 def test_what_is_in_force_can_be_used_as_a_file(tmp_path: Path, text: str) -> None:

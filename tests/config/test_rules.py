@@ -117,7 +117,7 @@ WRONG = {
     "one exchange too many": (
         "limits.max_destinations = 2\n[exchange.x]\nbindings = [{queue = 'q'}]\n[exchange.y]\n[queue.'*']"
         "\n[exchange.'amq.topic']",
-        "limits.max_destinations is 2, but the file declares 3 queues, exchanges, fanouts and topics",
+        "limits.max_destinations is 2, but the file declares 3 queues, logs, exchanges, fanouts and topics",
     ),
     "another type of one that is always there": (
         "[exchange.'amq.topic']\ntype = 'direct'",

@@ -10,10 +10,10 @@ import pytest
 
 from radiator import errors
 from radiator.config import load, size_text
-from radiator.config.values import CREATE, EXCHANGE, LIMITS, SERVER, THIS_NODE
-from radiator.declaring import QUEUE
+from radiator.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, SERVER, THIS_NODE
+from radiator.declaring import LOG, QUEUE
 from radiator.limits import Limits
-from radiator.settings import QueueSettings
+from radiator.settings import LogSettings, QueueSettings
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8")
@@ -68,6 +68,15 @@ def test_every_setting_of_a_queue_stands_there_with_its_default() -> None:
 def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:
     assert rows('### [exchange."NAME"]') == {"type": '`"direct"`', "bindings": "none"}
     assert set(EXCHANGE) == {"type", "bindings"}
+
+
+def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default() -> None:
+    defaults = {key: "none" if value is None else as_written(key, value) for key, value in asdict(LogSettings()).items()}
+    assert rows('### [log."NAME"]') == defaults
+    assert set(LOG) == set(defaults)
+    of_both = {key: defaults[key] for key in JOURNAL if key in defaults}
+    assert rows("### [journal]") == {"enabled": "`false`", **of_both}
+    assert set(JOURNAL) == {"enabled", *of_both}
 
 
 def events_of(source: str) -> set[tuple[str, str]]:

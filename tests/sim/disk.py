@@ -7,36 +7,63 @@ what its queue stores. A batch that fails one is kept in part: the test is over 
 
 from dataclasses import dataclass, field, replace
 
-from radiator.commands import LoadedDelayed, StoredDelayed, StoredMessage
+from radiator.commands import (
+    LoadedDelayed,
+    LoadedLog,
+    LoadedStage,
+    Send,
+    StoredDelayed,
+    StoredMessage,
+    StoredRecord,
+)
+from radiator.journal import Told, as_json
+from radiator.limits import EVENT_BYTES
 from radiator.message import Message
-from radiator.reads import Load, LoadDelayed, LookUp
-from radiator.recovery import Recovery, StoredDoubt, StoredQueue
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
+from radiator.recovery import Recovery, StoredDoubt, StoredLog, StoredQueue
 from radiator.writes import (
+    Append,
     Bind,
     Books,
     Count,
     Declare,
+    DeclareLog,
     Delay,
     Doubt,
+    DropApp,
     DropDeclared,
+    DropLog,
+    DropPosition,
+    DropSegment,
+    DropStage,
     Forget,
+    KeepApp,
     KeepDeclared,
     KeepPeer,
+    KeepPosition,
+    KeepSegment,
+    KeepSegments,
     KeepSettings,
+    KeepStage,
     Ledger,
     Put,
     Remember,
     Remove,
     Retire,
     Settle,
+    Stage,
     StoppedClean,
     Sweep,
+    Tell,
     Unbind,
+    Unstage,
     Wake,
     Write,
 )
+from tests.sim.journal import Journal
 
 Place = tuple[int, int]  # queue and position
+Partition = tuple[int, int]  # of a log: its number and the partition's
 
 
 @dataclass
@@ -44,6 +71,7 @@ class Platter:
     """What is on the disk. Each node of a simulation needs a store_id of its own.
 
     delayed: by queue, due_ms and position. delayed_at: due_ms of each of them. bindings: exchange, key and queue.
+    records: by offset. segments: by their first offsets. staged: the SENDs of a prepared transaction, by number.
     """
 
     store_id: str = "feedfacecafebeef"
@@ -59,6 +87,13 @@ class Platter:
     settings: dict[int, str] = field(default_factory=dict)
     declared: dict[tuple[str, str], str] = field(default_factory=dict)
     bindings: set[tuple[str, str, int]] = field(default_factory=set)
+    logs: dict[int, str] = field(default_factory=dict)
+    records: dict[Partition, dict[int, Message | Told]] = field(default_factory=dict)
+    segments: dict[Partition, dict[int, KeepSegment]] = field(default_factory=dict)
+    positions: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    stages: dict[int, KeepStage] = field(default_factory=dict)
+    staged: dict[int, dict[int, Send]] = field(default_factory=dict)
+    apps: dict[str, KeepApp] = field(default_factory=dict)
     boot: int = 0
     suspect_below: int = 0
     is_clean: bool = True
@@ -80,13 +115,23 @@ class Platter:
             settings=dict(self.settings),
             declared=dict(self.declared),
             bindings=set(self.bindings),
+            logs=dict(self.logs),
+            records={partition: dict(rows) for partition, rows in self.records.items()},
+            segments={partition: dict(rows) for partition, rows in self.segments.items()},
+            positions={group: [*offsets] for group, offsets in self.positions.items()},
+            stages=dict(self.stages),
+            staged={stage: dict(sends) for stage, sends in self.staged.items()},
+            apps=dict(self.apps),
         )
 
 
 class SimDisk:
-    """A Store (radiator/store). `SimDisk(other.platter)` is a start after a crash of `other`."""
+    """A Store (radiator/store). `SimDisk(other.platter)` is a start after a crash of `other`.
 
-    def __init__(self, platter: Platter | None = None) -> None:
+    has_journal: what is committed is held against the journal; it has been on since the store was made.
+    """
+
+    def __init__(self, platter: Platter | None = None, has_journal: bool = False) -> None:
         self.platter = p = platter.copy() if platter is not None else Platter()
         was_clean = p.is_clean
         p.boot += 1
@@ -94,6 +139,9 @@ class SimDisk:
             p.suspect_below = p.boot
         p.is_clean = False
         self._assert_books_agree(p)
+        self._assert_segments_agree(p)
+        self._assert_stages_agree(p)
+        self.journal = Journal(p) if has_journal else None
         self.recovery = Recovery(
             p.store_id,
             p.boot,
@@ -108,8 +156,26 @@ class SimDisk:
             [self._stored_doubt(*key) for key in sorted(p.doubts)],
             [KeepDeclared(*key, text) for key, text in sorted(p.declared.items())],
             [Bind(*binding) for binding in sorted(p.bindings)],
+            [self._stored_log(number) for number in sorted({*p.logs, *(log for log, _ in p.segments)})],
+            [replace(p.stages[stage]) for stage in sorted(p.stages)],
+            [replace(p.apps[app]) for app in sorted(p.apps)],
         )
         self.commits = 0
+
+    def _stored_log(self, number: int) -> StoredLog:
+        p = self.platter
+        return StoredLog(
+            number,
+            p.logs.get(number, ""),
+            p.settings.get(number, ""),
+            [
+                replace(p.segments[partition][first])
+                for partition in sorted(p.segments)
+                if partition[0] == number
+                for first in sorted(p.segments[partition])
+            ],
+            [KeepPosition(log, group, [*offsets]) for (log, group), offsets in p.positions.items() if log == number],
+        )
 
     def _assert_books_agree(self, p: Platter) -> None:
         found = {number: [0] * 5 for number in p.queues}
@@ -128,6 +194,25 @@ class SimDisk:
         there = len(p.messages) + len(p.delayed)
         assert stored == there, f"ledgers say {stored}, the disk has {there}"
 
+    def _assert_segments_agree(self, p: Platter) -> None:
+        """A partition's records are those that its segments say, without a gap."""
+        for partition in {*p.records, *p.segments}:
+            there = sorted(p.records.get(partition, {}))
+            said: list[int] = []
+            for first, row in sorted(p.segments.get(partition, {}).items()):
+                assert not said or said[-1] + 1 == first, f"{partition} has a gap before {row}"
+                assert first <= row.begin <= first + row.count, f"{row} begins elsewhere"
+                said += range(first, first + row.count)
+            assert said == there, f"the segments of {partition} say {said}, and the disk has {there}"
+
+    def _assert_stages_agree(self, p: Platter) -> None:
+        for stage in {*p.staged, *p.stages}:
+            row, there = p.stages.get(stage), sorted(p.staged.get(stage, {}))
+            assert row is not None, f"of the stage {stage} only {there} is there"
+            assert there == [*range(row.applied, row.count)], f"{row}, and the disk has {there}"
+        names = [row.name for row in p.stages.values() if row.name]
+        assert len(names) == len({*names}), f"prepared twice: {names}"
+
     def _next_due_ms(self, queue: int) -> int:
         return min((due_ms for number, due_ms, _ in self.platter.delayed if number == queue), default=0)
 
@@ -142,6 +227,8 @@ class SimDisk:
         self._assert_one_place(self.platter, writes)
         self._assert_unbound(self.platter, writes)
         self._assert_doubts_hold(self.platter)
+        if self.journal is not None:
+            self.journal.committed(writes, self.platter)
         self.commits += 1
 
     def _assert_one_place(self, p: Platter, writes: list[Write]) -> None:
@@ -152,6 +239,7 @@ class SimDisk:
 
     def _assert_unbound(self, p: Platter, writes: list[Write]) -> None:
         retired = {write.queue for write in writes if isinstance(write, Retire)}
+        retired |= {write.log for write in writes if isinstance(write, DropLog)}
         left = [binding for binding in p.bindings if binding[2] in retired] if retired else []
         assert not left, f"of the queues {retired} that are retired {left} are left"
 
@@ -165,6 +253,19 @@ class SimDisk:
 
     def _apply(self, p: Platter, write: Write) -> None:
         match write:
+            case DeclareLog() | DropLog() | Append() | Tell() | KeepSegments() | DropSegment():
+                self._apply_to_log(p, write)
+            case KeepStage() | Stage() | Unstage() | DropStage():
+                self._apply_to_stage(p, write)
+            case KeepPosition(log, group, offsets):
+                assert log in p.logs and min(offsets) >= 0, f"{write} of {p.logs}"
+                p.positions[log, group] = [*offsets]
+            case DropPosition(log, group):
+                del p.positions[log, group]
+            case KeepApp(app):
+                p.apps[app] = replace(write)
+            case DropApp(app):
+                del p.apps[app]
             case Declare(queue, name):
                 assert queue >= p.next_queue
                 p.queues[queue] = (name, Ledger())
@@ -188,20 +289,21 @@ class SimDisk:
                 del p.delayed[queue, due_ms, position]
                 del p.delayed_at[queue, position]
             case KeepSettings(queue, text):
-                assert queue in p.queues
+                assert queue in p.queues or queue in p.logs
                 p.settings[queue] = text
             case KeepDeclared(kind, name, text):
                 p.declared[kind, name] = text
             case DropDeclared(kind, name):
                 del p.declared[kind, name]
             case Bind(exchange, key, queue):
-                assert queue in p.queues and (exchange, key, queue) not in p.bindings, f"{write}"
+                there = queue in p.queues or queue in p.logs
+                assert there and (exchange, key, queue) not in p.bindings, f"{write}"
                 p.bindings.add((exchange, key, queue))
             case Unbind(exchange, key, queue):
                 p.bindings.remove((exchange, key, queue))
             case Retire(queue, name):
-                there, ledger = p.queues.pop(queue)
-                assert there == name
+                known, ledger = p.queues.pop(queue)
+                assert known == name
                 p.settings.pop(queue, None)
                 if ledger.stored:
                     p.retired[queue] = ledger.stored
@@ -234,6 +336,54 @@ class SimDisk:
                 p.is_clean = True
             case _:
                 raise AssertionError(f"unknown write {write}")
+
+    def _apply_to_log(self, p: Platter, write: Write) -> None:
+        match write:
+            case DeclareLog(log, name):
+                assert log >= p.next_queue and name not in p.logs.values(), f"{write} of {p.logs}"
+                p.logs[log] = name
+                p.next_queue = log + 1
+            case DropLog(log):
+                del p.logs[log]
+                p.settings.pop(log, None)
+                p.positions = {key: offsets for key, offsets in p.positions.items() if key[0] != log}
+            case Append(log, partition, offset, message):
+                self._append(p, log, partition, offset, [message])
+            case Tell(log, partition, offset, events):
+                self._append(p, log, partition, offset, [Told(*told) for told in events])
+            case KeepSegments(log, segments):
+                for row in segments:
+                    assert row.log == log, f"{row} in {write}"
+                    p.segments.setdefault((log, row.partition), {})[row.first] = replace(row)
+            case DropSegment(log, partition, first, end):
+                rows, records = p.segments[log, partition], p.records[log, partition]
+                assert first == min(rows) and first + rows[first].count == end, f"{write} of {rows}"
+                del rows[first]
+                for offset in range(first, end):
+                    del records[offset]
+                if not rows and log not in p.logs:
+                    del p.segments[log, partition], p.records[log, partition]
+
+    def _append(self, p: Platter, log: int, partition: int, offset: int, rows: "list[Message] | list[Told]") -> None:
+        assert log in p.logs, f"the log {log} is not there"
+        there = p.records.setdefault((log, partition), {})
+        # where all segments are gone nothing is left to tell the next offset by, but the log's own books
+        assert not there or offset == max(there) + 1, f"offset {offset} of {log}/{partition} follows {max(there)}"
+        there.update(enumerate(rows, offset))
+
+    def _apply_to_stage(self, p: Platter, write: Write) -> None:
+        match write:
+            case KeepStage(stage):
+                p.stages[stage] = replace(write)
+            case Stage(stage, sends):
+                there = p.staged.setdefault(stage, {})
+                there.update(enumerate(sends, max(there, default=-1) + 1))
+            case Unstage(stage, first, end):
+                for number in range(first, end):
+                    del p.staged[stage][number]
+            case DropStage(stage):
+                del p.stages[stage]
+                p.staged.pop(stage, None)
 
     def load(self, load: Load) -> list[StoredMessage]:
         found: list[StoredMessage] = []
@@ -270,12 +420,40 @@ class SimDisk:
             loaded.messages.append(StoredDelayed(due_ms, found))
         return loaded
 
+    def load_log(self, load: LoadLog) -> LoadedLog:
+        loaded = LoadedLog(load.request)
+        size = 0
+        rows = self.platter.records.get((load.log, load.partition), {})
+        for offset in sorted(offset for offset in rows if offset >= load.offset):
+            message = as_read(self.platter.store_id, load.partition, offset, rows[offset])
+            taken = len(loaded.records)
+            if taken >= load.messages_max or (taken and size + message.size > load.bytes_max):
+                break
+            size += message.size
+            loaded.records.append(StoredRecord(offset, message))
+        return loaded
+
+    def load_stage(self, load: LoadStage) -> LoadedStage:
+        loaded = LoadedStage(load.request)
+        size = 0
+        rows = self.platter.staged.get(load.stage, {})
+        for number in sorted(number for number in rows if number >= load.first):
+            send = rows[number]
+            if len(loaded.sends) >= load.messages_max or (loaded.sends and size + send.size > load.bytes_max):
+                break
+            size += send.size
+            loaded.sends.append(send)
+        return loaded
+
     def look_up(self, look_up: LookUp) -> bool:
         until_ms = self.platter.dedup.get((look_up.queue, look_up.dedup_id))
         return until_ms is not None and until_ms >= look_up.now_ms
 
     def used_bytes(self) -> int:
         delayed = sum(row.message.size for row in self.platter.delayed.values())
+        delayed += sum(send.size for sends in self.platter.staged.values() for send in sends.values())
+        for rows in self.platter.records.values():
+            delayed += sum(row.size if isinstance(row, Message) else EVENT_BYTES for row in rows.values())
         return delayed + sum(message.size for message in self.platter.messages.values())
 
     def reader_check(self) -> None:
@@ -283,3 +461,13 @@ class SimDisk:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def as_read(store_id: str, partition: int, offset: int, row: Message | Told) -> Message:
+    """One record of a log, as readers get it."""
+    message = row
+    if isinstance(row, Told):
+        body = as_json(row, offset, store_id)
+        message = Message("/log/journal", b"content-type:application/json\n", 2, body, row.ms)
+    headers = b"partition:%d\noffset:%d\n%b" % (partition, offset, message.headers)
+    return replace(message, headers=headers)

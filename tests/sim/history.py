@@ -15,7 +15,7 @@ import pytest
 
 from radiator.broker.turn import Batch
 from radiator.limits import GIB, MIB, Limits
-from radiator.settings import TOPIC, Declarations, ExchangeSettings, QueueSettings
+from radiator.settings import JOURNAL, TOPIC, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.writes import Wake
 from tests.broker.conftest import shrink
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
@@ -93,9 +93,9 @@ def drawn_limits(random: Random) -> Limits:
 
 
 class History:
-    """Runs as it is made. `books.mistakes` must be empty then."""
+    """Runs as it is made. `books.mistakes` must be empty then. has_journal: what is committed is held against it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, has_journal: bool = False) -> None:
         self.scheduler = Scheduler(seed)
         self.routes = Routes()
         self.books = Books(self.routes, lambda: self.scheduler.now_s)
@@ -106,6 +106,8 @@ class History:
             fanouts=FANOUTS,
             topics=["t.#"],
             exchanges={"kept": ExchangeSettings(type=TOPIC)},
+            logs={JOURNAL: LogSettings(retention_ms=None)} if has_journal else {},
+            has_journal=has_journal,
         )
         with pytest.MonkeyPatch.context() as patch:
             shrink(patch, drawn_bounds(random))

@@ -26,7 +26,7 @@ from radiator.commands import (
     Written,
 )
 from radiator.limits import GIB, Limits
-from radiator.reads import Load, LoadDelayed, Question
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Tell
 from radiator.settings import Declarations, Node
 from tests.sim.disk import Platter, SimDisk
@@ -174,7 +174,7 @@ class SimNode:
 
     def start(self) -> None:
         self.boots += 1
-        self.disk = SimDisk(self.platter)
+        self.disk = SimDisk(self.platter, self.declarations.has_journal)
         self.platter = self.disk.platter
         self.links: dict[int, Line] = {}
         self.delivers: dict[int, int] = {}
@@ -313,6 +313,12 @@ class SimNode:
         elif isinstance(question, LoadDelayed):
             late = self.disk.load_delayed(question)
             self._at_this_boot(delay_s, lambda: self.turn(late))
+        elif isinstance(question, LoadLog):
+            records = self.disk.load_log(question)
+            self._at_this_boot(delay_s, lambda: self.turn(records))
+        elif isinstance(question, LoadStage):
+            sends = self.disk.load_stage(question)
+            self._at_this_boot(delay_s, lambda: self.turn(sends))
         else:
             known = self.disk.look_up(question)
             self._at_this_boot(delay_s, lambda: self.turn(Found(question.request, known)))

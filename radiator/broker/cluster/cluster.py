@@ -20,9 +20,11 @@ from radiator.broker.destinations import FANOUT, OUTBOX_PREFIX, PEERS_TOPIC, QUE
 from radiator.broker.intake import FLUSH, Intake, Resource
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.telling import node_client
 from radiator.broker.turn import Desk
 from radiator.commands import NotLinked
 from radiator.errors import LinkError, Refusal, shown
+from radiator.journal import HANDED_OVER, CameFrom
 from radiator.limits import (
     LAG_EVERY_S,
     LINK_CREDIT_MAX,
@@ -369,7 +371,7 @@ class Cluster:
         headers = with_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         redeliveries = min(word.redeliveries, REDELIVERIES_MAX // 2)  # so that one more can still be handed on
-        share.queue.put_handed_over(message, redeliveries, word.redelivered)
+        share.queue.put_handed_over(message, redeliveries, word.redelivered, peer.name)
         share.came(peer, word.left)
         share.pumped()
 
@@ -386,7 +388,8 @@ class Cluster:
                 expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
             if queue.settings.overflow not in (BLOCK, REJECT):
                 self.make_room(queue, old.size)
-            queue.put(Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms))
+            copy = Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms)
+            queue.put(copy, CameFrom(HANDED_OVER, client=node_client(peer.name)))
             queue.pump()
         self.destinations.fanouts[name].accepted += 1
         peer.copies += 1

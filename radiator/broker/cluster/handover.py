@@ -161,6 +161,7 @@ class Handover:
             peer.handed_over += 1
             # D15: its Remove and this are in one batch
             self.desk.write(Settle(peer.name, sequence))
+            doubtful.queue.tell_handed_over(doubtful.position, doubtful.size, peer.name)
             doubtful.queue.taken(doubtful.position, doubtful.size, doubtful.expires)
 
     # ---- in ---------------------------------------------------------------------------------------------------------

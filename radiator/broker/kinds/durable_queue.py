@@ -14,8 +14,10 @@ from radiator.broker.entry import DelayedEntry, Entry
 from radiator.broker.kinds.delayed import Delayed
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
+from radiator.broker.telling import node_client
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded, LoadedDelayed, StoredMessage
+from radiator.journal import DELAYED, DUE, HANDED_OVER, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
     LOAD_BYTES,
@@ -112,6 +114,7 @@ class DurableQueue(Queue):
     ) -> None:
         super().__init__(name, settings, desk, bury, on_room)
         self.number = number
+        self.journal = desk.journal
         self.ledger = ledger
         self.windows = windows
         self.beyond = ledger.stored - ledger.stored_delayed
@@ -145,12 +148,14 @@ class DurableQueue(Queue):
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 
-    def put(self, message: Message) -> Entry | None:
+    def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
         """STORING: it is READY, and may be delivered, only when its batch is committed."""
         size = message.size
         self.enter(message, size)
         desk = self.desk
         position = desk.next_position()
+        if self.journal is not None:
+            self.journal.accepted(self.name, position, message, size, came_from)
         part = desk.part(self)
         desk.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
         if self.beyond == 0 and self.window_takes(size):
@@ -241,6 +246,8 @@ class DurableQueue(Queue):
         # D20: its Remove and its Delay are in one batch
         self.desk.write(Remove(self.number, entry.position))
         self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)
+        if self.journal is not None:
+            self.journal.tell(DELAYED, self.name, entry, number=due_ms)
         if self.purge_through:
             self.spared.add(entry.position)
 
@@ -337,8 +344,11 @@ class DurableQueue(Queue):
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
         self.enter(message, message.size)
+        position = self.desk.next_position()
+        if self.journal is not None:
+            self.journal.accepted(self.name, position, message, message.size, None, due_ms)
         # D21: on the disk it stands under its time
-        self.delayed.add(due_ms, self.desk.next_position(), message)
+        self.delayed.add(due_ms, position, message)
 
     def wake_due(self) -> bool:
         self.is_waking = True
@@ -374,6 +384,8 @@ class DurableQueue(Queue):
         if entry.redeliveries:
             self.desk.write(Count(self.number, position, entry.redeliveries))
         move(entry, Event.DUE, PERSISTENT_MOVES)
+        if self.journal is not None:
+            self.journal.tell(DUE, self.name, entry)
         if is_behind and (self.beyond or not fits):
             self.beyond += 1
             return True
@@ -520,9 +532,15 @@ class DurableQueue(Queue):
         if self.waiters:
             self.on_room(self)
 
-    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool) -> None:
-        """Store what another node hands over: what is known of its deliveries comes along."""
-        entry = self.put(message)
+    def tell_handed_over(self, position: int, size: int, node: str) -> None:
+        """The journal hears which node has it."""
+        if self.journal is not None:
+            entry = self.doubts[position]  # None: not read back since the start
+            self.journal.handed_over(self.name, position, size, 0 if entry is None else entry.redeliveries, node)
+
+    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
+        """Store what that node hands over: what is known of its deliveries comes along."""
+        entry = self.put(message, CameFrom(HANDED_OVER, client=node_client(node), attempt=redeliveries))
         if not redeliveries and not redelivered:
             return
         self.desk.write(Count(self.number, self.desk.last_position, redeliveries, redelivered))

@@ -7,6 +7,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import DeadLetter, Queue, cost_of
 from radiator.broker.states import MEMORY_MOVES, Event, State, move
 from radiator.broker.turn import Desk
+from radiator.journal import CameFrom
 from radiator.limits import CHORE_MESSAGES
 from radiator.message import Message
 from radiator.settings import QueueSettings
@@ -28,7 +29,7 @@ class MemoryQueue(Queue):
         super().__init__(name, settings, desk, bury, on_room)
         self.delayed: list[tuple[int, int, Entry]] = []
 
-    def put(self, message: Message) -> Entry:
+    def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
         """READY at once; the caller pumps."""
         size = message.size
         self.enter(message, size)

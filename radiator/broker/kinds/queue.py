@@ -8,6 +8,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from math import inf
+from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Subscription
 from radiator.broker.entry import Entry
@@ -15,11 +16,16 @@ from radiator.broker.states import Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, CLIENT
 from radiator.errors import Refusal
+from radiator.journal import DROPPED, MOVED, PURGED, CameFrom
+from radiator.journal import EXPIRED as TOLD_EXPIRED
 from radiator.limits import STALE_TIMEOUTS
 from radiator.message import Message
 from radiator.replies import Deliver
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
 from radiator.writes import Ledger
+
+if TYPE_CHECKING:
+    from radiator.broker.telling import Journal
 
 # dead-letter-reason
 REJECTED, REDELIVERIES, EXPIRED, OVERFLOW = "rejected", "redeliveries", "expired", "overflow"
@@ -34,9 +40,10 @@ class Queue:
     is_persistent: bool
 
     __slots__ = (
-        "bury", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking", "ledger",
-        "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id", "reserved", "reserved_bytes",
-        "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun", "unused_since_s", "waiters",
+        "bury", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking", "journal",
+        "ledger", "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id", "reserved",
+        "reserved_bytes", "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun",
+        "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +52,7 @@ class Queue:
         self.name = name
         self.settings = settings
         self.desk = desk
+        self.journal: Journal | None = None  # where what becomes of its messages is told
         self.bury = bury
         self.on_room = on_room
         self.ledger = Ledger()
@@ -75,8 +83,8 @@ class Queue:
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 
-    def put(self, message: Message) -> Entry | None:
-        """Accept a message: nothing is judged any more."""
+    def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
+        """Accept a message: nothing is judged any more. came_from: what the journal says of where it was before."""
         raise NotImplementedError
 
     def take_in(self, message: Message, due_ms: int) -> None:
@@ -202,6 +210,8 @@ class Queue:
             connection.last_own_place = subscription.place
         self.entries_out[entry.position] = delivery
         self.out_bytes += entry.size
+        if self.journal is not None:
+            self.journal.delivered(self.name, entry, subscription)
         if subscription.ack_timeout_s is not None:
             self.begin_timeout(delivery, subscription.ack_timeout_s)
         connection.post(
@@ -233,6 +243,8 @@ class Queue:
         self.left_out(entry)
         self.ledger.acked += 1
         self.ledger.acked_bytes += entry.size
+        if self.journal is not None:
+            self.journal.acked(self.name, delivery, event)
         self.leave(entry, event)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
@@ -241,6 +253,8 @@ class Queue:
         """
         entry = delivery.entry
         self.left_out(entry)
+        if self.journal is not None:
+            self.journal.given_back(self.name, delivery, event)
         settings = self.settings
         if 0 < entry.message.expires_ms <= self.desk.now_ms:
             self.expire(entry)
@@ -272,6 +286,8 @@ class Queue:
     def reject(self, delivery: Delivery) -> None:
         """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
         self.left_out(delivery.entry)
+        if self.journal is not None:
+            self.journal.given_back(self.name, delivery, Event.NACK, REJECTED)
         self.kill(delivery.entry, Event.GIVE_UP, REJECTED)
 
     def expire(self, entry: Entry) -> None:
@@ -288,15 +304,27 @@ class Queue:
         elif event is Event.EXPIRE:
             ledger.expired += 1
             ledger.expired_bytes += entry.size
+            if self.journal is not None:
+                self.journal.tell(TOLD_EXPIRED, self.name, entry)
         else:
-            ledger.dropped += 1
-            ledger.dropped_bytes += entry.size
+            self.count_dropped(entry, reason)
         self.leave(entry, event)
 
-    def discard(self, entry: Entry) -> None:
-        """Out of this queue by the operator's word."""
+    def count_dropped(self, entry: Entry, reason: str) -> None:
+        """It is gone, and no other queue has it."""
+        self.ledger.dropped += 1
+        self.ledger.dropped_bytes += entry.size
+        if self.journal is not None:
+            self.journal.tell(DROPPED, self.name, entry, reason)
+
+    def discard(self, entry: Entry, moved_to: str = "") -> None:
+        """Out of this queue by the operator's word; moved_to: the queue that the last position given is in."""
         self.ledger.purged += 1
         self.ledger.purged_bytes += entry.size
+        if self.journal is not None and moved_to:
+            self.journal.tell(MOVED, self.name, entry, other=self.desk.last_position, where=moved_to)
+        elif self.journal is not None:
+            self.journal.tell(PURGED, self.name, entry)
         self.leave(entry, Event.DROP)
 
     def leave(self, entry: Entry, event: Event) -> None:
@@ -446,8 +474,7 @@ class Queue:
             if self.settings.overflow == DEAD_LETTER:
                 self.kill(entry, Event.DROP, OVERFLOW)
             else:
-                self.ledger.dropped += 1
-                self.ledger.dropped_bytes += entry.size
+                self.count_dropped(entry, OVERFLOW)
                 self.leave(entry, Event.DROP)
 
     def oldest(self) -> Entry | None:

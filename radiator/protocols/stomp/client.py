@@ -267,9 +267,9 @@ class ClientSession:
         self._transactions.add(transaction)
         return frame
 
-    def commit(self, transaction: str, *, receipt: str | None = None) -> bytes:
-        """COMMIT."""
-        return self._end_transaction("COMMIT", transaction, receipt)
+    def commit(self, transaction: str, *, receipt: str | None = None, prepare: str | None = None) -> bytes:
+        """COMMIT. prepare: the name that it is kept under, instead of being carried out."""
+        return self._end_transaction("COMMIT", transaction, receipt, [] if prepare is None else [("prepare", prepare)])
 
     def abort(self, transaction: str, *, receipt: str | None = None) -> bytes:
         """ABORT."""
@@ -413,9 +413,9 @@ class ClientSession:
         if transaction is not None and transaction not in self._transactions:
             raise Violation(f"There is no open transaction {transaction!r}: BEGIN comes first.")
 
-    def _end_transaction(self, command: str, transaction: str, receipt: str | None) -> bytes:
+    def _end_transaction(self, command: str, transaction: str, receipt: str | None, more: Headers = ()) -> bytes:
         self._check_transaction(transaction)
-        frame = self._frame(command, [("transaction", transaction), *_hop_headers(receipt)])
+        frame = self._frame(command, [("transaction", transaction), *_hop_headers(receipt)], more)
         self._transactions.remove(transaction)
         return frame
 

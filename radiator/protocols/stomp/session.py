@@ -34,6 +34,7 @@ from radiator.limits import (
     ADDRESSES_KEPT,
     DEDUP_ID_MAX_BYTES,
     ID_MAX_BYTES,
+    PARTITIONS_MAX,
     PREFETCH_COUNT_MAX,
     SIZE_MAX,
     TIME_MAX_MS,
@@ -59,14 +60,17 @@ from radiator.protocols.stomp.spec import (
     VERSION_NAMES,
 )
 from radiator.protocols.stomp.values import (
+    LOG,
     TEMP_QUEUE,
     address,
     agreed_s,
     flag,
     heart_beats,
     highest_version,
+    name,
     number,
     offered_heart_beats,
+    place,
 )
 from radiator.replies import Deliver, Receipt, Refuse, Reply
 
@@ -75,6 +79,7 @@ PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PRO
 _ACK_MODES = {b"auto": AUTO, b"client": CLIENT, b"client-individual": CLIENT_INDIVIDUAL}
 _KEPT_IDS = (b"transaction", b"id")
 _HOP_HEADERS_AND_REPLY_TO = HOP_HEADERS | {b"reply-to"}
+_LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 _SEND_OPTIONS = frozenset(
     [
         b"transaction",
@@ -294,6 +299,10 @@ class StompSession:
             durable=_is_durable(headers, subscription),
             ack_timeout_s=_ack_timeout_s(headers),
             is_getter=not flag(headers, b"auto-delete", absent=True),
+            start=place(headers, b"from"),
+            until=place(headers, b"until"),
+            partition=number(headers, b"partition", 0, PARTITIONS_MAX - 1),
+            group=_group(headers, destination, ack),
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:
@@ -330,7 +339,14 @@ class StompSession:
         return Begin(self._connection, frame.headers[b"transaction"], receipt)
 
     def _commit(self, frame: Frame, receipt: bytes | None) -> Command:
-        return Commit(self._connection, frame.headers[b"transaction"], receipt)
+        headers = frame.headers
+        prepare, app = name(headers, b"prepare"), name(headers, b"txn-app-id")
+        version = number(headers, b"txn-version", 0, TIME_MAX_MS)
+        if (app is None) != (version is None):
+            raise Violation("COMMIT with one of txn-app-id and txn-version: each needs the other.")
+        if prepare is not None and app is not None:
+            raise Violation("COMMIT with both prepare and txn-app-id: what is prepared is committed by another COMMIT.")
+        return Commit(self._connection, headers[b"transaction"], receipt, prepare, app, version or 0)
 
     def _abort(self, frame: Frame, receipt: bytes | None) -> Command:
         return Abort(self._connection, frame.headers[b"transaction"], receipt)
@@ -379,6 +395,22 @@ def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
     if value is not None and not 1 <= len(value) <= DEDUP_ID_MAX_BYTES:
         raise Violation(f"dedup-id {shown(value)} has {len(value)} bytes: it must have 1 to {DEDUP_ID_MAX_BYTES}.")
     return value
+
+
+def _group(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:
+    """The group of a SUBSCRIBE to a log. What only logs have is refused elsewhere: there it would mean nothing."""
+    given = [header for header in _LOG_OPTIONS if header in headers]
+    if given and not destination.startswith(LOG):
+        raise Violation(
+            f"SUBSCRIBE to {shown(headers[b'destination'])} with {given[0].decode()}: only a log ({LOG}NAME) has it."
+        )
+    group = name(headers, b"group")
+    if group is not None and ack == AUTO:
+        raise Violation(
+            f"group {shown(headers[b'group'])} with ack:auto: ACK moves a group's position, so it needs ack:client or "
+            "ack:client-individual."
+        )
+    return group
 
 
 def _is_durable(headers: dict[bytes, bytes], subscription: bytes | None) -> bool:

@@ -4,14 +4,21 @@ raises a Violation that names the header, the value, and what would be right. No
 
 import re
 
+from radiator.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
 from radiator.errors import Violation, shown
-from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX
+from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX, TIME_MAX_MS
 from radiator.protocols.stomp.spec import VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"
 
 EXCHANGE = "/exchange/"
-_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/amq/queue/")
+LOG = "/log/"
+_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/amq/queue/", LOG)
+_PLACES: dict[bytes, dict[bytes, Place]] = {
+    b"from": {b"earliest": (EARLIEST, 0), b"latest": (LATEST, 0)},
+    b"until": {b"end": (END, 0)},
+}
+_COUNTED_PLACES = {b"offset": OFFSET, b"time": TIME}
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
 
@@ -51,6 +58,36 @@ def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) ->
     if value.isdigit() and len(value) <= NUMBER_DIGITS_MAX and least <= int(value) <= most:
         return int(value)
     raise Violation(f"{header.decode()} {shown(value)} is not a whole number from {least} to {most}.")
+
+
+def name(headers: dict[bytes, bytes], header: bytes) -> str | None:
+    """A name of 1 to NAME_MAX_BYTES bytes, or None where the header is absent."""
+    value = headers.get(header)
+    if value is None:
+        return None
+    if not 1 <= len(value) <= NAME_MAX_BYTES:
+        raise Violation(
+            f"{header.decode()} {shown(value)} has {len(value)} bytes: a name has 1 to {NAME_MAX_BYTES} of them."
+        )
+    return value.decode()
+
+
+def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
+    """A place in a log, as `from` or `until` names it, or None where the header is absent."""
+    value = headers.get(header)
+    if value is None:
+        return None
+    words = _PLACES[header]
+    if value in words:
+        return words[value]
+    kind, _, count = value.partition(b":")
+    if kind in _COUNTED_PLACES and count.isdigit() and len(count) <= NUMBER_DIGITS_MAX and int(count) <= TIME_MAX_MS:
+        return _COUNTED_PLACES[kind], int(count)
+    named = ", ".join(word.decode() for word in words)
+    raise Violation(
+        f"{header.decode()} {shown(value)} is none of {named}, offset:N and time:MS, with a whole number from 0 to "
+        f"{TIME_MAX_MS}."
+    )
 
 
 def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:

@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from radiator import __version__
 from radiator.commands import (
+    EARLIEST,
+    END,
+    OFFSET,
+    TIME,
     Abort,
     Ack,
     Begin,
@@ -25,7 +29,9 @@ from radiator.limits import (
     DEDUP_ID_MAX_BYTES,
     HEART_BEAT_MIN_MS,
     ID_MAX_BYTES,
+    PARTITIONS_MAX,
     PREFETCH_COUNT_MAX,
+    TIME_MAX_MS,
     Limits,
 )
 from radiator.message import Message
@@ -317,6 +323,69 @@ def test_wrong_value_on_subscribe_is_refused_by_name(line: bytes, part: str) -> 
     assert part in failure(b"SUBSCRIBE\nid:0\ndestination:a\n" + line + b"\n\n\0")
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_subscribe_to_a_log(version: int) -> None:
+    head = b"SUBSCRIBE\nid:0\ndestination:/log/events\n"
+    assert said(head + b"\n\0", version) == Subscribe(7, b"0", "/log/events")
+    assert said(head + b"from:earliest\nuntil:end\npartition:0\n\n\0", version) == Subscribe(
+        7, b"0", "/log/events", start=(EARLIEST, 0), until=(END, 0), partition=0
+    )
+    assert said(head + b"ack:client\nfrom:time:5\nuntil:offset:7\ngroup:g/1\n\n\0", version) == Subscribe(
+        7, b"0", "/log/events", "client", start=(TIME, 5), until=(OFFSET, 7), group="g/1"
+    )
+    word = said(head + b"partition:%d\n\n\0" % (PARTITIONS_MAX - 1), version)
+    assert isinstance(word, Subscribe) and word.partition == PARTITIONS_MAX - 1
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (b"from:end", "from 'end' is none of earliest, latest, offset:N and time:MS"),
+        (b"until:latest", "until 'latest' is none of end, offset:N and time:MS"),
+        (b"partition:-1", "partition '-1' is not a whole number from 0 to 1023"),
+        (b"partition:%d" % PARTITIONS_MAX, "partition '1024'"),
+        (b"group:g", "group 'g' with ack:auto"),
+        (b"ack:client\ngroup:", "group '' has 0 bytes"),
+        (b"ack:client\ngroup:" + b"g" * 256, "has 256 bytes"),
+    ],
+)
+def test_wrong_value_on_a_subscribe_to_a_log_is_refused_by_name(line: bytes, part: str) -> None:
+    assert part in failure(b"SUBSCRIBE\nid:0\ndestination:/log/a\n" + line + b"\n\n\0")
+
+
+@pytest.mark.parametrize("line", [b"from:earliest", b"until:end", b"partition:0", b"group:g\nack:client"])
+@pytest.mark.parametrize("destination", [b"a", b"/topic/a", b"/exchange/a/log/", b"/logs/a"])
+def test_what_only_logs_have_is_refused_elsewhere(line: bytes, destination: bytes) -> None:
+    sentence = failure(b"SUBSCRIBE\nid:0\ndestination:" + destination + b"\n" + line + b"\n\n\0")
+    assert destination.decode() in sentence and "only a log (/log/NAME) has it" in sentence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_commit_of_what_is_prepared_and_of_a_version(version: int) -> None:
+    head = b"COMMIT\ntransaction:t\n"
+    assert said(head + b"prepare:p/1\nreceipt:r\n\n\0", version) == Commit(7, b"t", b"r", "p/1")
+    for number in (0, TIME_MAX_MS):
+        wanted = Commit(7, b"t", None, None, "app", number)
+        assert said(head + b"txn-app-id:app\ntxn-version:%d\n\n\0" % number, version) == wanted
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        (b"prepare:", "prepare '' has 0 bytes"),
+        (b"prepare:" + b"p" * 256, "has 256 bytes"),
+        (b"txn-app-id:" + b"p" * 256 + b"\ntxn-version:1", "txn-app-id 'ppp"),
+        (b"txn-app-id:a", "one of txn-app-id and txn-version"),
+        (b"txn-version:1", "one of txn-app-id and txn-version"),
+        (b"txn-app-id:a\ntxn-version:-1", "txn-version '-1' is not a whole number from 0 to 999999999999999"),
+        (b"txn-app-id:a\ntxn-version:%d" % (TIME_MAX_MS + 1), "txn-version '1000000000000000'"),
+        (b"prepare:p\ntxn-app-id:a\ntxn-version:1", "both prepare and txn-app-id"),
+    ],
+)
+def test_wrong_value_on_commit_is_refused_by_name(lines: bytes, part: str) -> None:
+    assert part in failure(b"COMMIT\ntransaction:t\n" + lines + b"\n\n\0")
+
+
 def test_1_0_subscription_without_id_is_named_by_its_destination() -> None:
     session = opened(V1_0)
     assert session.receive(b"SUBSCRIBE\ndestination: foo\nack: client\n\n\0") == [
@@ -393,9 +462,12 @@ def test_no_headers_make_receive_raise(data: st.DataObject) -> None:
     name = st.sampled_from(
         [b"destination", b"id", b"ack", b"receipt", b"transaction", b"message-id", b"subscription", b"content-length",
          b"expiration", b"expires", b"reply-to", b"mandatory", b"dedup-id", b"prefetch-count", b"requeue", b"selector",
-         b"exclusive", b"buffer-max-bytes"]
+         b"exclusive", b"buffer-max-bytes", b"from", b"until", b"partition", b"group", b"prepare", b"txn-app-id",
+         b"txn-version"]
     )  # fmt: skip
-    value = st.one_of(st.binary(max_size=8), st.sampled_from([b"1", b"true", b"/temp-queue/", b"/queue/a", b"\\c"]))
+    value = st.one_of(
+        st.binary(max_size=8), st.sampled_from([b"1", b"true", b"/temp-queue/", b"/log/a", b"offset:1", b"\\c"])
+    )
     lines = [n + b":" + v for n, v in data.draw(st.lists(st.tuples(name, value), max_size=6))]
     command = data.draw(st.sampled_from(sorted(CLIENT_COMMANDS[version])))
     opened(version).receive(b"\n".join([command, *lines]) + b"\n\n\0")

@@ -2,19 +2,22 @@
 
 import pytest
 
+from radiator.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
 from radiator.errors import Violation
-from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES
+from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, TIME_MAX_MS
 from radiator.protocols.stomp.values import (
     address,
     agreed_s,
     flag,
     heart_beats,
     highest_version,
+    name,
     number,
     offered_heart_beats,
+    place,
 )
 
-KINDS = ["/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/"]
+KINDS = ["/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/log/"]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +42,9 @@ def test_name_without_slash_is_a_queue(value: str, wanted: str) -> None:
 def test_name_at_the_limit_is_taken_and_one_byte_more_refused(kind: str) -> None:
     assert address(f"{kind}{'n' * NAME_MAX_BYTES}".encode()).endswith("n" * NAME_MAX_BYTES)
     assert address((kind + "\u00fc" * 127 + "n").encode()).endswith("n")
-    for name in ("n" * (NAME_MAX_BYTES + 1), "\u00fc" * 128):
+    for long in ("n" * (NAME_MAX_BYTES + 1), "\u00fc" * 128):
         with pytest.raises(Violation, match="name of 256 bytes: at most 255"):
-            address(f"{kind}{name}".encode())
+            address(f"{kind}{long}".encode())
 
 
 @pytest.mark.parametrize("value", [b"", *(kind.encode() for kind in KINDS)])
@@ -109,3 +112,52 @@ def test_offer_is_never_more_often_than_the_bound() -> None:
 def test_agreed_interval_is_the_longer_one_or_none() -> None:
     assert agreed_s(0, 1000) == agreed_s(1000, 0) == 0.0
     assert agreed_s(1000, 2500) == agreed_s(2500, 1000) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "wanted"),
+    [
+        (b"from", b"earliest", (EARLIEST, 0)),
+        (b"from", b"latest", (LATEST, 0)),
+        (b"until", b"end", (END, 0)),
+        *[
+            (header, value + b":%d" % count, (kind, count))
+            for header in (b"from", b"until")
+            for value, kind in ((b"offset", OFFSET), (b"time", TIME))
+            for count in (0, TIME_MAX_MS)
+        ],
+    ],
+)
+def test_a_place_in_a_log(header: bytes, value: bytes, wanted: Place) -> None:
+    assert place({header: value}, header) == wanted
+    assert place({}, header) is None
+
+
+@pytest.mark.parametrize("header", [b"from", b"until"])
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"offset", b"offset:", b"offset:-1", b"offset:1x", b"time:1.5", b"time:%d" % (TIME_MAX_MS + 1), b"5",
+     b"offset:" + b"9" * 5000, b"Earliest", b"END", b"offset: 1", b"\xc2\xb2", b"message:1"],
+)  # fmt: skip
+def test_a_wrong_place_in_a_log_is_refused_with_its_value(header: bytes, value: bytes) -> None:
+    with pytest.raises(Violation) as caught:
+        place({header: value}, header)
+    assert str(caught.value).startswith(header.decode()) and "offset:N and time:MS" in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_until_is_not_earliest_and_from_is_not_end() -> None:
+    for header, value in ((b"until", b"earliest"), (b"until", b"latest"), (b"from", b"end")):
+        with pytest.raises(Violation):
+            place({header: value}, header)
+
+
+def test_a_name_in_a_header_has_1_to_255_bytes() -> None:
+    assert name({}, b"group") is None
+    assert name({b"group": b"g"}, b"group") == "g"
+    longest = "\u00fc" * 127 + "g"
+    assert name({b"group": longest.encode()}, b"group") == longest
+    for wrong in (b"", longest.encode() + b"g"):
+        with pytest.raises(Violation) as caught:
+            name({b"group": wrong}, b"group")
+        assert f"has {len(wrong)} bytes" in str(caught.value) and "1 to 255" in str(caught.value)

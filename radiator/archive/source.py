@@ -1,0 +1,146 @@
+"""What the archive reads of a store: beside a running broker, in read transactions of some milliseconds, since a long
+one pins pages that the broker would use again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from radiator.errors import DamagedRecord
+from radiator.journal import Told
+from radiator.limits import MIB
+from radiator.message import Message
+from radiator.settings import JOURNAL
+from radiator.store import records
+from radiator.store.blocks import EVENTS, checked, count_of, messages_in, told_in
+from radiator.store.reader import Reader, Snapshot
+from radiator.store.tables import BOOT, STORE_ID
+
+SLICE_BYTES = 8 * MIB  # of blocks that one read transaction copies out
+SLICE_BLOCKS = 2048  # the same in blocks
+
+
+@dataclass(slots=True)
+class Partition:
+    """What the store has of a partition: offsets from `first` on, below `next`."""
+
+    first: int
+    next: int
+
+
+@dataclass(slots=True)
+class Log:
+    """A log as it is in one state of the store."""
+
+    number: int
+    name: str
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+    @property
+    def incarnation(self) -> str:
+        """Another log of this name has another."""
+        return str(self.number)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Consecutive records, or events, or None: so many that are damaged or missing."""
+
+    first: int
+    next: int
+    records: list[Message] | list[Told] | None
+
+
+@dataclass(slots=True)
+class Moment:
+    """One state of the store, while it is being read."""
+
+    boot: int
+    logs: dict[str, Log]
+    snapshot: Snapshot
+
+    def stored(self) -> Iterator[tuple[str, int]]:
+        """Queue and position of every message that a persistent queue of clients holds."""
+        return (one for one in self.snapshot.stored() if not one[0].startswith("$outbox/"))
+
+
+class Source:
+    """A store, opened for reading alone."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Raises StoreError."""
+        self._reader = Reader(data_dir)
+        with self._reader.snapshot() as snapshot:
+            self.store_id = records.decode_text(STORE_ID, snapshot.meta()[STORE_ID])
+
+    def __enter__(self) -> "Source":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.__exit__()
+
+    @contextmanager
+    def moment(self) -> Iterator[Moment]:
+        """Keep it short."""
+        with self._reader.snapshot() as snapshot:
+            logs: dict[str, Log] = {}
+            for found in snapshot.logs():
+                log = logs[found.name] = Log(found.number, found.name)
+                for segment in found.segments:
+                    part = log.partitions.setdefault(segment.partition, Partition(segment.begin, segment.begin))
+                    part.next = segment.first + segment.count
+            yield Moment(records.decode_number(BOOT, snapshot.meta()[BOOT]), logs, snapshot)
+
+    def logs(self) -> dict[str, Log]:
+        """Those that there are now."""
+        with self.moment() as moment:
+            return moment.logs
+
+    def stretches(self, log: Log, partition: int, first: int, end: int) -> Iterator[Stretch]:
+        """Everything from `first` on and below `end`, in order; where records are missing, a Stretch without any."""
+        at, last = first, -1
+        while at < end:
+            blocks = [one for one in self._blocks(log.number, partition, at) if last < one[0] < end]
+            for begin, key, value in blocks:
+                try:
+                    found = _decoded(key, value)
+                except DamagedRecord:
+                    continue  # the next that is sound tells how many are missing
+                if begin > at:
+                    yield Stretch(at, begin, None)
+                    at = begin
+                stop = min(begin + len(found), end)
+                yield Stretch(at, stop, found[at - begin : stop - begin])
+                at = stop
+            if not blocks:
+                yield Stretch(at, end, None)
+                return
+            last = blocks[-1][0]
+
+    def raw(self, log: Log, partition: int, first: int) -> Iterator[tuple[int, bytes, bytes]]:
+        """First offset, key and value of each block from that of `first` on, undecoded and unchecked."""
+        while blocks := self._blocks(log.number, partition, first):
+            yield from blocks
+            first = blocks[-1][0] + max(1, count_of(blocks[-1][2]))
+
+    def _blocks(self, number: int, partition: int, at: int) -> list[tuple[int, bytes, bytes]]:
+        """As many as one read transaction may copy out."""
+        found: list[tuple[int, bytes, bytes]] = []
+        size = 0
+        with self._reader.snapshot() as snapshot:
+            for first, key, value in snapshot.blocks(number, partition, at):
+                found.append((first, bytes(key), bytes(value)))
+                size += len(value)
+                if size >= SLICE_BYTES or len(found) >= SLICE_BLOCKS:
+                    break
+        return found
+
+
+def _decoded(key: bytes, value: bytes) -> list[Message] | list[Told]:
+    """Raises DamagedRecord."""
+    kind, _ = checked(key, value)
+    return told_in(key, value) if kind == EVENTS else list(messages_in(key, value))
+
+
+__all__ = ["JOURNAL", "Log", "Moment", "Partition", "Source", "Stretch"]

@@ -1,0 +1,148 @@
+"""Requests about logs: declare, describe, delete, where a time is, whether there is more, and where a group goes on."""
+
+from dataclasses import asdict
+from itertools import islice
+
+from radiator.broker.admin.request import Answer, Request
+from radiator.broker.kinds.log import Log
+from radiator.broker.kinds.log_reader import LogReader
+from radiator.declaring import log_settings, mistake
+from radiator.errors import Refusal
+from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
+
+
+def named(request: Request) -> Log:
+    """The log that the request names. Raises Refusal where it is not there."""
+    return request.broker.destinations.log(request.name("log"))
+
+
+def readers_of(log: Log) -> set[LogReader]:
+    """All that are subscribed to it, whatever they have of it just now."""
+    found = {cursor.reader for partition in log.partitions for cursor in partition.cursors}
+    return found.union(*(group.members for group in log.groups.values()))
+
+
+def declare(request: Request) -> None:
+    """A log of that name with these settings is there from now on; `passive`: it must be there."""
+    destinations = request.broker.destinations
+    name, given, is_passive = request.declaration("log")
+    there = destinations.log(name) if is_passive else destinations.logs.get(name)
+    settings = log_settings(given, None if there is None else there.log_settings)
+    created = destinations.declare_log(name, settings)
+    if created:
+        request.broker.desk.note("info", "declared", log=name)
+    request.answer_synced(lambda: {"created": created})
+
+
+def describe(request: Request) -> None:
+    """Settings, what each partition has on the disk, and who reads it."""
+    request.has_only("log")
+    log = named(request)
+
+    def synced() -> Answer:
+        partitions = log.partitions
+        return {
+            "settings": asdict(log.log_settings),
+            "incarnation": log.incarnation,
+            "partitions": {
+                "first": [one.first for one in partitions],
+                "next": [one.committed for one in partitions],
+                "bytes": [one.size for one in partitions],
+                "first_ms": [one.first_ms or None for one in partitions],
+                "last_ms": [one.last_ms or None for one in partitions],
+            },
+            "readers": len(readers_of(log)),
+            "groups": list(islice(log.groups, DESCRIBED_GROUPS)),
+        }
+
+    request.answer_synced(synced)
+
+
+def delete(request: Request) -> None:
+    """The log goes, with its records and the positions of its groups."""
+    request.has_only("log")
+    log = named(request)
+    count = request.broker.destinations.delete_log(log)
+    request.broker.desk.note("info", "deleted", log=log.bare_name, records=count)
+    request.answer_synced(lambda: {"deleted": count})
+
+
+def offsets(request: Request) -> None:
+    """Of each partition that of the first record accepted at a time or later."""
+    request.has_only("log", "time_ms")
+    log = named(request)
+    log.tell_offsets(_number(request, "time_ms", TIME_MAX_MS), lambda found: request.answer(offsets=found))
+
+
+def wait(request: Request) -> None:
+    """`await`: answered as soon as there is more than the asker knows of, or after a while."""
+    request.has_only("log", "next", "timeout_ms")
+    log = named(request)
+    known = _offsets(request, "next", log)
+    timeout_ms = _number(request, "timeout_ms", AWAIT_MAX_MS)
+    connection = request.connection
+    if connection.awaits >= AWAITS_MAX:
+        raise Refusal("bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may.")
+    connection.awaits += 1
+
+    def done() -> None:
+        connection.awaits -= 1
+        if log.is_gone:
+            request.refuse(Refusal("no-such-destination", f"{log.name} has been deleted."))
+            return
+        nexts = [one.committed for one in log.partitions]
+        request.answer(next=nexts, first=[one.first for one in log.partitions])
+
+    log.wait(known, timeout_ms, done)
+
+
+def position(request: Request) -> None:
+    """Where a group goes on; with `offsets` from there, with `forget` as one that never was."""
+    request.has_only("log", "group", "offsets", "forget")
+    log = named(request)
+    group = _group(request)
+    is_forgotten = request.flag("forget", False)
+    if "offsets" in request.asked:
+        if is_forgotten:
+            raise mistake("forget", "is true, and `offsets` sets the position; one request does one of them")
+        log.set_position(group, _offsets(request, "offsets", log))
+    elif is_forgotten:
+        log.forget(group)
+
+    def synced() -> Answer:
+        found = log.groups.get(group)
+        return {"offsets": None if found is None else [*found.positions]}
+
+    request.answer_synced(synced)
+
+
+def _group(request: Request) -> str:
+    """Its name: what SUBSCRIBE may say, so control characters too, but nothing that is no UTF-8."""
+    group = request.text("group", "the name of a group")
+    try:
+        size = len(group.encode())
+    except UnicodeEncodeError:
+        size = 0
+    if not 1 <= size <= NAME_MAX_BYTES:
+        raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {group!r:.80}")
+    return group
+
+
+def _number(request: Request, key: str, most: int) -> int:
+    """A whole number from 0 to `most`, which must be there."""
+    number = request.asked.get(key)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
+        raise mistake(key, f"must be a whole number from 0 to {most}; it is {number!r:.80}")
+    return number
+
+
+def _offsets(request: Request, key: str, log: Log) -> list[int]:
+    """A list of one offset for each partition."""
+    found = request.asked.get(key)
+    count = len(log.partitions)
+    if not isinstance(found, list) or len(found) != count:
+        raise mistake(key, f"must be a list of {count} offsets, one for each partition; it is {found!r:.80}")
+    for one in found:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one <= TIME_MAX_MS:
+            raise mistake(key, f"has {one!r:.80}; an offset is a whole number from 0 on")
+    return found

@@ -1,0 +1,354 @@
+"""What was prepared and is committed, on its way into its destinations: read back in slices, each put there in the
+batch that lets go of it on the disk.
+
+A slice that finds no room is halved, down to one SEND, which waits for room among the connections that send: first
+come, first served. Meanwhile nothing of it is in memory. What is refused is tried again from time to time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from radiator.broker.consumers import Connection
+from radiator.broker.destinations import Destinations
+from radiator.broker.intake import FLUSH, Intake, Resource, Room
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.plans import Plan
+from radiator.broker.turn import Batch, Desk
+from radiator.commands import LoadedStage, Send
+from radiator.errors import Refusal
+from radiator.limits import APPLIES_AT_ONCE, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES, WAITS_NOTED_S
+from radiator.reads import LoadStage
+from radiator.writes import DropStage, KeepStage, Unstage
+
+
+@dataclass(slots=True, eq=False)
+class Staged:
+    """A prepared transaction, committed or not. waits: once it is committed, why it does not go on, or None."""
+
+    stage: int
+    name: str
+    count: int
+    size: int
+    prepared_ms: int
+    applied: int = 0
+    is_committed: bool = False
+    waits: str | None = None
+
+    def row(self) -> KeepStage:
+        """As it is now."""
+        name = "" if self.is_committed else self.name
+        return KeepStage(self.stage, name, self.count, self.size, self.applied, self.prepared_ms)
+
+
+class Applier(Connection):
+    """One of them, as it stands among the connections that wait for room.
+
+    sends: its next ones, as far as they are in memory; take: how many the next slice has at most. asked: look-ups of
+    dedup-ids that are under way. room: where it waits. is_asked: it is being read back, or waits for its turn.
+    waits_since_s: when it was last kept waiting; is_noted: the log has told of that.
+    """
+
+    __slots__ = ("asked", "is_asked", "is_noted", "room", "sends", "staged", "take", "waits_since_s")
+
+    def __init__(self, staged: Staged) -> None:
+        super().__init__(0, 0)
+        self.staged = staged
+        self.sends: list[Send] = []
+        self.take = LOAD_MESSAGES
+        self.asked: set[Room] = set()
+        self.room: Resource | None = None
+        self.is_asked = False
+        self.is_noted = False
+        self.waits_since_s = 0.0
+
+
+class Applying:
+    """All of them: a Chore while any can go on. `wake` makes it one; freed: rooms whose waiters are to be tried again.
+
+    At most APPLIES_AT_ONCE have a slice in memory, or are being read; the others wait for their `turns`. `loaded`:
+    those that nothing keeps waiting.
+    """
+
+    __slots__ = (
+        "appliers", "desk", "destinations", "freed", "in_memory", "intake", "is_awake", "loaded", "refused", "turns",
+        "wake",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        desk: Desk,
+        destinations: Destinations,
+        intake: Intake,
+        freed: dict[Resource, None],
+        wake: Callable[["Applying"], None],
+    ) -> None:
+        self.desk = desk
+        self.destinations = destinations
+        self.intake = intake
+        self.freed = freed
+        self.wake = wake
+        self.appliers: dict[Applier, None] = {}
+        self.turns: deque[Applier] = deque()
+        self.loaded: deque[Applier] = deque()
+        self.refused: deque[Applier] = deque()
+        self.in_memory = 0
+        self.is_awake = False
+
+    @property
+    def count(self) -> int:
+        """How many are not over."""
+        return len(self.appliers)
+
+    def committed(self) -> Iterator[Staged]:
+        """Those that are not over."""
+        return (applier.staged for applier in self.appliers)
+
+    def begin(self, staged: Staged, batch: Batch | None = None) -> None:
+        """It is committed: by that batch, or before the start."""
+        applier = Applier(staged)
+        self.appliers[applier] = None
+        if batch is None:
+            self.ask(applier)
+        else:
+            # until then the disk would not show it
+            batch.then.append(lambda: self.ask(applier))
+
+    # ---- the chore --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return not self.can_go_on
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.loaded) or (bool(self.turns) and self.in_memory < APPLIES_AT_ONCE)
+
+    def step(self) -> None:
+        """Have more read back, and put one slice into its destinations."""
+        while self.turns and self.in_memory < APPLIES_AT_ONCE:
+            self.load(self.turns.popleft())
+        if self.loaded:
+            applier = self.loaded.popleft()
+            room = self.apply(applier)
+            if room is not None:
+                self.wait_for(applier, room)
+        self.is_awake = self.can_go_on
+
+    def stay_awake(self) -> None:
+        """There is something to do: a chore of the broker, if it is none."""
+        if not self.is_awake:
+            self.is_awake = True
+            self.wake(self)
+
+    # ---- reading back -----------------------------------------------------------------------------------------------
+
+    def ask(self, applier: Applier) -> None:
+        """Have its next slice read back when its turn comes."""
+        applier.is_asked = True
+        self.turns.append(applier)
+        self.stay_awake()
+
+    def load(self, applier: Applier) -> None:
+        self.in_memory += 1
+        staged = applier.staged
+        load = LoadStage(self.desk.next_position(), staged.stage, staged.applied, applier.take, LOAD_BYTES)
+        self.destinations.windows.waiting[load.request] = partial(self.answered, applier, load)
+        self.desk.turn.questions.append(load)
+
+    def answered(self, applier: Applier, load: LoadStage, answer: LoadedStage) -> None:
+        """What was read back. Where some are damaged they are read one by one, so that each SEND has its number."""
+        applier.is_asked = False
+        applier.sends = answer.sends
+        self.intake.waiting_bytes += _size(applier.sends)
+        is_whole = bool(answer.sends) and not answer.damaged
+        if not is_whole and load.messages_max > 1:
+            applier.take = 1
+            self.let_go(applier)
+            self.ask(applier)
+        elif not is_whole:
+            self.give_up_one(applier)
+        elif applier.room is not None:
+            self.freed[applier.room] = None
+        else:
+            self.go_on_with(applier)
+
+    def give_up_one(self, applier: Applier) -> None:
+        """Its next SEND cannot be read any more."""
+        staged = applier.staged
+        self.desk.count("damaged_sends")
+        self.desk.note("error", "damaged_send", name=staged.name, stage=staged.stage, number=staged.applied)
+        self.applied(applier, 1)
+
+    def go_on_with(self, applier: Applier) -> None:
+        """Nothing keeps it waiting."""
+        self.loaded.append(applier)
+        self.stay_awake()
+
+    def let_go(self, applier: Applier) -> None:
+        """Out of memory: another may be read."""
+        self.intake.waiting_bytes -= _size(applier.sends)
+        applier.sends = []
+        self.in_memory -= 1
+        self.intake.forget_found(applier)  # as long as they are kept, what has come since is kept too
+
+    # ---- into the destinations --------------------------------------------------------------------------------------
+
+    def apply(self, applier: Applier) -> Resource | None:
+        """One slice of what is in memory, or the room that it must wait for."""
+        while True:
+            applier.take = min(applier.take, len(applier.sends))
+            try:
+                plan = self.plan(applier)
+                if self.look_up(applier, plan):
+                    return None
+                # what is for memory only comes when the disk has let go of it: else it came again after a crash
+                applier.rest_batch = self.desk.open.number
+                blocked = self.intake.apply_plan(applier, plan)
+            except Refusal as refusal:
+                if applier.take == 1:
+                    self.refused.append(applier)
+                    self.let_go(applier)
+                    self.say_why(applier, str(refusal))
+                    return None
+            else:
+                if blocked is None:
+                    # D30: in the batch that holds the Puts
+                    self.applied(applier, applier.take)
+                    return None
+                if applier.take == 1 or not isinstance(blocked, Queue):
+                    return blocked
+            applier.take //= 2
+
+    def plan(self, applier: Applier) -> Plan:
+        """What its next `take` SENDs would do: fewer, where that makes many copies."""
+        plan = Plan()
+        size = 0
+        for count, send in enumerate(applier.sends[: applier.take], 1):
+            before = len(plan.puts)
+            self.intake.planner.plan_send(applier, send, plan)
+            size += sum(message.size for _, message, _, _ in plan.puts[before:])
+            if size >= LOAD_BYTES or len(plan.puts) + len(plan.copies) >= CHORE_MESSAGES:
+                applier.take = count
+                break
+        return plan
+
+    def look_up(self, applier: Applier, plan: Plan) -> bool:
+        """Whether the disk is asked about dedup-ids first: about all of the slice at once."""
+        seen: set[tuple[DurableQueue, bytes]] = set()
+        for queue, _, dedup_id, _ in plan.puts:
+            if dedup_id is None or not queue.settings.dedup_window_s or not isinstance(queue, DurableQueue):
+                continue
+            if (queue, dedup_id) not in seen:
+                seen.add((queue, dedup_id))
+                known = self.intake.is_known(applier, queue, dedup_id)
+                if isinstance(known, Room):
+                    known.waiters.append(applier)
+                    applier.asked.add(known)
+        return bool(applier.asked)
+
+    def applied(self, applier: Applier, count: int) -> None:
+        """So many are in their destinations by the open batch."""
+        staged = applier.staged
+        first = staged.applied
+        staged.applied += count
+        staged.waits = None
+        applier.is_noted = False
+        self.intake.waiting_bytes -= _size(applier.sends[:count])
+        del applier.sends[:count]
+        applier.take = min(LOAD_MESSAGES, 2 * applier.take)
+        if staged.applied >= staged.count:
+            self.desk.write(DropStage(staged.stage))
+            self.leave_room(applier)
+            del self.appliers[applier]
+            self.in_memory -= 1
+            return
+        self.desk.write(Unstage(staged.stage, first, staged.applied))
+        self.desk.write(staged.row())
+        if applier.sends:
+            self.go_on_with(applier)
+        else:
+            self.in_memory -= 1
+            self.ask(applier)
+
+    # ---- waiting ----------------------------------------------------------------------------------------------------
+
+    def wait_for(self, applier: Applier, room: Resource) -> None:
+        """It takes its place behind those that wait there already."""
+        if room is FLUSH:
+            self.go_on_with(applier)
+            return
+        room.waiters.append(applier)
+        applier.room = room
+        self.wait_on(applier, room)
+
+    def wait_on(self, applier: Applier, room: Resource) -> None:
+        """There is no room: out of memory with it, unless it is a matter of one batch."""
+        if room is not self.intake.batch_room:
+            self.let_go(applier)
+            self.say_why(applier, _why(room))
+
+    def leave_room(self, applier: Applier) -> None:
+        """It waits there no more; others may."""
+        room = applier.room
+        if room is not None:
+            applier.room = None
+            room.waiters.remove(applier)
+            if room.waiters:
+                self.freed[room] = None
+
+    def go_on(self, applier: Applier, room: Resource) -> bool:
+        """There may be room, and it is the first that waits there. False: it still does."""
+        if isinstance(room, Room) and room in applier.asked:
+            room.waiters.popleft()
+            applier.asked.discard(room)
+            if not applier.asked and applier.room is not None:
+                self.freed[applier.room] = None
+            elif not applier.asked:
+                self.go_on_with(applier)
+            return True
+        if applier.asked or applier.is_asked:
+            return False
+        if not applier.sends:
+            self.ask(applier)
+            return False
+        blocked = self.apply(applier)
+        if applier.asked:
+            return False
+        if blocked is room:
+            self.wait_on(applier, room)
+            return False
+        self.leave_room(applier)
+        if blocked is not None:
+            self.wait_for(applier, blocked)
+        return True
+
+    def say_why(self, applier: Applier, why: str) -> None:
+        """For who asks why it does not go on."""
+        if applier.staged.waits is None:
+            applier.waits_since_s = self.desk.now_s
+        applier.staged.waits = why
+
+    def ticked(self) -> None:
+        """Some of what was refused is tried again; the log tells once of each that has waited for long."""
+        for _ in range(min(APPLIES_AT_ONCE, len(self.refused))):
+            self.ask(self.refused.popleft())
+        for applier in self.appliers:
+            staged = applier.staged
+            if staged.waits is None or applier.is_noted or self.desk.now_s - applier.waits_since_s < WAITS_NOTED_S:
+                continue
+            applier.is_noted = True
+            left = staged.count - staged.applied
+            self.desk.note("warning", "prepared_waits", name=staged.name, messages=left, cause=staged.waits)
+
+
+def _size(sends: list[Send]) -> int:
+    return sum(send.size for send in sends)
+
+
+def _why(room: Resource) -> str:
+    if isinstance(room, Queue):
+        return f"/queue/{room.name} has no room."
+    return f"The broker has no room: {room.name}."

@@ -1,0 +1,138 @@
+"""A group of readers of one log: where it goes on in each partition, and which of its readers has which.
+
+A position is the first offset that is not acked. It is on the disk; what is acked beyond it is not, and comes again
+after a restart. Each partition has one reader at a time, and changes hands when nothing of it is unacked.
+"""
+
+from typing import TYPE_CHECKING
+
+from radiator.broker.turn import Part
+from radiator.limits import GROUP_AHEAD_MAX
+from radiator.writes import KeepPosition
+
+if TYPE_CHECKING:
+    from radiator.broker.kinds.log import Log
+    from radiator.broker.kinds.log_reader import Cursor, LogReader
+
+
+class Group:
+    """positions: see above. read: up to where, by partition, records may have been delivered before. acked: what is
+    acked beyond the position. from_ms: records before the first that was accepted then or later are passed over; 0:
+    none. owners: who reads, by partition; that may be a reader that is over, while something is unacked.
+    """
+
+    __slots__ = ("acked", "from_ms", "log", "members", "name", "owners", "positions", "read")
+
+    def __init__(self, log: "Log", name: str, positions: list[int], read: list[int]) -> None:
+        self.log = log
+        self.name = name
+        self.positions = positions
+        self.read = read
+        self.acked: list[set[int]] = [set() for _ in positions]
+        self.from_ms = [0] * len(positions)
+        self.members: dict[LogReader, None] = {}
+        self.owners: dict[int, Cursor] = {}
+
+    # ---- positions --------------------------------------------------------------------------------------------------
+
+    def books(self) -> KeepPosition:
+        return KeepPosition(self.log.number, self.name, list(self.positions))
+
+    def committed(self, part: Part) -> None:
+        """Nothing waits for it but RECEIPTs."""
+
+    def move(self, positions: list[int]) -> None:
+        """It goes on there; nobody reads."""
+        self.positions = list(positions)
+        self.read = list(positions)
+        self.acked = [set() for _ in positions]
+        self.from_ms = [0] * len(positions)
+        self.log.desk.part(self)
+
+    def done(self, partition: int, offset: int) -> None:
+        """A record is acked, or passed over."""
+        acked = self.acked[partition]
+        if offset != self.positions[partition]:
+            acked.add(offset)
+            return
+        offset += 1
+        while acked and offset in acked:
+            acked.discard(offset)
+            offset += 1
+        self.positions[partition] = offset
+        # D26: in the batch that the RECEIPT of the ACK waits for
+        self.log.desk.part(self)
+
+    def skip(self, partition: int, first: int) -> int:
+        """It goes on with the first record that is kept; how many are missing."""
+        position = self.positions[partition]
+        if position >= first:
+            return 0
+        self.positions[partition] = first
+        self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
+        self.log.desk.part(self)
+        return first - position
+
+    def is_far_ahead(self, cursor: "Cursor") -> bool:
+        """Whether so much was read beyond what is not acked that no more is."""
+        return cursor.next - self.positions[cursor.index] >= GROUP_AHEAD_MAX
+
+    # ---- who has which ----------------------------------------------------------------------------------------------
+
+    def join(self, reader: "LogReader") -> None:
+        """One more."""
+        self.members[reader] = None
+        self.balance()
+
+    def leave(self, reader: "LogReader") -> None:
+        """One less; what it has unacked stays with its connection until that is settled."""
+        self.members.pop(reader, None)
+        for cursor in list(reader.cursors.values()):
+            self.let_go(cursor)
+        self.balance()
+
+    def settled(self, cursor: "Cursor") -> None:
+        """Nothing of the partition is unacked any more."""
+        if cursor.is_leaving:
+            self.release(cursor)
+            self.balance()
+
+    def let_go(self, cursor: "Cursor") -> None:
+        """Now, or when nothing of the partition is unacked."""
+        if cursor.out:
+            cursor.is_leaving = True
+        else:
+            self.release(cursor)
+
+    def release(self, cursor: "Cursor") -> None:
+        del self.owners[cursor.index]
+        cursor.reader.drop(cursor)
+
+    def balance(self) -> None:
+        """Each partition has a reader, and none has two more than another."""
+        if not self.members:
+            return
+        for index in range(len(self.positions)):
+            if index not in self.owners:
+                wanted = [member for member in self.members if member.partition in (None, index)]
+                if wanted:
+                    self.owners[index] = min(wanted, key=_share).take(index)
+        members = [member for member in self.members if member.partition is None]
+        while members:
+            most, least = max(members, key=_share), min(members, key=_share)
+            if _share(most) - _share(least) < 2:
+                return
+            held = [cursor for cursor in most.cursors.values() if not cursor.is_leaving]
+            cursor = min(held, key=_out)
+            self.let_go(cursor)
+            if cursor.is_leaving:
+                return  # the others follow when it has
+            self.owners[cursor.index] = least.take(cursor.index)
+
+
+def _share(reader: "LogReader") -> int:
+    return sum(not cursor.is_leaving for cursor in reader.cursors.values())
+
+
+def _out(cursor: "Cursor") -> int:
+    return cursor.out

@@ -1,0 +1,513 @@
+"""Who reads a log: a queue of one subscription's own, which is filled with what is read back.
+
+Windows, unacked messages, NACKs and timeouts are those of any queue. Nothing of it is on the disk but a group's
+position (../groups.py). `ack:auto` needs nothing of all that: what is handed to the connection is done with.
+"""
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Delivery, Subscription
+from radiator.broker.entry import Entry
+from radiator.broker.groups import Group
+from radiator.broker.kinds.log import Log, Partition
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.states import MEMORY_MOVES, Event, State, move
+from radiator.broker.turn import Desk
+from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Place, Subscribe
+from radiator.errors import Refusal
+from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, READERS_BYTES, READS_PER_TURN
+from radiator.message import ESCAPING_1_2, Message
+from radiator.replies import Deliver, Refuse
+
+if TYPE_CHECKING:
+    from radiator.broker.broker import Broker
+
+
+class Readers:
+    """The readers of all logs. size: bytes of what was read and is not done with; tails_bytes: of the last records
+    that logs keep in memory. due: who goes on in the next turn, since this one has handed out enough.
+    """
+
+    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "size", "tails_bytes", "timed")
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.all: dict[LogReader, None] = {}
+        self.timed: dict[LogReader, None] = {}  # those with an end that time may bring
+        self.due: dict[LogReader, None] = {}
+        self.size = 0
+        self.tails_bytes = 0
+        self.handed = self.handed_turn = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.size + self.tails_bytes
+
+    def left(self) -> int:
+        """How many records may still be handed out in this turn."""
+        turn = self.desk.turn_number
+        if self.handed_turn != turn:
+            self.handed_turn, self.handed = turn, 0
+        return READS_PER_TURN - self.handed
+
+    def end_turn(self) -> None:
+        """Those whom an earlier turn has left waiting."""
+        for reader in list(self.due):
+            if self.left() <= 0:
+                return
+            del self.due[reader]
+            reader.pump()
+
+    def ticked(self) -> None:
+        for reader in list(self.timed):
+            reader.pump()
+
+    def forget(self, reader: "LogReader") -> None:
+        """It is over."""
+        self.all.pop(reader, None)
+        self.timed.pop(reader, None)
+        self.due.pop(reader, None)
+
+
+class Cursor:
+    """How far a reader has come in a partition. next: the offset to be read; end: where it stops, or None; from_ms: it
+    passes over all before the first record that was accepted then or later; out: how many are unacked; is_leaving:
+    another reader of the group gets it when there are none; skipped: how many records the group has missed.
+    """
+
+    __slots__ = ("end", "from_ms", "index", "is_leaving", "is_over", "next", "out", "partition", "reader", "skipped")
+
+    def __init__(self, reader: "LogReader", partition: Partition, first: int, end: int | None, from_ms: int) -> None:
+        self.reader = reader
+        self.partition = partition
+        self.index = partition.index
+        self.next = first
+        self.end = end
+        self.from_ms = from_ms
+        self.out = 0
+        self.skipped = 0
+        self.is_leaving = False
+        self.is_over = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are records that it has not read."""
+        return self.next < self.partition.committed and (self.end is None or self.next < self.end)
+
+
+class Record(Entry):
+    """A record that is out with a reader, or about to be. Its position is a new one at each delivery; order: that of
+    the reader.
+    """
+
+    __slots__ = ("cursor", "offset")
+
+    def __init__(self, cursor: Cursor, offset: int, message: Message, redelivered: bool) -> None:
+        super().__init__(0, message, State.READY, message.size, 0, redelivered)
+        self.cursor = cursor
+        self.offset = offset
+
+
+class LogReader(Queue):
+    """See above. cursors: by partition. behind: those that have something to read. is_auto: `ready` has messages, not
+    entries. until: as it was said; ends: an offset for each partition, or None where it is not known (yet).
+    """
+
+    __slots__ = (
+        "behind", "cursors", "ends", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log", "partition",
+        "readers", "subscription", "until",
+    )  # fmt: skip
+
+    moves = MEMORY_MOVES
+    subscription: Subscription
+
+    def __init__(self, log: Log, command: Subscribe, readers: Readers) -> None:
+        super().__init__(log.name, log.settings, log.desk, log.bury, log.on_room)
+        self.log = log
+        self.readers = readers
+        self.partition = command.partition
+        self.until = command.until
+        self.is_auto = command.ack == AUTO
+        self.is_persistent = command.group is not None  # so the RECEIPT of an ACK waits for the position
+        self.is_loading = False
+        self.held_bytes = 0
+        self.cursors: dict[int, Cursor] = {}
+        self.behind: dict[Cursor, None] = {}
+        self.group: Group | None = None
+        self.ends: list[int | None] = []
+
+    @property
+    def address(self) -> str:
+        return self.name
+
+    # ---- begin and end ----------------------------------------------------------------------------------------------
+
+    def begin(self, subscription: Subscription, command: Subscribe) -> bool:
+        """It has its place; nothing is read before `join`. Whether that made a group. Raises Refusal."""
+        log, name = self.log, command.group
+        start = command.start or (LATEST, 0)
+        firsts = _firsts(log, start, self.partition)
+        self.ends = _ends(log, self.until, self.partition)
+        self.subscription = subscription
+        from_ms = start[1] if start[0] == TIME else 0
+        is_new = name is not None and name not in log.groups
+        if name is None:
+            for index, first in enumerate(firsts):
+                if self.partition in (None, index):
+                    self.attach(Cursor(self, log.partitions[index], first, self.ends[index], from_ms))
+        else:
+            self.group = group = log.group(name, lambda: firsts)
+            if is_new and from_ms:
+                group.from_ms = [from_ms] * len(firsts)
+        self.readers.all[self] = None
+        if self.until is not None:
+            self.readers.timed[self] = None
+        return is_new
+
+    def join(self, subscription: Subscription) -> None:
+        if self.group is not None and self not in self.group.members and not subscription.is_over:
+            self.group.join(self)
+        super().join(subscription)
+
+    def take(self, index: int) -> Cursor:
+        """The group gives it this partition."""
+        group, partition = self.group, self.log.partitions[index]
+        assert group is not None
+        skipped = group.skip(index, partition.first)
+        cursor = Cursor(self, partition, group.positions[index], self.ends[index], group.from_ms[index])
+        cursor.skipped = skipped
+        self.attach(cursor)
+        if self.subscription.is_listed:
+            self.readers.due[self] = None
+        return cursor
+
+    def attach(self, cursor: Cursor) -> None:
+        self.cursors[cursor.index] = cursor
+        cursor.partition.cursors[cursor] = None
+        if cursor.has_more:
+            self.behind[cursor] = None
+
+    def drop(self, cursor: Cursor) -> None:
+        """It reads this partition no more; nothing of it is unacked, or matters."""
+        del self.cursors[cursor.index]
+        del cursor.partition.cursors[cursor]
+        self.behind.pop(cursor, None)
+        cursor.is_over = True
+        if not cursor.partition.cursors:
+            self.log.clear_tail(cursor.partition)
+        if self.group is not None:
+            kept = [record for record in self.ready if _cursor(record) is not cursor]
+            self.weigh(sum(entry.size for entry in kept) - sum(entry.size for entry in self.ready))
+            self.ready = deque(kept)
+            back = [pair for pair in self.returned if _cursor(pair[1]) is not cursor]
+            self.weigh(sum(entry.size for _, entry in back) - sum(entry.size for _, entry in self.returned))
+            self.returned = back
+            if not self.cursors and self.subscription.is_over:
+                self.end()
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        super().unsubscribe(subscription)
+        self.readers.forget(self)
+        if self.group is None:
+            self.end()
+        else:
+            self.group.leave(self)
+            if not self.cursors:
+                self.end()
+
+    def end(self) -> None:
+        for cursor in list(self.cursors.values()):
+            self.cursors.pop(cursor.index)
+            cursor.partition.cursors.pop(cursor, None)
+            cursor.is_over = True
+            if not cursor.partition.cursors:
+                self.log.clear_tail(cursor.partition)
+        super().end()
+        self.behind.clear()
+        self.weigh(-self.held_bytes)
+
+    def weigh(self, size: int) -> None:
+        """It holds so much more."""
+        self.held_bytes += size
+        self.readers.size += size
+
+    # ---- what it reads ----------------------------------------------------------------------------------------------
+
+    def grown(self, cursor: Cursor) -> None:
+        """Its partition has more."""
+        if cursor.has_more:
+            self.behind[cursor] = None
+        self.pump()
+
+    def refill(self, is_needed: bool = False) -> None:
+        """The next stretch, of one partition after the other: from memory, or one at a time from the disk."""
+        if self.is_loading or self.is_gone or len(self.ready) > LOAD_MESSAGES // 2:
+            return
+        cursor = self.next_behind()
+        if cursor is None:
+            return
+        del self.behind[cursor]
+        count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
+        there = self.log.in_tail(cursor.partition, cursor.next, count)
+        if there is not None:
+            for message in there:
+                self.take_record(cursor, cursor.next, message)
+            self.went_on(cursor)
+            return
+        self.is_loading = True
+        is_crowded = self.readers.size > READERS_BYTES
+        asked_at = cursor.partition.committed
+
+        def loaded(answer: LoadedLog) -> None:
+            self.loaded(cursor, asked_at, answer)
+
+        self.log.read(cursor.index, cursor.next, count, 1 if is_crowded else LOAD_BYTES, loaded)
+
+    def next_behind(self) -> Cursor | None:
+        """The partition whose turn it is."""
+        group = self.group
+        for cursor in list(self.behind):
+            if cursor.is_leaving or not cursor.has_more:
+                del self.behind[cursor]
+            elif group is None or not group.is_far_ahead(cursor):
+                return cursor
+        return None
+
+    def went_on(self, cursor: Cursor) -> None:
+        """After each stretch: behind the others, if there is more."""
+        if cursor.has_more and not cursor.is_leaving:
+            self.behind[cursor] = None
+
+    def loaded(self, cursor: Cursor, asked_at: int, answer: LoadedLog) -> None:
+        """What was read back is committed, or it could not have been read."""
+        self.is_loading = False
+        if self.is_gone:
+            return
+        if cursor.is_over:
+            self.pump()
+            return
+        records = answer.records
+        first = records[0].offset if records else asked_at
+        if first > cursor.next:
+            if cursor.next < cursor.partition.first:
+                self.overtaken(cursor)
+                return
+            self.pass_over(cursor, first)
+        for record in records:
+            if record.message is None:
+                self.pass_over(cursor, record.offset + 1)
+            elif cursor.end is None or record.offset < cursor.end:
+                self.take_record(cursor, record.offset, record.message)
+        self.went_on(cursor)
+        self.pump()
+
+    def pass_over(self, cursor: Cursor, end: int) -> None:
+        """Records before that are damaged."""
+        count = end - cursor.next
+        self.log.damaged += count
+        self.desk.note(
+            "error", "damaged_log", log=self.log.bare_name, partition=cursor.index, offset=cursor.next, records=count
+        )
+        if self.group is not None:
+            for offset in range(cursor.next, end):
+                self.group.done(cursor.index, offset)
+        cursor.next = end
+
+    def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
+        """It is READY, unless it is before the beginning, behind the end, or acked."""
+        group = self.group
+        if cursor.end is None and self.until is not None and self.is_past(message):
+            cursor.end = self.ends[cursor.index] = offset
+            return
+        cursor.next = offset + 1
+        if cursor.from_ms:
+            if message.accepted_ms < cursor.from_ms:
+                if group is not None:
+                    group.done(cursor.index, offset)
+                return
+            cursor.from_ms = 0
+            if group is not None:
+                group.from_ms[cursor.index] = 0
+        if group is None:
+            self.ready.append(message if self.is_auto else Record(cursor, offset, message, False))  # type: ignore[arg-type]
+            self.weigh(message.size)
+            return
+        if offset in group.acked[cursor.index]:
+            return
+        if cursor.skipped:
+            message = replace(message, headers=b"skipped:%d\n%b" % (cursor.skipped, message.headers))
+            cursor.skipped = 0
+        self.ready.append(Record(cursor, offset, message, offset < group.read[cursor.index]))
+        self.weigh(message.size)
+
+    def is_past(self, message: Message) -> bool:
+        """Whether `until` is a time that it was not accepted before."""
+        assert self.until is not None
+        kind, time_ms = self.until
+        return kind == TIME and message.accepted_ms >= time_ms
+
+    def overtaken(self, cursor: Cursor) -> None:
+        """Retention has taken what it was to read next: its connection is closed."""
+        connection = self.subscription.connection
+        if connection.is_closing:
+            return
+        connection.is_closing = True
+        desk = self.desk
+        desk.count("log_readers_overtaken")
+        desk.note("warning", "log_reader_overtaken", connection=connection.number, log=self.log.bare_name)
+        sentence = (
+            f"Partition {cursor.index} of {self.name} begins with {cursor.partition.first} by now: {cursor.next}, which "
+            "this subscription was to get next, is gone."
+        )
+        connection.say(desk, Refuse(connection.number, "no-such-offset", sentence))
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Hand out what is there while there is room, and time in this turn."""
+        if not self.ring:
+            return
+        subscription, readers = self.subscription, self.readers
+        left = readers.left()
+        while True:
+            if not self.ready and not self.returned:
+                self.refill()
+                if not self.ready:
+                    if self.ready_for_end:
+                        self.say_end()
+                    return
+            if not subscription.has_room():
+                del self.ring[subscription]
+                subscription.is_listed = False
+                subscription.connection.unlist(subscription)
+                break
+            if left <= 0:
+                readers.due[self] = None
+                break
+            if self.is_auto:
+                given = self.hand(left)
+            else:
+                given = 1
+                entry = self.take_head()
+                assert entry is not None
+                self.deliver(entry, subscription)
+            left -= given
+            readers.handed += given
+        self.refill()
+
+    def hand(self, most: int) -> int:
+        """What is acked by being sent: as many as the outgoing buffer takes. How many."""
+        subscription, desk, ready = self.subscription, self.desk, self.ready
+        connection = subscription.connection
+        connection.last_own_place = subscription.place
+        name = subscription.name if subscription.is_named else None
+        number, room = connection.number, connection.outbox_max_bytes - connection.outbox_bytes
+        most = min(most, len(ready))
+        given = size = 0
+        while given < most and room > 0:
+            message: Message = ready.popleft()  # type: ignore[assignment]
+            bytes_ = len(message.headers) + len(message.body)
+            connection.post(desk, Deliver(number, name, desk.message_id(desk.next_position()), message, False), bytes_, None)
+            room -= bytes_ + MESSAGE_COST_BYTES
+            size += bytes_
+            given += 1
+        self.weigh(-size)
+        return given
+
+    def take_head(self) -> Entry | None:
+        """The record that is next, with a place of its own for this delivery."""
+        record = self.returned.pop(0)[1] if self.returned else self.ready.popleft()
+        assert isinstance(record, Record)
+        record.position = self.desk.next_position()
+        cursor, group = record.cursor, self.group
+        cursor.out += 1
+        if group is not None:
+            group.read[cursor.index] = max(group.read[cursor.index], record.offset + 1)
+        return record
+
+    @property
+    def ready_for_end(self) -> bool:
+        """Whether all that it will ever get has been sent."""
+        return self.until is not None and not self.is_loading and all(
+            self.is_at_end(partition)
+            for partition in self.log.partitions
+            if self.partition in (None, partition.index)
+        )
+
+    def is_at_end(self, partition: Partition) -> bool:
+        """Of that partition; in a group another reader may have it."""
+        assert self.until is not None
+        cursor = self.cursors.get(partition.index)
+        if cursor is not None:
+            at = cursor.next
+        elif self.group is not None:
+            at = self.group.positions[partition.index]
+        else:
+            return True
+        end = self.ends[partition.index]
+        if end is not None:
+            return at >= end
+        return self.desk.now_ms >= self.until[1] and at >= partition.next
+
+    def say_end(self) -> None:
+        """The last MESSAGE."""
+        self.until = None
+        self.readers.timed.pop(self, None)
+        desk, subscription = self.desk, self.subscription
+        connection = subscription.connection
+        message = Message(self.name, b"end:true\n", ESCAPING_1_2, b"", desk.now_ms)
+        name = subscription.name if subscription.is_named else None
+        message_id = desk.message_id(desk.next_position())
+        connection.post(desk, Deliver(connection.number, name, message_id, message, False), message.size, None)
+
+    # ---- what becomes of a record that is out -----------------------------------------------------------------------
+
+    def ack(self, delivery: Delivery, event: Event = Event.ACK) -> None:
+        """Done with; a group's position may move."""
+        record = self.left(delivery)
+        move(record, event, MEMORY_MOVES)
+        self.weigh(-record.size)
+        if self.group is not None:
+            self.group.done(record.cursor.index, record.offset)
+        self.settled(record.cursor)
+
+    def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:
+        """It comes again: to this subscription, or, where that is over, to who gets the partition next."""
+        record = self.left(delivery)
+        move(record, event, MEMORY_MOVES)
+        if self.subscription.is_over:
+            self.weigh(-record.size)
+        else:
+            record.redelivered = True
+            record.redeliveries += 1
+            self.redelivered += 1
+            self.returned.append((record.offset, record))
+            self.returned.sort(key=_order)
+        self.settled(record.cursor)
+
+    def reject(self, delivery: Delivery) -> None:
+        """It counts as acked."""
+        self.ack(delivery)
+
+    def left(self, delivery: Delivery) -> Record:
+        record = delivery.entry
+        assert isinstance(record, Record)
+        self.left_out(record)
+        record.cursor.out -= 1
+        return record
+
+    def settled(self, cursor: Cursor) -> None:
+        if self.group is not None and not cursor.out:
+            self.group.settled(cursor)
+
+    # ---- numbers ----------------------------------------------------------------------------------------------------
+
+    @property
+    def ready_count(self) -> int:
+        return len(self.ready) + len(self.returned)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.held_bytes

@@ -1,0 +1,215 @@
+"""Prepared transactions: kept on the disk under a name, and committed from any connection, once for each version of an
+app.
+
+What is prepared is on the disk alone; applying.py reads it back, and puts it into its destinations.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from radiator.broker.applying import Applying, Staged
+from radiator.broker.consumers import Connection, Transaction
+from radiator.broker.destinations import EXCHANGE, EXISTING, FANOUT, QUEUE, split
+from radiator.broker.intake import Intake, Resource
+from radiator.broker.plans import Plan
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.commands import Send
+from radiator.errors import Refusal, shown
+from radiator.limits import APPS_MAX, CHORE_MESSAGES, PREPARED_MAX, Limits
+from radiator.recovery import Recovery
+from radiator.writes import DropApp, DropStage, KeepApp, Stage
+
+PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, "log")  # what a SEND may go to that is carried out later
+
+
+@dataclass(slots=True)
+class Described:
+    """A prepared transaction, as an operator sees it. waits: why it does not go on, or None."""
+
+    name: str
+    messages: int
+    bytes: int
+    age_ms: int
+    applied: int
+    is_committed: bool
+    waits: str | None
+
+
+class Staging:
+    """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
+    their commits. Both are as of the open batch: what is told of them waits for that.
+    """
+
+    __slots__ = ("applying", "apps", "desk", "intake", "limits", "next_stage", "prepared")
+
+    def __init__(self, desk: Desk, intake: Intake, limits: Limits, recovery: Recovery, applying: Applying) -> None:
+        self.desk = desk
+        self.intake = intake
+        self.limits = limits
+        self.applying = applying
+        self.apps = {app.app: app for app in sorted(recovery.apps, key=lambda app: app.committed_ms)}
+        self.prepared: dict[str, Staged] = {}
+        self.next_stage = 1
+        for row in sorted(recovery.stages, key=lambda row: row.prepared_ms):
+            staged = Staged(row.stage, row.name, row.count, row.size, row.prepared_ms, row.applied)
+            self.next_stage = max(self.next_stage, row.stage + 1)
+            if row.name:
+                self.prepared[row.name] = staged
+            else:
+                # D30: what was committed goes on where it was
+                staged.is_committed = True
+                applying.begin(staged)
+
+    # ---- prepare ----------------------------------------------------------------------------------------------------
+
+    def prepare(self, connection: Connection, transaction: Transaction, name: str) -> Resource | None:
+        """Into the open batch, under that name. Returns the room to wait for, or None. Raises Refusal."""
+        if name in self.prepared:
+            raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
+        if len(self.prepared) + self.applying.count >= PREPARED_MAX:
+            raise Refusal(
+                "too-many-transactions",
+                f"{PREPARED_MAX} transactions are prepared, or committed and not yet in their destinations: commit or "
+                "abort some first.",
+            )
+        self.judge(connection, transaction)
+        blocked = self.intake.blocked(connection, None, True, transaction.size)
+        if blocked is not None:
+            return blocked
+        # D30: the whole of it is in one batch, and the RECEIPT waits for that
+        sends = [self.absolute(send) for send in transaction.sends]
+        size = sum(send.size for send in sends)
+        staged = self.prepared[name] = Staged(self.next_stage, name, len(sends), size, self.desk.now_ms)
+        self.next_stage += 1
+        self.desk.write(staged.row())
+        if sends:
+            self.desk.write(Stage(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)
+        return None
+
+    def judge(self, connection: Connection, transaction: Transaction) -> None:
+        """Raises Refusal where a SEND could not be carried out now, or what is said cannot be kept for later."""
+        if transaction.settlements:
+            raise Refusal("not-preparable", "A transaction with an ACK or NACK in it cannot be prepared: SENDs only.")
+        for send in transaction.sends:
+            kind, _ = split(send.destination)
+            if kind not in PREPARABLE:
+                raise Refusal(
+                    "not-preparable",
+                    f"A SEND to {send.destination} cannot be prepared: only to queues, fanouts, exchanges and logs.",
+                )
+            if send.mandatory or send.immediate or send.reply_to is not None:
+                which = "mandatory" if send.mandatory else "immediate" if send.immediate else "reply-to"
+                raise Refusal(
+                    "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
+                )
+            self.intake.needs(self.intake.planner.plan_send(connection, send, Plan()).puts)
+
+    def absolute(self, send: Send) -> Send:
+        """The SEND as it is kept: its times count from now."""
+        now_ms = self.desk.now_ms
+        expires_ms = send.expires_ms
+        if send.expiration_ms is not None:
+            by_expiration = now_ms + send.expiration_ms
+            expires_ms = min(expires_ms, by_expiration) if expires_ms else by_expiration
+        deliver_at_ms = send.deliver_at_ms
+        if send.delay_ms is not None:
+            deliver_at_ms = max(now_ms + send.delay_ms, deliver_at_ms or 0)
+        return replace(
+            send,
+            connection=0,
+            receipt=None,
+            transaction=None,
+            expiration_ms=None,
+            expires_ms=expires_ms,
+            correlation_id=None,
+            delay_ms=None,
+            deliver_at_ms=deliver_at_ms,
+        )
+
+    # ---- commit, abort ----------------------------------------------------------------------------------------------
+
+    def is_committed(self, app: str, version: int) -> bool:
+        """Whether that version of the app, or a higher one, has been committed."""
+        last = self.apps.get(app)
+        return last is not None and version <= last.version
+
+    def commit(self, names: Iterable[str], app: str, version: int) -> int | None:
+        """How many SENDs will be in their destinations, each once, when the open batch is on the disk. None: that
+        version was committed before, and what is prepared under the names is let go of. Raises Refusal.
+        """
+        names = dict.fromkeys(names)
+        if self.is_committed(app, version):
+            self.abort(names)
+            return None
+        for name in names:
+            if name not in self.prepared:
+                raise Refusal("not-prepared", f"No transaction is prepared as {shown(name.encode())}.")
+        self.check_app(app)
+        # D30: the version and all that it commits are in one batch
+        self.keep_app(app, version)
+        count = 0
+        for name in names:
+            staged = self.prepared.pop(name)
+            count += staged.count
+            staged.is_committed = True
+            if staged.count:
+                self.desk.write(staged.row())
+                self.applying.begin(staged, self.desk.open)
+            else:
+                self.desk.write(DropStage(staged.stage))
+        return count
+
+    def check_app(self, app: str) -> None:
+        """Raises Refusal where one more app would be too many."""
+        if app not in self.apps and len(self.apps) >= APPS_MAX:
+            raise Refusal(
+                "too-many-transactions",
+                f"{APPS_MAX} values of txn-app-id are remembered, for {self.limits.app_max_s:g} s each (app_max_s): "
+                f"{shown(app.encode())} is one too many.",
+            )
+
+    def keep_app(self, app: str, version: int) -> None:
+        """That version is the last, by the open batch."""
+        self.apps.pop(app, None)
+        self.apps[app] = row = KeepApp(app, version, self.desk.now_ms)
+        self.desk.write(row, WRITE_COST_BYTES + len(app))
+
+    def abort(self, names: Iterable[str]) -> int:
+        """Let go of what is prepared under these names: how many there were."""
+        found = [name for name in dict.fromkeys(names) if name in self.prepared]
+        for name in found:
+            self.desk.write(DropStage(self.prepared.pop(name).stage))
+        return len(found)
+
+    # ---- over time --------------------------------------------------------------------------------------------------
+
+    def ticked(self) -> None:
+        """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
+        self.applying.ticked()
+        before_ms = self.desk.now_ms - int(self.limits.prepared_max_s * 1000)
+        while self.prepared:
+            name, oldest = next(iter(self.prepared.items()))
+            if oldest.prepared_ms >= before_ms:
+                break
+            self.desk.note("warning", "prepared_expired", name=name, messages=oldest.count)
+            self.abort((name,))
+        before_ms = self.desk.now_ms - int(self.limits.app_max_s * 1000)
+        for _ in range(CHORE_MESSAGES):
+            first = next(iter(self.apps.values()), None)
+            if first is None or first.committed_ms >= before_ms:
+                break
+            del self.apps[first.app]
+            self.desk.write(DropApp(first.app))
+
+    def described(self, most: int) -> list[Described]:
+        """The first of all that are not over: those that are committed, then the others, the oldest first."""
+        found: list[Described] = []
+        for staged in (*self.applying.committed(), *self.prepared.values()):
+            if len(found) >= most:
+                break
+            age_ms = max(0, self.desk.now_ms - staged.prepared_ms)
+            waits = staged.waits if staged.is_committed else None
+            found.append(
+                Described(staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits)
+            )
+        return found

@@ -1,0 +1,117 @@
+"""`radiator archive`: logs and the journal as Parquet files."""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from radiator.cli.broker import name_of, seconds, whole_number
+from radiator.cli.command import Command
+from radiator.cli.text import count_text, printable
+from radiator.config import load
+from radiator.errors import EXIT_REFUSED, Refusal
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the broker's config.toml: where its data is")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--to", metavar="DIR", type=Path, help="the archive; made if it is not there")
+    what.add_argument("--verify", metavar="DIR", type=Path, help="check this archive instead of writing one")
+    parser.add_argument(
+        "--log", metavar="NAME", type=name_of("log"), action="append", help="only this log; may be given again"
+    )
+    parser.add_argument("--follow", action="store_true", help="go on, until interrupted")
+    parser.add_argument(
+        "--seal-rows", metavar="N", type=whole_number, default=1_000_000, help="rows of a file (default: 1000000)"
+    )
+    parser.add_argument(
+        "--seal-s",
+        metavar="S",
+        type=seconds,
+        default=300.0,
+        help="with --follow: how old what is not archived may become (default: 300)",
+    )
+    parser.add_argument(
+        "--snapshot-s",
+        metavar="S",
+        type=seconds,
+        default=3600.0,
+        help="with --follow: how often what is stored is written down too, for `radiator audit` (default: 3600)",
+    )
+    parser.add_argument("--group-readable", action="store_true", help="files may be read by the user's group too")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        from radiator.archive import archiver, source, verify
+    except ModuleNotFoundError as missing:
+        if missing.name != "pyarrow":
+            raise
+        raise Refusal("no-pyarrow", 'An archive needs pyarrow: `pip install "radiator[archive]"`.') from None
+    if arguments.verify is not None:
+        return _verify(verify.verify(arguments.verify, _progress if sys.stderr.isatty() else lambda done, all_: None))
+    if arguments.config is None:
+        raise Refusal("usage", "--config is needed: it says where the broker's data is.")
+    config = load(arguments.config)
+    os.umask(0o027 if arguments.group_readable else 0o077)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plan = archiver.Plan(
+        directory=arguments.to,
+        names=arguments.log,
+        seal_rows=arguments.seal_rows,
+        seal_s=arguments.seal_s,
+        snapshot_s=arguments.snapshot_s,
+        node=config.node.name if config.node is not None else "",
+    )
+    with archiver.locked(arguments.to), source.Source(config.data_dir) as opened:
+        copying = archiver.Archiver(opened, plan, _say)
+        try:
+            if arguments.follow:
+                copying.follow()
+            copying.run()
+        except KeyboardInterrupt:
+            if not arguments.follow:
+                raise
+        print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
+    return EXIT_REFUSED if copying.gaps else 0
+
+
+def _say(sentence: str) -> None:
+    print(f"radiator: {printable(sentence)}", file=sys.stderr, flush=True)
+
+
+def _progress(done: int, files: int) -> None:
+    print(f"\r{done} of {files} files", end="" if done < files else "\n", file=sys.stderr, flush=True)
+
+
+def _verify(report: "verify.Report") -> int:  # type: ignore[name-defined]  # noqa: F821
+    for finding in report.findings:
+        print(printable(finding))
+    for note in report.notes:
+        print(f"known: {printable(note)}")
+    if report.findings:
+        sys.stdout.flush()
+        _say(f"{count_text(len(report.findings), 'thing')} wrong in {count_text(report.files, 'file')}.")
+        return EXIT_REFUSED
+    print(f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}: every row is what was written.")
+    return 0
+
+
+ARCHIVE = Command(
+    name="archive",
+    summary="copy logs and the journal to Parquet files",
+    description=(
+        "Copies the logs of a store, the journal too, into a directory of Parquet files (zstd, by log and date), which "
+        "Spark and others read without the broker. It reads the data directory beside a running broker, or alone, and "
+        "may be killed at any moment: the next run goes on where the last one ended. What retention has taken away "
+        "before it was archived is said, and recorded; then the exit status is 1. --verify reads an archive through."
+    ),
+    example=(
+        "radiator archive --config config.toml --to /archive --follow\n"
+        "radiator archive --config config.toml --to /archive --log orders --log journal\n"
+        "radiator archive --verify /archive"
+    ),
+    add_arguments=_arguments,
+    run=_run,
+)

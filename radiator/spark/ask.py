@@ -1,0 +1,146 @@
+"""What source and sink ask the broker's /admin, over a connection that may be lost and is made again for a while."""
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from radiator.client import Client, ConnectionLost, NoAnswer
+from radiator.errors import RadiatorError, Refusal
+from radiator.spark.offsets import Log, State
+from radiator.spark.options import Connect
+
+ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
+NEVER = 999_999_999_999_999  # no partition comes so far
+LASTING = frozenset(["no-such-destination", "unknown-destination", "protocol", "no-such-offset", "reserved"])
+
+
+def connected(connect: Connect, window: int | None = None) -> Client:
+    """A connection of its own. Raises ConnectionLost or Refusal."""
+    return Client(connect.addresses) if window is None else Client(connect.addresses, window=window)
+
+
+class Tries:
+    """How often something was tried in vain since it last went on."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._vain = 0
+
+    def went_on(self) -> None:
+        """Something was reached."""
+        self._vain = 0
+
+    def failed(self, why: RadiatorError) -> None:
+        """Waits before the next try; raises `why` where there were enough of them, or none could do better."""
+        self._vain += 1
+        if isinstance(why, Refusal) and why.code in LASTING:
+            raise why
+        if self._vain > self._connect.retries:
+            raise ConnectionLost(f"{why} It was tried {self._vain} times.") from why
+        time.sleep(self._connect.retry_interval_s)
+
+
+class Broker:
+    """Requests that go on over a lost connection. Without a connection until the first; pickled without it."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._client: Client | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_connect": self._connect, "_client": None}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Without a word: there is nothing that a connection could lose."""
+        if self._client is not None:
+            self._client.abandon()
+            self._client = None
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float = ANSWER_MAX_S) -> dict[str, Any]:
+        """The answer. Raises Refusal where it says no, ConnectionLost once it was tried often enough.
+
+        What is asked here may be asked twice: a lost connection does not say whether it was carried out.
+        """
+        tries = Tries(self._connect)
+        while True:
+            try:
+                self._client = self._client or connected(self._connect)
+                return self._client.admin(dict(request), timeout_s)
+            except (ConnectionLost, NoAnswer) as lost:
+                self.close()
+                tries.failed(lost)
+            except Refusal as refused:
+                if self._client is not None and self._client.is_open:
+                    raise
+                self.close()
+                tries.failed(refused)
+
+    # ---- logs
+
+    def state(self, name: str, partitions: Iterable[int] = ()) -> State:
+        """partitions: only these; none given: all. Raises RadiatorError where there is no such one."""
+        answer = self.ask({"do": "describe", "log": name})
+        found = answer["partitions"]
+        first, following, size = found["first"], found["next"], found["bytes"]
+        wanted = sorted(partitions) or range(len(first))
+        if max(wanted) >= len(first):
+            raise RadiatorError(
+                f"/log/{name} has {len(first)} partitions, from 0 on: there is no partition {max(wanted)}."
+            )
+        kept = sum(following) - sum(first)
+        return State(
+            Log(name, answer["incarnation"]),
+            {partition: first[partition] for partition in wanted},
+            {partition: following[partition] for partition in wanted},
+            len(first),
+            -(-sum(size) // kept) if kept else 0,
+        )
+
+    def offsets_at(self, name: str, time_ms: int) -> list[int]:
+        """For each partition that of the first record accepted then or later, or the next."""
+        offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
+        return offsets
+
+    def wait(self, state: State, timeout_ms: int) -> None:
+        """Returns as soon as one of those partitions has more than this, or the time is over."""
+        following = [state.next.get(partition, NEVER) for partition in range(state.partitions)]
+        request = {"do": "await", "log": state.log.name, "next": following, "timeout_ms": timeout_ms}
+        self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)
+
+    # ---- checkouts
+
+    def checkout(self, queue: str, group: str, most: int, max_bytes: int | None = None) -> tuple[Log, int, int]:
+        """Up to so many more are taken; the log that they are in, the first number that is not acked, the next."""
+        request = {"do": "checkout", "queue": queue, "group": group, "max_messages": most}
+        answer = self.ask(request if max_bytes is None else {**request, "max_bytes": max_bytes})
+        name = str(answer["log"]).removeprefix("/log/")
+        return Log(name, answer["incarnation"]), answer["first"], answer["next"]
+
+    def checkout_ack(self, queue: str, group: str, before: int) -> None:
+        """All numbers before this one are done with."""
+        self.ask({"do": "checkout-ack", "queue": queue, "group": group, "before": before})
+
+    def ready(self, queue: str) -> int:
+        """How many messages of a queue could be taken now."""
+        number: int = self.ask({"do": "describe", "queue": queue})["ready"]
+        return number
+
+    # ---- prepared transactions
+
+    def commit(self, prepared: list[str], app: str, version: int) -> bool:
+        """Whether it was this commit that has carried them out: else that version had been committed before."""
+        answer = self.ask({"do": "commit", "prepared": prepared, "app": app, "version": version})
+        return bool(answer["committed"])
+
+    def abort(self, prepared: list[str]) -> None:
+        """They will not be carried out, unless they have been committed."""
+        self.ask({"do": "abort", "prepared": prepared})

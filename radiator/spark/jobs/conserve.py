@@ -1,0 +1,250 @@
+"""Conservation: is every accepted message accounted for? The rules are those of docs/ARCHIVE.md, "Verdicts".
+
+    python -m radiator.spark.jobs.conserve --archive DIR [--out DIR]
+
+Exit status 1 where anything is lost, doubled, a ghost or half-fanned. `radiator audit` answers the same without Spark.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pyspark.sql.functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+
+from radiator.archive import manifest
+from radiator.journal import (
+    ACCEPTED, ACKED, CHECKED_OUT, COPIED, DEAD_LETTERED, DELETED, DROPPED, EVENTS, EXPIRED, MOVED, PURGED, STARTED,
+)  # fmt: skip
+from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_journal, write_parquet
+
+ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
+DOUBLED, GHOST, LOST, HALF_FANNED = "doubled", "ghost", "lost", "half-fanned"
+STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"
+WRONG = (LOST, DOUBLED, GHOST)
+BLOCK_SEQS = 65_536  # how many offsets are looked at together for a gap
+_NAMED = "named"  # not an event: another message has become this one
+
+
+def verdicts(journal: DataFrame, stored: DataFrame | None, boot: int | None = None) -> DataFrame:
+    """message_id and verdict, of every message that is told of or stored.
+
+    journal: of one store, up to the cut of the snapshot; stored: what that had, with a column message_id, None: there
+    is no snapshot; boot: the snapshot's, None: that of the last event.
+    """
+    lives = _lives(journal, stored)
+    has_begun = F.col("accepted") > 0
+    ends = F.when(F.col("ends") > 0, F.col("ends")).otherwise((has_begun & F.col("is_deleted")).cast("int"))
+    known_end = F.when(F.col("ends") == 0, F.lit(DELETED)).otherwise(F.get(_texts(ENDS), F.col("end")))
+    told_last = F.col("accepted_seq") >= F.col("last_hole")
+    verdict = (
+        F.when((F.col("accepted") >= 2) | (ends + F.col("stored") >= 2), DOUBLED)
+        .when(~has_begun & _is_in_a_hole(_place("message_id"), F.col("holes")), UNKNOWN_BEGINNING)
+        .when(~has_begun & (F.col("stored") == 0) & (F.col("own") == 0), LOST)
+        .when(~has_begun, GHOST)
+        .when(ends == 1, known_end)
+        .when(F.col("stored") == 1, STORED)
+        .when(~told_last, UNKNOWN_END)
+        .otherwise(OPEN if stored is None else LOST)
+    )
+    # one row, that goes to every task
+    return lives.crossJoin(F.broadcast(holes(journal, boot))).select("message_id", verdict.alias("verdict"))
+
+
+def _lives(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
+    """One row for each message: what happened to it, in numbers alone, since Spark groups those several times faster."""
+    deleted = journal.where(F.col("event") == DELETED).groupBy("queue").agg(F.max("seq").alias("deleted_seq"))
+    is_accepted = F.col("event") == ACCEPTED
+    own = (
+        journal.where(~F.col("event").isin(STARTED, DELETED))
+        .join(F.broadcast(deleted), "queue", "left")
+        .select(
+            "message_id",
+            "event",
+            F.when(is_accepted, F.col("seq")).alias("accepted_seq"),
+            F.when(is_accepted & (F.col("deleted_seq") > F.col("seq")), F.col("seq")).alias("gone_seq"),
+        )
+    )
+    named = journal.where(F.col("event").isin(DEAD_LETTERED, MOVED) & F.col("other_id").isNotNull())
+    rows = own.unionByName(_alone(named, "other_id", _NAMED), allowMissingColumns=True)
+    if stored is not None:
+        rows = rows.unionByName(_alone(stored, "message_id", STORED), allowMissingColumns=True)
+    end = F.array_position(_texts(ENDS), F.col("event")) - 1
+    return rows.groupBy("message_id").agg(
+        F.count_if(F.col("event") == ACCEPTED).alias("accepted"),
+        F.count_if(F.col("event").isin(*ENDS)).alias("ends"),
+        F.max(F.when(end >= 0, end)).cast("int").alias("end"),
+        F.count_if(F.col("event") == STORED).alias("stored"),
+        F.count_if(~F.col("event").isin(STORED, _NAMED)).alias("own"),
+        F.max("accepted_seq").alias("accepted_seq"),
+        F.coalesce(F.max("gone_seq") == F.max("accepted_seq"), F.lit(False)).alias("is_deleted"),
+    )
+
+
+def _alone(frame: DataFrame, column: str, event: str) -> DataFrame:
+    return frame.select(F.col(column).alias("message_id"), F.lit(event).alias("event"))
+
+
+def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
+    """One row. holes: places (boot, number) that each lies between, null: no bound; last_hole: the offset behind the
+    last one (beyond all offsets where it has no end); fanouts: the last that is told of before each.
+    """
+    begins = _stretches(journal)
+    starts = begins.agg(F.sort_array(F.collect_set("seq")).alias("starts"))
+    told = journal.where(F.col("event").isin(ACCEPTED, STARTED, COPIED)).crossJoin(F.broadcast(starts))
+    is_copy = F.col("event") == COPIED
+    place = F.when(~is_copy, _place("message_id"))
+    number = F.size(F.filter("starts", lambda start: start <= F.col("seq")))
+    seen = told.groupBy(number.alias("stretch")).agg(
+        F.min(place).alias("low"),
+        F.max(place).alias("high"),
+        F.max(F.when(is_copy, F.struct("seq", "other_id"))).alias("copy"),
+    )
+    each = begins.select(F.row_number().over(Window.orderBy("seq")).alias("stretch"), "seq").join(seen, "stretch", "left")
+    started = journal.where(F.col("event") == STARTED).agg(F.max(_place("message_id").getField("boot")).alias("boot"))
+    # behind the last stretch: what a snapshot of a later boot may have
+    last = F.lit(boot).cast("bigint") > F.col("boot")
+    has_tail = F.coalesce(last, F.lit(False))
+    between = F.struct(F.lag("high").over(Window.orderBy("stretch")).alias("after"), F.col("low").alias("before"))
+    found = each.withColumn("hole", between).agg(
+        F.array_sort(F.collect_list(F.struct("stretch", "hole", "copy", "seq", "high"))).alias("all")
+    )
+    final = F.element_at("all", -1)
+    tail = F.struct(final.getField("high").alias("after"), F.lit(None).cast("struct<boot:bigint,number:bigint>").alias("before"))
+    whole = F.col("all").getField("hole")
+    copies = F.filter(F.col("all"), lambda one: has_tail | (one.getField("stretch") < final.getField("stretch")))
+    return found.crossJoin(started).select(
+        F.when(has_tail, F.concat(whole, F.array(tail))).otherwise(whole).alias("holes"),
+        F.when(has_tail, F.lit(2**63 - 1)).otherwise(final.getField("seq")).alias("last_hole"),
+        copies.getField("copy").getField("other_id").alias("fanouts"),
+    )
+
+
+def _stretches(journal: DataFrame) -> DataFrame:
+    """seq: the offset with which each begins."""
+    block = F.floor(F.col("seq") / BLOCK_SEQS)
+    blocks = journal.groupBy(block.alias("block")).agg(
+        F.min("seq").alias("low"), F.max("seq").alias("high"), F.count("*").alias("count")
+    )
+    before = F.lag("high").over(Window.orderBy("block"))
+    first = blocks.withColumn("before", before).where(F.col("before").isNull() | (F.col("low") > F.col("before") + 1))
+    torn = blocks.where(F.col("count") <= F.col("high") - F.col("low")).select("block")
+    within = Window.partitionBy("block").orderBy("seq")
+    gaps = (
+        journal.select("seq", block.alias("block"))
+        .join(F.broadcast(torn), "block", "left_semi")
+        .withColumn("before", F.lag("seq").over(within))
+        .where(F.col("seq") > F.col("before") + 1)
+    )
+    boots = journal.where(F.col("event") == STARTED).select("seq", _place("message_id").getField("boot").alias("boot"))
+    earlier = F.lag("boot").over(Window.orderBy("seq"))
+    unseen = boots.withColumn("earlier", earlier).where(~(F.col("boot") - F.col("earlier")).isin(0, 1))
+    return first.select(F.col("low").alias("seq")).union(gaps.select("seq")).union(unseen.select("seq")).distinct()
+
+
+def _place(column: str) -> Column:
+    """boot and number of an id, STORE-BOOT-NUMBER; null where it is none."""
+    parts = F.split(F.col(column), "-")
+    boot, number = (F.get(parts, F.size(parts) - behind).try_cast("bigint") for behind in (2, 1))
+    whole = F.struct(boot.alias("boot"), number.alias("number"))
+    return F.when(boot.isNotNull() & number.isNotNull(), whole)
+
+
+def _is_in_a_hole(place: Column, found: Column) -> Column:
+    def holds(hole: Column) -> Column:
+        after, before = hole.getField("after"), hole.getField("before")
+        return (after.isNull() | (place > after)) & (before.isNull() | (place < before))
+
+    return F.coalesce(F.exists(found, holds), F.lit(False))
+
+
+def _texts(texts: tuple[str, ...]) -> Column:
+    return F.array(*(F.lit(text) for text in texts))
+
+
+def half_fanned(journal: DataFrame, boot: int | None = None) -> DataFrame:
+    """fanout_id, address, copies (how many there should be) and told (how many there are)."""
+    copies = journal.where(F.col("event") == COPIED)
+    once = copies.groupBy("other_id", "message_id").agg(
+        F.max("number").alias("copies"), F.min("address").alias("address")
+    )
+    found = once.groupBy(F.col("other_id").alias("fanout_id")).agg(
+        F.min("address").alias("address"), F.max("copies").alias("copies"), F.count("*").alias("told")
+    )
+    half = found.where(F.col("told") != F.col("copies")).crossJoin(F.broadcast(holes(journal, boot)))
+    is_cut = _is_in_a_hole(_place("fanout_id"), F.col("holes")) | F.array_contains("fanouts", F.col("fanout_id"))
+    return half.where(~F.coalesce(is_cut, F.lit(False))).select("fanout_id", "address", "copies", "told")
+
+
+def wrong(journal: DataFrame, found: DataFrame) -> DataFrame:
+    """Of each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order,
+    as `SEQ EVENT`."""
+    bad = found.where(F.col("verdict").isin(*WRONG))
+    told = journal.select("message_id", "seq", "event", "queue")
+    became = journal.where(F.col("event").isin(DEAD_LETTERED, MOVED)).select(
+        F.col("other_id").alias("message_id"), "seq", F.concat(F.lit("from "), "event").alias("event"),
+        F.col("other_queue").alias("queue"),
+    )  # fmt: skip
+    events = told.union(became).join(bad.select("message_id"), "message_id", "left_semi")
+    stories = events.groupBy("message_id").agg(
+        F.array_sort(F.collect_list(F.struct("seq", "event", "queue"))).alias("events")
+    )
+    line = F.transform("events", lambda one: F.concat_ws(" ", one.getField("seq"), one.getField("event")))
+    return (
+        bad.join(stories, "message_id", "left")
+        .select("message_id", "verdict", F.element_at("events", -1).getField("queue").alias("queue"), line.alias("events"))
+        .orderBy("verdict", "message_id")
+    )
+
+
+def books(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
+    """queue, and how many events of each kind, and how many messages are stored."""
+    rows = journal.where(F.col("queue") != "").select("queue", "event")
+    if stored is not None:
+        rows = rows.union(stored.select("queue", F.lit(STORED)))
+    kinds = [*(event for event in EVENTS if event not in (STARTED, DELETED)), STORED]
+    return rows.groupBy("queue").agg(*(F.count_if(F.col("event") == kind).alias(kind) for kind in kinds))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="DIR", help="verdicts, wrong, half-fanned and books as Parquet in it")
+    parser.add_argument("--no-snapshot", action="store_true", help="what is lost is not told from what is stored")
+
+
+def run(spark: SparkSession, args: argparse.Namespace) -> int:
+    journal, stored, boot = _read(spark, args)
+    found = verdicts(journal, stored, boot).cache()
+    bad, half = wrong(journal, found).cache(), half_fanned(journal, boot).cache()
+    print_table(found.groupBy("verdict").agg(F.count("*").alias("messages")).orderBy(F.desc("messages")))
+    is_wrong = False
+    for name, frame in (("wrong", bad.withColumn("events", F.array_join("events", ", "))), (HALF_FANNED, half)):
+        if not frame.isEmpty():
+            is_wrong = True
+            print(f"\n{name}")
+            print_table(frame)
+    if args.out:
+        for name, frame in (("verdicts", found), ("wrong", bad), (HALF_FANNED, half), ("books", books(journal, stored))):
+            write_parquet(frame, f"{args.out}/{name}")
+    print("\nThe books do not close." if is_wrong else "\nEvery message is accounted for.")
+    return int(is_wrong)
+
+
+def _read(spark: SparkSession, args: argparse.Namespace) -> tuple[DataFrame, DataFrame | None, int | None]:
+    """The journal up to the cut of the last snapshot, that snapshot, and its boot."""
+    journal = read_journal(spark, args.archive)
+    if args.no_snapshot:
+        return journal, None, None
+    if "://" in args.archive:
+        raise JobFailed(f"the manifest of {args.archive} cannot be read from here: give --no-snapshot")
+    snapshots = manifest.read(Path(args.archive)).snapshots
+    if not snapshots:
+        return journal, None, None
+    last = snapshots[-1]
+    stored = spark.read.parquet(str(Path(args.archive, last.file).absolute()))
+    return journal.where(F.col("seq") < last.next), stored, last.boot
+
+
+CONSERVE = Job("conserve", "Is every accepted message accounted for?", add_arguments, run)
+
+if __name__ == "__main__":
+    sys.exit(main(CONSERVE))

@@ -1,0 +1,139 @@
+"""What every job has: its arguments, its session, the archive that it reads, and a sentence when it cannot go on."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyspark.sql.functions as F
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType, TimestampType
+
+from radiator.cli.text import printable, table
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, RadiatorError
+from radiator.spark.jobs.progress import Progress
+
+SETTINGS = {
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+LOCAL = "local[*]"
+ROWS_SHOWN = 40
+SENTENCE_CHARS = 500
+
+
+class JobFailed(RadiatorError):
+    """The job cannot be done as it was asked for."""
+
+
+class Job(NamedTuple):
+    """add_arguments: those of this job alone, behind the ones that all have; run: does it, returns the exit status."""
+
+    name: str
+    description: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[SparkSession, argparse.Namespace], int]
+
+
+def main(job: Job, argv: Sequence[str] | None = None) -> int:
+    """The exit status: the job's own, or 2 where it cannot be done, with a sentence on stderr."""
+    args = parser(job).parse_args(argv)
+    try:
+        return with_session(job, args)
+    except (RadiatorError, PySparkException) as error:
+        print(f"{job.name}: {printable(_sentence(error))}", file=sys.stderr)
+        return EXIT_USAGE
+
+
+def with_session(job: Job, args: argparse.Namespace) -> int:
+    spark = session(job.name, args)
+    try:
+        with nullcontext() if args.quiet else Progress(spark, is_remote=bool(args.remote)):
+            return job.run(spark, args)
+    finally:
+        spark.stop()
+
+
+def parser(job: Job) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog=f"python -m radiator.spark.jobs.{job.name}", description=job.description)
+    made.add_argument("--archive", metavar="DIR", required=True, help="what `radiator archive` writes")
+    where = made.add_mutually_exclusive_group()
+    where.add_argument("--master", metavar="URL", help=f"of a Spark cluster; {LOCAL} without it, or spark-submit's")
+    where.add_argument("--remote", metavar="URL", help="of a Spark Connect server, sc://HOST:PORT")
+    made.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], type=_setting, help="of Spark")
+    made.add_argument("--quiet", action="store_true", help="says nothing of its progress")
+    job.add_arguments(made)
+    return made
+
+
+def session(name: str, args: argparse.Namespace) -> SparkSession:
+    """Of the cluster or server that is asked for. The workers' Python is this one, unless PYSPARK_PYTHON says otherwise."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"radiator {name}")
+    if args.remote:
+        spark = builder.remote(args.remote).getOrCreate()
+        for key, value in {"spark.sql.session.timeZone": "UTC", **dict(args.conf)}.items():
+            spark.conf.set(key, value)
+        return spark
+    own = dict(SETTINGS)
+    if args.master or "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has it, and a master of its own
+        own["spark.master"] = args.master or LOCAL
+    if own.get("spark.master", "").startswith("local"):
+        own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for key, value in {**own, **dict(args.conf)}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | None = None) -> DataFrame:
+    """What the archive has of a log. Raises JobFailed where it has none."""
+    reader = spark.read if schema is None else spark.read.schema(schema)
+    place = archive if "://" in archive else str(Path(archive).absolute())
+    frame = reader.parquet(f"{place}/log={log}")
+    try:
+        frame.schema  # noqa: B018  over Spark Connect it is only looked for now
+    except AnalysisException as error:
+        raise JobFailed(f"{archive} has nothing of the log {log!r} ({_sentence(error)})") from None
+    return frame
+
+
+def read_journal(spark: SparkSession, archive: str) -> DataFrame:
+    return read_log(spark, archive, "journal")
+
+
+def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
+    """The first rows, aligned, times in UTC; and whether there are more."""
+    plain = [F.col(f"`{f.name}`").cast("string").alias(f.name) if isinstance(f.dataType, TimestampType) else F.col(f"`{f.name}`")
+             for f in frame.schema.fields]  # fmt: skip
+    found = frame.limit(rows + 1).select(plain).collect()
+    print(table(frame.columns, [[_cell(value) for value in row] for row in found[:rows]]))
+    if len(found) > rows:
+        print(f"... and more than these {rows}")
+
+
+def write_parquet(frame: DataFrame, place: str) -> None:
+    """One directory of Parquet; what was there is replaced."""
+    frame.write.mode("overwrite").parquet(place if "://" in place else str(Path(place).absolute()))
+
+
+def _cell(value: Any) -> str | int:
+    if isinstance(value, bool | float) or value is None:
+        return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+    return value if isinstance(value, int) else str(value)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:SENTENCE_CHARS]

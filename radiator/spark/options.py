@@ -1,0 +1,322 @@
+"""The options of `format("radiator")`: text in, checked values out. Names are compared without regard to case.
+
+Where the meaning is that of Spark's source for Kafka, so is the name. Every mistake is told at once.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
+from radiator.errors import RadiatorError
+
+EARLIEST, LATEST = "earliest", "latest"
+EARLIEST_OFFSET, LATEST_OFFSET = -2, -1  # in JSON, as Kafka's
+LOG, CHECKOUT = "log", "checkout"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactlyOnce", "atLeastOnce"
+OFFSET_MAX = 2**63 - 1
+PARTITIONS_MAX = 100_000  # tasks of one batch
+ROWS_MAX = 2**31 - 1  # what Spark itself can bound a batch to
+NAME_MAX_BYTES = 255  # of a group, and of an application that commits: docs/PROTOCOL.md
+
+_CONNECT = ["url", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
+_READ = ["mode", "subscribe", "assign", "group", "includeHeaders", "failOnDataLoss", "minPartitions", "batchRows"]
+_START = ["startingOffsets", "startingTimestamp"]
+_END = ["endingOffsets", "endingTimestamp"]
+_TRIGGER = ["maxOffsetsPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs"]
+_WRITE = ["destination", "delivery", "dedupColumn", "txnAppId", "receiptWindow"]
+BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
+STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
+BATCH_WRITE = [*_CONNECT, *_WRITE, "txnVersion"]
+STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation"]  # the last is Spark's own, and comes with the others
+_ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
+
+
+class OptionError(RadiatorError):
+    """What `option(...)` says is wrong: one sentence for each mistake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Where the broker is, and how often a request whose connection is lost is tried again, after how long."""
+
+    addresses: tuple[str, ...]
+    retries: int
+    retry_interval_s: float
+
+    @property
+    def timeout_s(self) -> float:
+        """About how long the broker may be away."""
+        return self.retries * self.retry_interval_s
+
+
+Places = str | int | Mapping[str, Mapping[int, int]]
+"""Where to begin or end: EARLIEST or LATEST, a time in ms, or offsets by log and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """partitions: by the names of logs, empty: all of them. In mode CHECKOUT it has one name, of a queue.
+
+    max_rows, max_bytes: of one micro-batch, None: no bound. min_partitions: tasks that a batch has at least.
+    """
+
+    connect: Connect
+    mode: str
+    partitions: Mapping[str, Collection[int]]
+    group: str
+    starting: Places
+    ending: Places
+    include_headers: bool
+    fail_on_data_loss: bool
+    min_partitions: int
+    batch_rows: int
+    max_rows: int | None
+    max_bytes: int | None
+    poll_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """destination, dedup_column, app: None where they are not given. version: of a batch, for `app`."""
+
+    connect: Connect
+    destination: str | None
+    delivery: str
+    dedup_column: str | None
+    app: str | None
+    version: int | None
+    receipt_window: int
+
+
+def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
+    """Raises OptionError."""
+    what = "a stream that is read" if is_stream else "a batch that is read"
+    options = _Given(given, STREAM_READ if is_stream else BATCH_READ, what)
+    mode = options.choice("mode", (LOG, CHECKOUT), LOG)
+    partitions = options.subscribed(mode)
+    read = SourceOptions(
+        connect=options.connect(),
+        mode=mode,
+        partitions=partitions,
+        group=options.text("group") or "",
+        starting=options.places(_START, LATEST if is_stream else EARLIEST, (EARLIEST, LATEST), partitions),
+        ending=options.places(_END, LATEST, (LATEST,), partitions),
+        include_headers=options.flag("includeHeaders", False),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        min_partitions=options.whole("minPartitions", 1, 1, PARTITIONS_MAX),
+        batch_rows=options.whole("batchRows", 10_000, 1, 1_000_000),
+        max_rows=options.bound("maxOffsetsPerTrigger", ROWS_MAX),
+        max_bytes=options.bound("maxBytesPerTrigger", OFFSET_MAX),
+        poll_timeout_ms=options.whole("pollTimeoutMs", 500, 0, 60_000),
+    )
+    if mode == CHECKOUT:
+        options.check_checkout(read, is_stream)
+    elif "group" in options:
+        options.wrong("The option group is for mode checkout only: Spark keeps a log's offsets in its own checkpoint.")
+    options.finish()
+    return read
+
+
+def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
+    """Raises OptionError."""
+    what = "a stream that is written" if is_stream else "a batch that is written"
+    options = _Given(given, STREAM_WRITE if is_stream else BATCH_WRITE, what)
+    sink = SinkOptions(
+        connect=options.connect(),
+        destination=options.text("destination"),
+        delivery=options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE),
+        dedup_column=options.text("dedupColumn"),
+        app=options.text("txnAppId"),
+        version=options.bound("txnVersion", 999_999_999_999_999, 0),
+        receipt_window=options.whole("receiptWindow", 500, 1, 100_000),
+    )
+    if not is_stream and (sink.app is None) != (sink.version is None):
+        options.wrong(
+            "The options txnAppId and txnVersion belong together: the broker takes a batch of an application once for "
+            "each version, and none that is not higher than the last."
+        )
+    options.finish()
+    return sink
+
+
+class _Given:
+    """The options as Spark gives them; `wrong` remembers a mistake, `finish` raises what there was."""
+
+    def __init__(self, given: Mapping[str, str], allowed: Collection[str], what: str) -> None:
+        self._given = {name.lower(): value for name, value in given.items()}
+        self._mistakes: list[str] = []
+        lower = {name.lower() for name in allowed}
+        for name in self._given.keys() - lower:
+            self.wrong(_unknown(name, allowed, what))
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._given
+
+    def wrong(self, sentence: str) -> None:
+        self._mistakes.append(sentence)
+
+    def finish(self) -> None:
+        if self._mistakes:
+            raise OptionError("\n".join(sorted(self._mistakes)))
+
+    def value(self, name: str) -> str | None:
+        return self._given.get(name.lower())
+
+    def text(self, name: str) -> str | None:
+        value = self.value(name)
+        if value is not None and not 1 <= len(value.encode()) <= NAME_MAX_BYTES and name != "destination":
+            self.wrong(f"The option {name} has {len(value.encode())} bytes: it must have 1 to {NAME_MAX_BYTES}.")
+        return value
+
+    def choice(self, name: str, values: tuple[str, ...], default: str) -> str:
+        value = self.value(name)
+        for one in values:
+            if value is not None and value.lower() == one.lower():
+                return one
+        if value is not None:
+            self.wrong(f"The option {name} is {value!r}: it must be {' or '.join(values)}.")
+        return default
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), "true" if default else "false") == "true"
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        value = self.value(name)
+        if value is None:
+            return default
+        number = _number(value)
+        if number is None or not least <= number <= most:
+            self.wrong(f"The option {name} is {value!r}: it must be a whole number from {least} to {most}.")
+            return default
+        return number
+
+    def bound(self, name: str, most: int, least: int = 1) -> int | None:
+        return self.whole(name, least, least, most) if name in self else None
+
+    def connect(self) -> Connect:
+        addresses = tuple(one.strip() for one in (self.value("url") or DEFAULT_ADDRESS).split(","))
+        for address in addresses:
+            try:
+                Address.parse(address)
+            except AddressError as wrong:
+                self.wrong(f"The option url: {wrong}")
+        retries = self.whole("fetchOffset.numRetries", 100, 0, 1_000_000)
+        return Connect(addresses, retries, self.whole("fetchOffset.retryIntervalMs", 300, 1, 600_000) / 1000)
+
+    def subscribed(self, mode: str) -> dict[str, frozenset[int]]:
+        subscribe, assign = self.value("subscribe"), self.value("assign")
+        what = "log" if mode == LOG else "queue"
+        if (subscribe is None) == (assign is None):
+            self.wrong(
+                f"Which {what} is to be read? Give the option subscribe (names, with commas between), "
+                'or else the option assign (JSON: {"NAME": [PARTITION, ...]}).'
+            )
+            return {}
+        if subscribe is not None:
+            names = [_bare(one, f"/{what}/") for one in subscribe.split(",")]
+            if not all(names) or len(names) != len(set(names)):
+                self.wrong(f"The option subscribe is {subscribe!r}: it must be different names, with commas between.")
+            return {name: frozenset() for name in names}
+        found = self.object("assign", '{"NAME": [PARTITION, ...]}') or {}
+        for name, numbers in found.items():
+            if not (isinstance(numbers, list) and numbers and all(type(one) is int and one >= 0 for one in numbers)):
+                self.wrong(f"The option assign says {numbers!r} of {name!r}: it must be a list such as [0, 1].")
+                return {}
+        return {_bare(name, f"/{what}/"): frozenset(numbers) for name, numbers in found.items()}
+
+    def object(self, name: str, wanted: str) -> dict[str, Any] | None:
+        value = self.value(name) or ""
+        try:
+            found = json.loads(value)
+        except ValueError:
+            found = None
+        if isinstance(found, dict) and found:
+            return found
+        self.wrong(f"The option {name} is {value!r}: it must be JSON such as {wanted}.")
+        return None
+
+    def places(
+        self, names: list[str], default: str, words: tuple[str, ...], partitions: Mapping[str, Collection[int]]
+    ) -> Places:
+        """Where to begin or end: names are those of the option for offsets and that for a time."""
+        offsets, time = names
+        if time in self:
+            if offsets in self:
+                self.wrong(f"The options {offsets} and {time} cannot both be given.")
+            return self.whole(time, 0, 0, 999_999_999_999_999)
+        value = (self.value(offsets) or default).strip()
+        if value.lower() in words:
+            return value.lower()
+        if not value.startswith("{"):
+            wanted = " or ".join(words)
+            self.wrong(
+                f'The option {offsets} is {value!r}: it must be {wanted}, or JSON such as {{"LOG": {{"0": 5}}}}.'
+            )
+            return default
+        least = EARLIEST_OFFSET if EARLIEST in words else LATEST_OFFSET
+        found = self.object(offsets, '{"LOG": {"0": 5}}') or {}
+        places: dict[str, dict[int, int]] = {}
+        for log, by_partition in found.items():
+            kept = _partitions(by_partition, least)
+            if kept is None:
+                earliest = ", -2 for the earliest" if least == EARLIEST_OFFSET else ""
+                self.wrong(
+                    f"The option {offsets} says {by_partition!r} of {log!r}: it must be offsets by partition, such as "
+                    f'{{"0": 5}}{earliest}, -1 for the latest.'
+                )
+            else:
+                places[_bare(log, "/log/")] = kept
+        for log in places.keys() - partitions.keys():
+            self.wrong(f"The option {offsets} speaks of {log!r}, which is not read.")
+        return places
+
+    def check_checkout(self, read: SourceOptions, is_stream: bool) -> None:
+        if not is_stream:
+            self.wrong(
+                "A queue is read by checkout in a stream only, since a batch could not say when it is done with; "
+                "trigger(availableNow=True) ends when all that was there has been read."
+            )
+        if not read.group:
+            self.wrong(
+                "The mode checkout needs the option group: under whose name messages are taken out of the queue."
+            )
+        if len(read.partitions) > 1 or "assign" in self:
+            self.wrong("The mode checkout reads one queue: give its name as the option subscribe.")
+        for name in _START:
+            if name in self:
+                self.wrong(f"The option {name} has no meaning in mode checkout: a group begins where it is.")
+
+
+def _unknown(name: str, allowed: Collection[str], what: str) -> str:
+    known = _ALL.get(name)
+    if known is not None:
+        return f"The option {known} has no meaning for {what}."
+    if name == "path":
+        return "Nothing is read or written at a path: give the option subscribe, or destination."
+    close = get_close_matches(name, [one.lower() for one in allowed], 1)
+    hint = f"Is {_ALL[close[0]]} meant?" if close else f"There are: {', '.join(sorted(allowed))}."
+    return f"There is no option {name!r} for {what}. {hint}"
+
+
+def _bare(name: str, prefix: str) -> str:
+    return name.strip().removeprefix(prefix)
+
+
+def _number(text: str) -> int | None:
+    stripped = text.strip()
+    return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= 19 else None
+
+
+def _partitions(found: object, least: int) -> dict[int, int] | None:
+    if not isinstance(found, dict) or not found:
+        return None
+    kept: dict[int, int] = {}
+    for partition, offset in found.items():
+        number = _number(partition)
+        if number is None or type(offset) is not int or not least <= offset <= OFFSET_MAX:
+            return None
+        kept[number] = offset
+    return kept

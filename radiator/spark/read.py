@@ -1,0 +1,82 @@
+"""Reads a range of a log, in whatever process Spark runs it, and over as many connections as it takes."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from radiator.client import Client, ConnectionLost, Message, NoAnswer
+from radiator.errors import RadiatorError, Refusal
+from radiator.spark.ask import Broker, Tries, connected
+from radiator.spark.offsets import Range, check_losses
+from radiator.spark.options import SourceOptions
+from radiator.spark.schema import Rows
+
+SILENCE_MAX_S = 30.0  # nothing comes, though records are there: the connection is tried anew
+
+_log = logging.getLogger("radiator.spark")
+
+
+def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """All records of the range, each once and in order; where one is gone, DataLoss, or without failOnDataLoss less.
+
+    Raises ConnectionLost once it was tried often enough without a further record.
+    """
+    tries = Tries(options.connect)
+    rows = Rows(wanted.log.name, wanted.partition, wanted.first, options.include_headers, options.batch_rows)
+    while rows.next < wanted.end:
+        try:
+            with connected(options.connect) as client:
+                for message in _records(client, wanted, rows.next):
+                    tries.went_on()
+                    if message is None:
+                        return (yield from _gone(options, wanted, rows))
+                    rows.add(message)
+                    if rows.is_full:
+                        yield rows.take()
+                client.abandon()
+        except (ConnectionLost, NoAnswer) as lost:
+            tries.failed(lost)
+        except Refusal as refused:
+            if refused.code in ("no-such-offset", "no-such-destination"):
+                return (yield from _gone(options, wanted, rows, refused))
+            tries.failed(refused)
+    if len(rows):
+        yield rows.take()
+
+
+def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | None]:
+    """The records from `first` on; None instead of the first that is not where it should be."""
+    client.subscribe(
+        f"/log/{wanted.log.name}",
+        headers=[
+            ("from", f"offset:{first}"),
+            ("until", f"offset:{wanted.end}"),
+            ("partition", str(wanted.partition)),
+        ],
+    )
+    for offset in range(first, wanted.end):
+        message = client.receive(SILENCE_MAX_S)
+        if message is None:
+            raise NoAnswer(f"No record came within {SILENCE_MAX_S:g} s, though offset {offset} should.")
+        if message.headers.get("offset") != str(offset) or message.headers.get("end") == "true":
+            yield None
+            return
+        yield message
+
+
+def _gone(
+    options: SourceOptions, wanted: Range, rows: Rows, why: RadiatorError | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What should come next is not there: says so, or gives what was there before, and is there behind."""
+    said = f"Of {wanted}, what begins at offset {rows.next} is gone."
+    check_losses([said if why is None else f"{said} {why}"], options.fail_on_data_loss)
+    _log.warning("%s It is passed over, as failOnDataLoss says.", said)
+    if len(rows):
+        yield rows.take()
+    with Broker(options.connect) as broker:
+        state = broker.state(wanted.log.name)
+    kept = state.first.get(wanted.partition, wanted.end)
+    if state.log == wanted.log and rows.next < kept < wanted.end:
+        yield from read_range(options, replace(wanted, first=kept))

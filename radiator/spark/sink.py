@@ -1,0 +1,220 @@
+"""What Spark calls to write: each row is a SEND.
+
+delivery=exactlyOnce: a task prepares transactions, the driver commits all of a batch at once, once for each (txnAppId,
+version). Spark calls `abort` also for a batch whose `commit` may have happened: what is committed cannot be aborted.
+delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `dedup-id`, for queues that have a
+`dedup_window_s`.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.errors import RadiatorError, Refusal
+from radiator.spark.ask import Broker, Tries, connected
+from radiator.spark.options import EXACTLY_ONCE, Connect, SinkOptions
+from radiator.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
+
+NAMES_MAX = 2000  # that one commit may name: a request to /admin has at most 64 KiB
+
+_log = logging.getLogger("radiator.spark")
+
+
+class Task(NamedTuple):
+    """Which part of which batch this process writes; app and version are the same however often it is tried."""
+
+    app: str
+    version: int
+    partition: int
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has done. prepared: names of transactions, none: it was sent."""
+
+    task: Task
+    prepared: list[str] = field(default_factory=list)
+
+
+def check_schema(schema: StructType, options: SinkOptions) -> None:
+    """Raises RadiatorError where such rows cannot be sent."""
+    check_columns({one.name: one.dataType.simpleString() for one in schema}, options)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`. Without txnAppId and txnVersion, each write is one of its own."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._app = options.app or f"spark-{os.urandom(16).hex()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows."""
+        context = TaskContext.get()
+        assert context is not None, "a task has its context"
+        return _write(self._options, Task(self._app, self._options.version or 0, context.partitionId()), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All rows, once."""
+        _commit(self._options.connect, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """None of them, unless they are committed."""
+        _abort(self._options.connect, messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`: the application is the query, the version its batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows."""
+        context = TaskContext.get()
+        assert context is not None, "a task has its context"
+        query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
+        assert query and batch, "Spark tells each task of a stream its query and batch"
+        return _write(
+            self._options, Task(self._options.app or f"spark-{query}", int(batch), context.partitionId()), iterator
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All rows of the batch, once."""
+        _commit(self._options.connect, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """None of them, unless they are committed."""
+        _abort(self._options.connect, messages)
+
+
+def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+    if options.delivery == EXACTLY_ONCE:
+        return Written(task, _prepare(options, Columns(options).rows(batches)))
+    _send(options, task, Columns(options).rows(batches))
+    return Written(task)
+
+
+# ---- exactly once
+
+
+def _prepare(options: SinkOptions, rows: Iterator[Outgoing]) -> list[str]:
+    """The names of the transactions that hold all rows, in their order."""
+    prefix = f"spark-{os.urandom(6).hex()}"
+    names: list[str] = []
+    orphans: list[str] = []
+    tries = Tries(options.connect)
+    line = _Line(options.connect)
+    try:
+        for number, stage in enumerate(stages(rows)):
+            names.append(_prepare_stage(line, tries, stage, f"{prefix}-{number}", orphans))
+    except BaseException:
+        _let_go(options.connect, names + orphans)
+        raise
+    finally:
+        line.close()
+    if orphans:
+        _let_go(options.connect, orphans)
+    return names
+
+
+class _Line:
+    """A connection for one task, made anew when it is lost."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._client: Client | None = None
+
+    def client(self) -> Client:
+        self._client = self._client or connected(self._connect)
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.abandon()
+            self._client = None
+
+
+def _prepare_stage(line: _Line, tries: Tries, stage: list[Outgoing], name: str, orphans: list[str]) -> str:
+    """The name that the stage is prepared under: each try has another, since one that is lost may have succeeded."""
+    attempt = 0
+    while True:
+        attempted = name if not attempt else f"{name}-{attempt}"
+        try:
+            client = line.client()
+            transaction = client.begin()
+            for one in stage:
+                client.send(one.destination, one.body, one.headers, transaction=transaction, confirm=None)
+            client.commit(transaction, prepare=attempted)
+        except (ConnectionLost, NoAnswer, Refusal) as why:
+            line.close()
+            orphans.append(attempted)
+            tries.failed(why)
+            attempt += 1
+        else:
+            tries.went_on()
+            return attempted
+
+
+def _let_go(connect: Connect, names: list[str]) -> None:
+    """As far as the broker is there now: otherwise it lets go of them when their time is over."""
+    with suppress(RadiatorError), Broker(Connect(connect.addresses, 0, connect.retry_interval_s)) as broker:
+        for begin in range(0, len(names), NAMES_MAX):
+            broker.abort(names[begin : begin + NAMES_MAX])
+
+
+def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
+    """Of a task that has failed there is no message."""
+    return [one for one in messages if isinstance(one, Written)]
+
+
+def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
+    written = _tasks(messages)
+    names = [name for one in written for name in one.prepared]
+    if not names:
+        return
+    if len(names) > NAMES_MAX:
+        raise RadiatorError(
+            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only: make batches "
+            "smaller (maxOffsetsPerTrigger), or their tasks fewer (coalesce)."
+        )
+    task = written[0].task
+    with Broker(connect) as broker:
+        if not broker.commit(names, task.app, task.version):
+            _log.info("Version %d of %s was committed before: nothing is sent again.", task.version, task.app)
+
+
+def _abort(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
+    _let_go(connect, [name for one in _tasks(messages) for name in one.prepared])
+
+
+# ---- at least once
+
+
+def _send(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> None:
+    """Returns once every row has its RECEIPT."""
+    tried: Callable[[float], Reconnect] = lambda first_s: Reconnect(  # noqa: E731
+        first_s=first_s, most_s=first_s, factor=1, timeout_s=options.connect.timeout_s
+    )
+    with Client(
+        options.connect.addresses,
+        window=options.receipt_window,
+        reconnect=tried(options.connect.retry_interval_s) if options.connect.retries else False,
+    ) as client:
+        for number, one in enumerate(rows):
+            dedup_id = one.dedup_id or f"{task.app}-{task.version}-{task.partition}-{number}-{content_id(one)}"
+            client.send(one.destination, one.body, [*one.headers, ("dedup-id", dedup_id)], confirm=False)
+        client.flush()

@@ -1,0 +1,336 @@
+"""What Spark calls to read: batches, and streams of logs or of a queue by checkout.
+
+Spark makes several readers for one query, in processes of their own, and pickles them: `__init__` opens nothing.
+An error in a stream's `latestOffset`, `partitions` or `commit` ends the query, so what is asked there is asked again
+for a while (`ask.py`). `commit` is not called for the last batch of a run; `latestOffset(start)` is, when it is done.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from radiator.errors import RadiatorError
+from radiator.spark import offsets as kept
+from radiator.spark.ask import Broker
+from radiator.spark.offsets import Json, Log, Offsets, Range, State
+from radiator.spark.options import (
+    CHECKOUT,
+    EARLIEST,
+    EARLIEST_OFFSET,
+    LATEST,
+    LATEST_OFFSET,
+    Places,
+    SourceOptions,
+    sink_options,
+    source_options,
+)
+from radiator.spark.read import read_range
+from radiator.spark.schema import ddl
+from radiator.spark.sink import BatchWriter, StreamWriter, check_schema
+
+CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
+CHECKOUT_EVERY_S = 0.1  # how often an empty queue is asked again: no request waits for a queue
+
+_log = logging.getLogger("radiator.spark")
+
+
+class RadiatorDataSource(DataSource):
+    """`format("radiator")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As it stands in `format(...)`."""
+        return "radiator"
+
+    def schema(self) -> str:
+        """The columns of what is read."""
+        include = str(self.options.get("includeHeaders", "false"))
+        return ddl(include.lower() == "true")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Of a batch. Raises OptionError."""
+        options = source_options(self.options, is_stream=False)
+        self._check_columns(schema)
+        return BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Of a stream. Raises OptionError."""
+        options = source_options(self.options, is_stream=True)
+        self._check_columns(schema)
+        return CheckoutReader(options) if options.mode == CHECKOUT else LogReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Of a batch. Raises OptionError."""
+        options = sink_options(self.options, is_stream=False)
+        check_schema(schema, options)
+        if overwrite:
+            raise RadiatorError('Nothing can be overwritten in a destination of messages: use mode("append").')
+        return BatchWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Of a stream. Raises OptionError."""
+        options = sink_options(self.options, is_stream=True)
+        check_schema(schema, options)
+        if overwrite:
+            raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
+        return StreamWriter(options)
+
+    def _check_columns(self, schema: StructType) -> None:
+        expected = StructType.fromDDL(self.schema())
+        if [field.name for field in schema] != [field.name for field in expected]:
+            raise RadiatorError(f"The source has these columns, and a schema cannot be given: {self.schema()}.")
+
+
+class Part(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, wanted: Range) -> None:
+        super().__init__(wanted)
+
+
+def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Spark makes a partition without a value where a batch has none."""
+    if partition.value is not None:
+        yield from read_range(options, partition.value)
+
+
+class BatchReader(DataSourceReader):
+    """`spark.read`: the ranges are fixed when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Raises DataLoss where what is asked for is not there any more."""
+        options = self._options
+        with Broker(options.connect) as broker:
+            states = {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
+            start = _placed(broker, states, options.starting, EARLIEST_OFFSET)
+            end = _placed(broker, states, options.ending, LATEST_OFFSET)
+        by_log = {state.log: state for state in states.values()}
+        wanted, losses = kept.still_there(kept.ranges(start, end, by_log), by_log)
+        _tell(kept.check_losses(losses, options.fail_on_data_loss))
+        return [Part(one) for one in kept.split(wanted, options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches."""
+        return _read(self._options, partition)
+
+
+class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream` of logs: the broker remembers nothing of it, Spark's checkpoint everything."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._broker = Broker(options.connect)
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> Json:
+        """Of a query without a checkpoint."""
+        return kept.to_json(_placed(self._broker, self._states(), self._options.starting, EARLIEST_OFFSET))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """As the options say."""
+        options = self._options
+        if options.max_rows is not None:
+            return ReadMaxRows(options.max_rows)
+        return ReadAllAvailable() if options.max_bytes is None else ReadMaxBytes(options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is appended later is for another run."""
+        self._target = _latest(self._states())
+
+    def reportLatestOffset(self) -> Json:
+        """For the progress of the query."""
+        return kept.to_json(_latest(self._states()))
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """The end of the next batch; `start` where there is nothing new within pollTimeoutMs."""
+        options = self._options
+        states = self._states()
+        begin, losses = kept.begin(kept.from_json(start), states)
+        _tell(kept.check_losses(losses, options.fail_on_data_loss))
+        if self._target is None and _latest(states) == begin and not losses:
+            states = self._news(states)
+            begin, _ = kept.begin(kept.from_json(start), states)
+        latest = _latest(states)
+        if self._target is not None:
+            latest = kept.at_most(latest, self._target, begin)
+        most = self._most(limit, states)
+        return kept.to_json(latest if most is None else kept.limited(begin, latest, most))
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """The same records for the same offsets; where they are not there any more, DataLoss."""
+        options = self._options
+        first, last = kept.from_json(start), kept.from_json(end)
+        if first == last:
+            return []
+        by_log = {state.log: state for state in self._states().values()}
+        wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
+        _tell(kept.check_losses(losses, options.fail_on_data_loss))
+        return [Part(one) for one in kept.split(wanted, options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches."""
+        return _read(self._options, partition)
+
+    def stop(self) -> None:
+        """Spark does not always call it."""
+        self._broker.close()
+
+    def _states(self) -> dict[str, State]:
+        return {name: self._broker.state(name, wanted) for name, wanted in self._options.partitions.items()}
+
+    def _news(self, states: dict[str, State]) -> dict[str, State]:
+        """Waits until a log has something new; of several, each has its share of the time."""
+        share_ms = self._options.poll_timeout_ms // len(states)
+        for state in states.values():
+            self._broker.wait(state, share_ms)
+            now = self._states()
+            if _latest(now) != _latest(states):
+                return now
+        return states
+
+    def _most(self, limit: ReadLimit, states: Mapping[str, State]) -> int | None:
+        """How many records a batch may have; None: any number."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        if self._options.max_bytes is None or isinstance(limit, ReadAllAvailable):
+            return most
+        sizes = [state.record_bytes for state in states.values() if state.record_bytes]
+        by_bytes = max(1, self._options.max_bytes // max(sizes)) if sizes else most
+        return by_bytes if most is None or by_bytes is None else min(most, by_bytes)
+
+
+class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """`spark.readStream` of a queue: what is taken out of it has a number, and is the same until it is acked."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._broker = Broker(options.connect)
+        self._queue = next(iter(options.partitions))
+        self._target: int | None = None
+
+    def initialOffset(self) -> Json:
+        """What the group has and has not acked comes first."""
+        state = self._checkout(0)
+        return kept.to_json({state.log: state.first})
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Bounded in any case: what is taken is nobody else's any more."""
+        return ReadMaxRows(self._options.max_rows or CHECKOUT_MAX)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is sent later is for another run, as far as nobody else takes some of what is there."""
+        self._target = self._checkout(0).next[0] + self._broker.ready(self._queue)
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """Acks all before `start`, which is done; takes more, up to the limit, waiting as long as pollTimeoutMs."""
+        log, done = self._go_on(start)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else CHECKOUT_MAX
+        wanted = done + most if self._target is None else max(done, min(done + most, self._target))
+        end_s = time.monotonic() + self._options.poll_timeout_ms / 1000
+        while True:
+            following = self._taken(wanted)
+            if following > done or self._target is not None or time.monotonic() >= end_s:
+                return kept.to_json({log: {0: following}})
+            time.sleep(min(CHECKOUT_EVERY_S, self._options.poll_timeout_ms / 1000))
+
+    def commit(self, end: Json) -> None:
+        """Acks all before `end`."""
+        self._go_on(end)
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """The same messages for the same offsets."""
+        first, last = kept.from_json(start), kept.from_json(end)
+        if first == last:
+            return []
+        state = self._checkout(0)
+        by_log = {state.log: state}
+        wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
+        _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
+        return [Part(one) for one in kept.split(wanted, self._options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Arrow batches."""
+        return _read(self._options, partition)
+
+    def stop(self) -> None:
+        """Spark does not always call it."""
+        self._broker.close()
+
+    def _go_on(self, at: Json) -> tuple[Log, int]:
+        """Acks all before `at`: that log, and the number that comes next."""
+        state = self._checkout(0)
+        offsets, losses = kept.begin(kept.from_json(at), {state.log.name: state})
+        _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
+        done = offsets[state.log][0]
+        if done > state.first[0]:
+            self._broker.checkout_ack(self._queue, self._options.group, done)
+        return state.log, done
+
+    def _taken(self, wanted: int) -> int:
+        """The end of what is taken, at most `wanted`; takes what is missing, as far as it is there."""
+        following = self._checkout(0).next[0]
+        while following < wanted:
+            before = following
+            following = self._checkout(min(CHECKOUT_MAX, wanted - following)).next[0]
+            if following == before or self._options.max_bytes is not None:
+                break
+        return min(following, wanted)
+
+    def _checkout(self, most: int) -> State:
+        """Takes up to so many more: what there is then."""
+        log, first, following = self._broker.checkout(self._queue, self._options.group, most, self._options.max_bytes)
+        return State(log, {0: first}, {0: following})
+
+
+def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold: int) -> Offsets:
+    """The offsets that `places` names; `untold`: of a partition that it does not speak of."""
+    placed: Offsets = {}
+    for name, state in states.items():
+        by_word = {EARLIEST: state.first, LATEST: state.next}
+        if isinstance(places, str):
+            placed[state.log] = dict(by_word[places])
+        elif isinstance(places, int):
+            at = broker.offsets_at(name, places)
+            placed[state.log] = {partition: at[partition] for partition in state.first}
+        else:
+            told = places.get(name, {})
+            for partition in told.keys() - state.first.keys():
+                raise RadiatorError(
+                    f"/log/{name} has no partition {partition} that is read, but an option gives its offset."
+                )
+            by_number = {EARLIEST_OFFSET: state.first, LATEST_OFFSET: state.next}
+            placed[state.log] = {
+                partition: by_number[offset][partition] if offset in by_number else offset
+                for partition in state.first
+                for offset in [told.get(partition, untold)]
+            }
+    return placed
+
+
+def _latest(states: Mapping[str, State]) -> Offsets:
+    return {state.log: dict(state.next) for state in states.values()}
+
+
+def _tell(losses: list[str]) -> None:
+    for sentence in losses:
+        _log.warning("%s It is passed over, as failOnDataLoss says.", sentence)

@@ -1,0 +1,96 @@
+"""Prepared transactions in the store, and the last versions of `txn-app-id`s: what a commit writes, a start finds, and
+how SENDs are read back. Everything happens in the transaction of the caller (lmdb.py).
+"""
+
+from itertools import takewhile
+
+import lmdb
+
+from radiator.commands import LoadedStage
+from radiator.errors import DamagedRecord, StoreError
+from radiator.reads import LoadStage
+from radiator.store import records
+from radiator.store.logs import Tables
+from radiator.store.tables import APPS, STAGED, STAGES
+from radiator.writes import DropApp, DropStage, KeepApp, KeepStage, Stage, Unstage
+
+StageWrite = KeepStage | Stage | Unstage | DropStage | KeepApp | DropApp
+
+
+def carry_out(txn: "lmdb.Transaction[bytes]", tables: Tables, write: StageWrite) -> None:
+    """One write; a contradiction to the store is an AssertionError."""
+    if isinstance(write, KeepStage):
+        key = records.stage_key(write.stage)
+        txn.put(key, records.encode_stage(key, write), db=tables[STAGES])
+    elif isinstance(write, Stage):
+        _stage(txn, tables, write)
+    elif isinstance(write, Unstage):
+        for number in range(write.first, write.end):
+            was_there = txn.delete(records.staged_key(write.stage, number), db=tables[STAGED])
+            assert was_there, f"{write}: {number} is not there"
+    elif isinstance(write, DropStage):
+        key = records.stage_key(write.stage)
+        assert txn.delete(key, db=tables[STAGES]), f"{write} of what is not prepared"
+        cursor = txn.cursor(tables[STAGED])
+        is_there = cursor.set_range(key)
+        while is_there and cursor.key().startswith(key):
+            is_there = cursor.delete() and bool(cursor.key())
+    elif isinstance(write, KeepApp):
+        key = records.app_key(write.app)
+        txn.put(key, records.encode_app(key, write), db=tables[APPS])
+    else:
+        assert txn.delete(records.app_key(write.app), db=tables[APPS]), f"{write} of what has no version"
+
+
+def _stage(txn: "lmdb.Transaction[bytes]", tables: Tables, write: Stage) -> None:
+    cursor = txn.cursor(tables[STAGED])
+    behind = cursor.set_range(records.stage_key(write.stage + 1))
+    has_last = (cursor.prev() if behind else cursor.last()) and records.split_staged_key(cursor.key())[0] == write.stage
+    first = records.split_staged_key(cursor.key())[1] + 1 if has_last else 0
+    keys = [records.staged_key(write.stage, number) for number in range(first, first + len(write.sends))]
+    rows = [(key, records.encode_staged(key, send)) for key, send in zip(keys, write.sends, strict=True)]
+    _, added = cursor.putmulti(rows, overwrite=False)
+    assert added == len(rows), f"SENDs of the prepared transaction {write.stage} found their places taken"
+
+
+def read_stages(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepStage]:
+    """Those that are not over. Raises DamagedRecord, and StoreError (a clause) for what contradicts itself."""
+    stages = [records.decode_stage(key, value) for key, value in txn.cursor(tables[STAGES])]
+    names: set[str] = set()
+    for stage in stages:
+        if stage.applied > stage.count:
+            raise StoreError(
+                f"of {stage.count} SENDs of the prepared transaction {stage.stage} {stage.applied} are out"
+            )
+        if stage.name in names:
+            raise StoreError(f"two transactions are prepared under the name {stage.name!r}")
+        names |= {stage.name} - {""}
+    left, counted = sum(stage.count - stage.applied for stage in stages), txn.stat(tables[STAGED])["entries"]
+    if left != counted:
+        raise StoreError(f"the prepared transactions say that they have {left} SENDs left, LMDB counts {counted}")
+    return stages
+
+
+def read_apps(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepApp]:
+    """The last version of each `txn-app-id`. Raises DamagedRecord."""
+    return [records.decode_app(key, value) for key, value in txn.cursor(tables[APPS])]
+
+
+def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadStage) -> LoadedStage:
+    """Answers it: see the contract."""
+    loaded = LoadedStage(load.request)
+    prefix = records.stage_key(load.stage)
+    bytes_left = load.bytes_max
+    cursor = txn.cursor(tables[STAGED])
+    if not cursor.set_range(records.staged_key(load.stage, load.first)):
+        return loaded
+    for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
+        taken = len(loaded.sends) + loaded.damaged
+        if taken == load.messages_max or (taken and bytes_left < len(value)):
+            break
+        bytes_left -= len(value)
+        try:
+            loaded.sends.append(records.decode_staged(key, value))
+        except DamagedRecord:
+            loaded.damaged += 1
+    return loaded

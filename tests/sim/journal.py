@@ -1,0 +1,153 @@
+"""The journal held against the disk that it tells of: batch by batch, and all of it at each start.
+
+What a batch stores and removes must be told in that very batch, each once, and nothing else; and the numbers that it
+adds to a queue's ledger must be those of its events. A message that is in the disk's tables is one that the journal has
+accepted and not ended: so nothing can be missed, and nothing told that was not. (docs/JOURNAL.md, D27 and D28.)
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from radiator.journal import (
+    ACCEPTED,
+    ACKED,
+    CHECKED_OUT,
+    COPIED,
+    DEAD_LETTERED,
+    DELAYED,
+    DELETED,
+    DELIVERED,
+    DROPPED,
+    DUE,
+    EVENTS,
+    EXPIRED,
+    MOVED,
+    NACKED,
+    PURGED,
+    RETURNED,
+    STARTED,
+    Told,
+)
+from radiator.settings import JOURNAL
+from radiator.writes import Books, Delay, Ledger, Put, Remove, Retire, Tell, Wake, Write
+
+if TYPE_CHECKING:
+    from tests.sim.disk import Platter
+
+OUTBOX = "$outbox/"  # how queues begin that clients have nothing to do with: they are not told of
+# which events end a message, and the column of the ledger that each adds to; said here once more, not read from there
+ENDS = {
+    ACKED: "acked",
+    CHECKED_OUT: "acked",
+    EXPIRED: "expired",
+    DROPPED: "dropped",
+    PURGED: "purged",
+    MOVED: "purged",
+    DEAD_LETTERED: "dead_lettered",
+}
+COLUMNS = ("accepted", *dict.fromkeys(ENDS.values()))
+OF_ONE_THAT_IS_THERE = (DELIVERED, NACKED, RETURNED, DELAYED, DUE, COPIED)
+SETTLED = (ACKED, NACKED, RETURNED)
+
+
+class Journal:
+    """What the journal of a disk has told. there: by position, the queue of each message that is not over.
+
+    out: those that were delivered, and have not come back. ledgers: as last committed.
+    """
+
+    def __init__(self, platter: "Platter") -> None:
+        self.there: dict[int, str] = {}
+        self.out: set[int] = set()
+        self.ledgers: dict[str, Ledger] = {name: replace(ledger) for name, ledger in platter.queues.values()}
+        for told in events_of(platter):
+            self.tell(told)
+        self.assert_agrees(platter)
+
+    def assert_agrees(self, platter: "Platter") -> None:
+        """What it has accepted and not ended is what the disk has, each in its queue."""
+        names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
+        places = (*platter.messages, *platter.delayed_at)
+        stored = {position: names[queue] for queue, position in places if queue in names}
+        assert self.there == stored, (
+            f"not told of: {stored.items() - self.there.items()}; told of, and not there: "
+            + str(self.there.items() - stored.items())
+        )
+
+    def tell(self, told: Told) -> None:
+        """The next event is possible after those before it."""
+        event, position, queue = told.event, told.position, told.queue
+        assert event in EVENTS, f"{told} is no event"
+        if event == STARTED:
+            self.out.clear()
+            if queue:
+                there = sum(name == queue for name in self.there.values())
+                assert told.number == there, f"{told}, and by its events {there} are there"
+        elif event == DELETED:
+            gone = [at for at, name in self.there.items() if name == queue]
+            assert told.number == len(gone), f"{told}, and by its events {len(gone)} were there"
+            for at in gone:
+                del self.there[at]
+        elif event == ACCEPTED:
+            assert position not in self.there, f"accepted twice: {told}"
+            self.there[position] = queue
+        else:
+            assert self.there.get(position) == queue, f"told of what is not there: {told}"
+            if event == DELIVERED:
+                assert position not in self.out, f"delivered twice: {told}"
+                self.out.add(position)
+            elif event in SETTLED and told.reason != "handed-over":
+                assert position in self.out, f"settled, and was not delivered: {told}"
+                self.out.remove(position)
+            if event in ENDS:
+                del self.there[position]
+                self.out.discard(position)
+
+    def committed(self, writes: list[Write], platter: "Platter") -> None:
+        """That batch is on the disk."""
+        events = [Told(*told) for write in writes if isinstance(write, Tell) for told in write.events]
+        for told in events:
+            self.tell(told)
+        names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
+        for write in writes:
+            if isinstance(write, Put | Remove | Delay | Wake) and write.queue in names:
+                place = write.queue, write.position
+                is_there = place in platter.messages or place in platter.delayed_at
+                is_told = write.position in self.there
+                assert is_there == is_told, (
+                    f"{write}, and is it there? {is_there}; the journal says {is_told}: {events}"
+                )
+        self._judge_ledgers(events, writes, names)
+
+    def _judge_ledgers(self, events: list[Told], writes: list[Write], names: dict[int, str]) -> None:
+        """What is added to the columns of each queue is what is told of it."""
+        said: Counter[tuple[str, str]] = Counter()
+        for told in events:
+            column = "accepted" if told.event == ACCEPTED else ENDS.get(told.event)
+            if column is not None:
+                said[told.queue, column] += 1
+                said[told.queue, f"{column}_bytes"] += told.size
+        retired = {write.queue: write.name for write in writes if isinstance(write, Retire)}
+        names = names | {number: name for number, name in retired.items() if not name.startswith(OUTBOX)}
+        for write in writes:
+            if not isinstance(write, Books) or write.queue not in names:
+                continue
+            name = names[write.queue]
+            before, self.ledgers[name] = self.ledgers.get(name, Ledger()), replace(write.ledger)
+            for column in (*COLUMNS, *(f"{column}_bytes" for column in COLUMNS)):
+                added, told_of = getattr(write.ledger, column) - getattr(before, column), said.pop((name, column), 0)
+                assert added == told_of, f"{column} of {name} grows by {added}, the journal tells {told_of}: {events}"
+            if write.queue in retired:
+                del self.ledgers[name]  # whoever comes with that name is another
+        assert not said, f"told, and in no ledger: {said} of {events}"
+
+
+def events_of(platter: "Platter") -> Iterator[Told]:
+    """All of the journal, in order."""
+    for (log, _), rows in sorted(platter.records.items()):
+        if platter.logs.get(log) == JOURNAL:
+            for _, row in sorted(rows.items()):
+                assert isinstance(row, Told)
+                yield row
