@@ -114,7 +114,8 @@ class Connection:
         finally:
             self._calling.discard(thread)
         self._catch_up()
-        if self._loop is not None and self.broker.waiting:
+        # what is sent without a receipt may meet the loss, and raises nothing; a closed socket calls nobody
+        if self._loop is not None and (self.broker.waiting or not self.broker.is_open):
             self._call_loop()
         return answer
 

@@ -299,6 +299,28 @@ def test_the_loop_hears_of_a_loss(own_broker: BrokerProcess) -> None:
         own_broker.start()
 
 
+def test_the_loop_hears_of_a_loss_that_an_ack_has_met(own_broker: BrokerProcess) -> None:
+    """Nobody awaits its answer, so it raises nothing; and a socket that it has closed wakes no loop."""
+    connection = kombu.Connection(url(own_broker))
+    hub = Hub()
+    hub.propagate_errors = connection.connection_errors
+    channel = connection.channel()
+    declared(channel, "q")
+    consumer = Collected(channel, "q")
+    connection.register_with_event_loop(hub)
+    for body in (b"1", b"2"):
+        publish(channel, body, "q")
+    turns(hub, lambda: len(consumer.messages) == 2)
+    own_broker.kill()
+    for message in consumer.messages:
+        channel.basic_ack(message.delivery_tag)
+        time.sleep(0.05)  # the answer to what is sent to a dead one is on its way
+    with pytest.raises(Lost):
+        turns(hub, lambda: False)
+    connection.collect()
+    hub.close()
+
+
 def test_what_came_last_is_handed_on_before_the_loss_is_told(own_broker: BrokerProcess) -> None:
     connection, other = kombu.Connection(url(own_broker)), kombu.Connection(url(own_broker))
     hub = Hub()
