@@ -24,6 +24,7 @@ from benchmarks.flushes import count_flushes
 from benchmarks.growth import grow, series_of
 from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
+from benchmarks.journal import journal_table
 from benchmarks.longchecks import long_checks
 from benchmarks.nodecases import SERIES
 from benchmarks.nodes import measure_nodes, nodes_report
@@ -65,6 +66,9 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.flushes:
         wanted.dir.joinpath("run").mkdir(parents=True, exist_ok=True)
         _print(count_flushes(_peers(wanted)[0], wanted.bodies, wanted.dir / "run", wanted.seconds))
+        return 0
+    if wanted.journal:
+        _print(journal_table(wanted.bodies, wanted.dir / "run", wanted.rounds, wanted.seconds))
         return 0
     if wanted.nodes is not None:
         _show(_nodes(wanted), wanted)
@@ -187,6 +191,7 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
                         help=f"several nodes, instead of the comparison; default all: {','.join(SERIES)}")  # fmt: skip
     parser.add_argument("--before", type=Path, metavar="CHECKOUT",
                         help="with --nodes: compare one node alone with the earlier version there")  # fmt: skip
+    parser.add_argument("--journal", action="store_true", help="what the journal costs, instead of the comparison")
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")
     parser.add_argument("--only-long", action="store_true", help="the long checks alone")

@@ -58,7 +58,7 @@ def log_name_mistake(name: str) -> str:
     if name == JOURNAL or name.startswith(RESERVED_LOGS):
         return "the broker keeps for itself"
     if is_pattern(name):
-        return "has a wildcard; a log has one name"
+        return "has a wildcard, and a log has one name"
     return name_mistake(name)
 
 
@@ -68,7 +68,7 @@ def target_name(value: object) -> str:
         return queue_name(value)
     mistake = log_name_mistake(value.removeprefix(LOG_PREFIX))
     if mistake:
-        raise ValueError(f"has {shown(value)}, a log which {mistake}")
+        raise ValueError(f"has {shown(value)}, a log which {mistake}; name another log")
     return value
 
 

@@ -102,6 +102,13 @@ SEGMENT_RECORDS = 16_384  # a stretch of a log that goes at once: LMDB deletes i
 SEGMENT_BYTES = 8 * MIB  # the same in bytes
 PARTITIONS_MAX = 1024  # refuse: of a log; each costs a row of its segment in each batch that appends to it
 KEYED_BODY_MAX_BYTES = 64 * KIB  # passed over: a body in which a partition's key is looked for; JSON takes 10 ms a MiB
+SEGMENTS_MIN = 8  # a log is kept in so many segments at least: so much more than its retention says may be there
+GROUPS_MAX = 4096  # refuse: groups of one log
+GROUP_AHEAD_MAX = 100_000  # wait: records that a group reads of a partition beyond the first that it has not acked
+READ_BYTES = 4 * KIB  # of a larger one each so many bytes count as one more
+READS_PER_TURN = 2048  # wait: records handed to readers of logs in one turn; a thousand readers go on in the next
+READERS_BYTES = 32 * MIB  # what all readers of logs have read and not done with: past it each reads one record a time
+TAIL_BYTES = 8 * MIB  # the last records of all logs that are kept in memory for those who have read all before
 AWAIT_MAX_MS = 60_000  # refuse: how long a request may wait for a log to grow
 AWAITS_MAX = 16  # refuse: how many such requests of one connection may wait
 CHECKOUT_MESSAGES_MAX = 100_000  # refuse: what one request may take out of a queue
@@ -149,6 +156,7 @@ PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 DESCRIBED_BINDINGS = 1000  # cut: bindings in one answer to `describe`
+DESCRIBED_PREPARED = 1000  # cut: prepared transactions in one answer
 DESCRIBED_GROUPS = 1000  # cut: groups in one answer to `describe`
 
 # ---- links between nodes

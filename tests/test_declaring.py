@@ -1,6 +1,7 @@
 """What may be declared: settings as JSON has them, to and fro; right, wrong, at the limits and one past them."""
 
 import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -16,13 +17,14 @@ from radiator.declaring import (
     exchange_name_mistake,
     exchange_settings,
     fanout_children,
+    log_settings,
     queue_name,
     queue_settings,
     standard_type_mistake,
 )
 from radiator.errors import Refusal
 from radiator.limits import MIB
-from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, QueueSettings
+from radiator.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, LogSettings, QueueSettings
 
 BASE = QueueSettings(max_messages=10, dead_letter="dead", message_ttl_ms=5)
 EVERY: dict[str, Any] = {
@@ -249,6 +251,38 @@ def test_a_fanout_has_children() -> None:
         with pytest.raises(Refusal) as caught:
             fanout_children(given)
         assert caught.value.code == "bad-request"
+
+
+def test_a_log_has_partitions_and_retention() -> None:
+    assert log_settings({}) == LogSettings()
+    given = {"partitions": 2, "partition_key": "/a", "retention_ms": None, "retention_bytes": "1MiB"}
+    settings = log_settings(given)
+    assert settings == LogSettings(partitions=2, partition_key="/a", retention_ms=None, retention_bytes=2**20)
+    assert log_settings({"retention_ms": 0, "partition_key": None}, settings) == replace(settings, partition_key=None)
+    assert log_settings(asdict(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partitions": 0}, "`partitions` is 0; it must be a whole number from 1 to 1024."),
+        ({"partitions": None}, "`partitions` is null; it must be"),
+        ({"partition_key": "a"}, '`partition_key` is "a"; it must be a JSON pointer such as'),
+        ({"retention_ms": -1}, "`retention_ms` is -1; it must be a whole number from 0 to 1000000000000."),
+        ({"retention": 1}, '"retention" is no setting of a log; did you mean "retention_'),
+    ],
+)
+def test_what_is_no_log_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        log_settings(given)
+    assert caught.value.code == "bad-request" and str(caught.value).startswith(said)
+
+
+def test_a_child_may_be_a_log() -> None:
+    assert fanout_children({"children": ["/log/a", "a"]}) == ("/log/a", "a")
+    for child in ("/log/journal", "/log/", "/log/$checkout/q/g", "/log/a.#"):
+        with pytest.raises(Refusal, match="a log which"):
+            fanout_children({"children": [child]})
 
 
 def test_many_children_take_no_time() -> None:

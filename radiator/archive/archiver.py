@@ -16,9 +16,10 @@ import pyarrow as pa
 from radiator.archive import rows
 from radiator.archive.manifest import DAMAGED, RETENTION, ArchiveError, Gap, Manifest, Sealed, sync_directory
 from radiator.archive.sealing import SNAPSHOTS, Sealing, adopt, clear, date_of, folder_of, now_text
-from radiator.archive.source import JOURNAL, Log, Moment, Partition, Source, Stretch
+from radiator.archive.source import Log, Moment, Partition, Source, Stretch
 from radiator.journal import Told
 from radiator.message import Message
+from radiator.settings import JOURNAL
 
 SEAL_ROWS = 1_000_000  # of a file; about 200 MB of messages of 200 B before compression
 SEAL_S = 300.0  # while it follows: how old what is not archived may become

@@ -11,7 +11,7 @@ from radiator.archive.manifest import ArchiveError, Contents, Sealed, read
 from radiator.archive.sealing import rows_of
 from radiator.settings import JOURNAL
 
-COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "number")  # what an audit reads
+COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "other_queue", "number")  # what an audit reads
 
 
 @dataclass(slots=True)

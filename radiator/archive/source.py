@@ -11,11 +11,10 @@ from radiator.errors import DamagedRecord
 from radiator.journal import Told
 from radiator.limits import MIB
 from radiator.message import Message
-from radiator.settings import JOURNAL
 from radiator.store import records
-from radiator.store.blocks import EVENTS, checked, count_of, messages_in, told_in
+from radiator.store.blocks import count_of, records_in
 from radiator.store.reader import Reader, Snapshot
-from radiator.store.tables import BOOT, STORE_ID
+from radiator.store.tables import BOOT, META
 
 SLICE_BYTES = 8 * MIB  # of blocks that one read transaction copies out
 SLICE_BLOCKS = 2048  # the same in blocks
@@ -61,8 +60,11 @@ class Moment:
     snapshot: Snapshot
 
     def stored(self) -> Iterator[tuple[str, int]]:
-        """Queue and position of every message that a persistent queue of clients holds."""
-        return (one for one in self.snapshot.stored() if not one[0].startswith("$outbox/"))
+        """Queue and position of every message that a persistent queue of clients holds; deleted queues hold none."""
+        names = {
+            number: name for number, name in self.snapshot.queues().items() if not name.startswith("$outbox/")
+        }
+        return ((names[number], position) for number, position in self.snapshot.stored() if number in names)
 
 
 class Source:
@@ -72,7 +74,7 @@ class Source:
         """Raises StoreError."""
         self._reader = Reader(data_dir)
         with self._reader.snapshot() as snapshot:
-            self.store_id = records.decode_text(STORE_ID, snapshot.meta()[STORE_ID])
+            self.store_id = snapshot.store_id()
 
     def __enter__(self) -> "Source":
         return self
@@ -86,11 +88,13 @@ class Source:
         with self._reader.snapshot() as snapshot:
             logs: dict[str, Log] = {}
             for found in snapshot.logs():
+                if not found.name:
+                    continue  # deleted, and not swept yet
                 log = logs[found.name] = Log(found.number, found.name)
                 for segment in found.segments:
                     part = log.partitions.setdefault(segment.partition, Partition(segment.begin, segment.begin))
                     part.next = segment.first + segment.count
-            yield Moment(records.decode_number(BOOT, snapshot.meta()[BOOT]), logs, snapshot)
+            yield Moment(records.decode_number(BOOT, snapshot.get(META, BOOT) or b""), logs, snapshot)
 
     def logs(self) -> dict[str, Log]:
         """Those that there are now."""
@@ -101,12 +105,15 @@ class Source:
         """Everything from `first` on and below `end`, in order; where records are missing, a Stretch without any."""
         at, last = first, -1
         while at < end:
-            blocks = [one for one in self._blocks(log.number, partition, at) if last < one[0] < end]
+            found_blocks = self._blocks(log.number, partition, max(at, last + 1))
+            blocks = [one for one in found_blocks if last < one[0] < end]
             for begin, key, value in blocks:
                 try:
-                    found = _decoded(key, value)
+                    found = records_in(key, value)
                 except DamagedRecord:
                     continue  # the next that is sound tells how many are missing
+                if begin + len(found) <= at:
+                    continue
                 if begin > at:
                     yield Stretch(at, begin, None)
                     at = begin
@@ -129,18 +136,9 @@ class Source:
         found: list[tuple[int, bytes, bytes]] = []
         size = 0
         with self._reader.snapshot() as snapshot:
-            for first, key, value in snapshot.blocks(number, partition, at):
-                found.append((first, bytes(key), bytes(value)))
-                size += len(value)
+            for block in snapshot.blocks(number, partition, at):
+                found.append(block)
+                size += len(block[2])
                 if size >= SLICE_BYTES or len(found) >= SLICE_BLOCKS:
                     break
         return found
-
-
-def _decoded(key: bytes, value: bytes) -> list[Message] | list[Told]:
-    """Raises DamagedRecord."""
-    kind, _ = checked(key, value)
-    return told_in(key, value) if kind == EVENTS else list(messages_in(key, value))
-
-
-__all__ = ["JOURNAL", "Log", "Moment", "Partition", "Source", "Stretch"]

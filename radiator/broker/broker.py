@@ -10,15 +10,17 @@ from collections.abc import Callable
 
 from radiator.broker import admin, stats
 from radiator.broker.applying import Applier, Applying
+from radiator.broker.checkouts import Checkouts
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
-from radiator.broker.destinations import EXISTING, QUEUE, REPLY, Destinations, split
+from radiator.broker.destinations import EXISTING, LOG, QUEUE, REPLY, Destinations, split
 from radiator.broker.entry import Entry
 from radiator.broker.exchanges import OWN_SETTINGS
 from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.plans import Plan
 from radiator.broker.staging import Staging
@@ -40,6 +42,7 @@ from radiator.commands import (
     Heard,
     Loaded,
     LoadedDelayed,
+    LoadedLog,
     LoadedStage,
     Nack,
     NotLinked,
@@ -137,6 +140,7 @@ class Broker:
         )
         applying = Applying(desk, self.destinations, self.intake, self.freed, self.chores.append)
         self.staging = Staging(desk, self.intake, limits, recovery, applying)
+        self.checkouts = Checkouts(desk, self.destinations, self.chores.append)
         self.expiring: set[Queue] = set()
         self.is_stopping = False
         self.is_said = False
@@ -169,12 +173,16 @@ class Broker:
                 self.step_chores()
                 if self.freed:
                     self.retry_freed()
+        readers = self.destinations.readers
+        if readers.due and not self.is_stopping:
+            readers.end_turn()
         if self.cluster is not None and not self.is_stopping:
             self.cluster.end_turn()
         can_go_on = not self.is_stopping and (
             # a full batch keeps every chore waiting: `committed` goes on
             (desk.open.size < BATCH_BYTES and any(chore.can_go_on for chore in self.chores))
             or (self.cluster is not None and bool(self.cluster.due))
+            or bool(readers.due)
         )
         turn.again = bool(self.backlog) or can_go_on
         if (
@@ -316,7 +324,7 @@ class Broker:
             self.freed[self.intake.batch_room] = None
         return True
 
-    def loaded(self, event: Loaded | LoadedDelayed | LoadedStage) -> bool:
+    def loaded(self, event: Loaded | LoadedDelayed | LoadedLog | LoadedStage) -> bool:
         waiting = self.destinations.windows.waiting.pop(event.request)
         if not self.is_stopping:
             waiting(event)
@@ -395,6 +403,7 @@ class Broker:
             self.watch(queue)
         self.refuse_long_parked()
         self.staging.ticked()
+        self.tick_logs()
         if self.desk.now_s >= self.forget_s and any(q.settings.dedup_window_s for q in self.destinations.everything()):
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
             self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
@@ -402,9 +411,18 @@ class Broker:
             intake.remembered = 0
         if self.cluster is not None:
             self.cluster.ticked()
-        if self.desk.journal is not None:
-            self.desk.journal.flush()
         return True
+
+    def tick_logs(self) -> None:
+        """What a log keeps no longer; who waits for one, or reads until a time."""
+        destinations = self.destinations
+        if self.desk.journal is not None:
+            self.desk.journal.ticked(destinations.retention, self.intake.disk_room.is_tight)
+        if destinations.retention.look() and destinations.retention not in self.chores:
+            self.chores.append(destinations.retention)
+        for log in destinations.logs.values():
+            log.tell_waiting()
+        destinations.readers.ticked()
 
     def stop(self, event: Stop) -> bool:
         """SIGTERM: all that was accepted is committed; what is out is marked, without raising its count (contract
@@ -465,6 +483,8 @@ class Broker:
             kind, name = split(address)
             if kind == QUEUE and not command.immediate:
                 queue = self.destinations.queue(name)
+            elif kind == LOG:
+                queue = intake.planner.log(command, name)
             elif kind == EXISTING:
                 queue = self.destinations.queues.get(name)
             elif kind == REPLY and intake.reply(connection, name, command):
@@ -725,7 +745,7 @@ class Broker:
             was_waking = queue.is_waking
             if queue.wake_due() and not was_waking:
                 self.chores.append(Waking(queue))
-        if queue.settings.expires_ms is not None and queue.has_outlived():
+        if queue.settings.expires_ms is not None and queue.has_outlived() and not self.checkouts.has(queue):
             self.delete(queue)
         if not queue.timeouts:
             return
@@ -738,7 +758,7 @@ class Broker:
             self.refuse(
                 connection,
                 "ack-timeout",
-                f"{shown(delivery.message_id)} of /queue/{queue.name} was not acked within "
+                f"{shown(delivery.message_id)} of {queue.address} was not acked within "
                 f"{delivery.subscription.ack_timeout_s or 0:g} s.",
                 None,
             )
@@ -747,7 +767,7 @@ class Broker:
     def maybe_delete(self, queue: Queue) -> None:
         """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
         is_over = queue.had_consumer and queue.is_idle and not queue.is_gone
-        if queue.settings.auto_delete and is_over and not self.is_stopping:
+        if queue.settings.auto_delete and is_over and not self.is_stopping and not self.checkouts.has(queue):
             self.delete(queue)
 
     def delete(self, queue: Queue) -> None:
@@ -824,7 +844,8 @@ class Broker:
         replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
         replies += sum(queue.memory_bytes for queue in self.destinations.exchanges.own)
         windows = self.destinations.windows
-        return held + queues + replies + windows.size + windows.out + self.intake.waiting_bytes
+        read = self.destinations.readers.memory_bytes
+        return held + queues + replies + windows.size + windows.out + read + self.intake.waiting_bytes
 
     def weigh_memory(self) -> None:
         """Past 80 % producers wait; past the bound the largest holder is closed."""
@@ -875,8 +896,13 @@ class Broker:
         return stats.of(self)
 
 
+def _is_own(queue: Queue) -> bool:
+    """Whether it goes with its subscription."""
+    return queue.settings is OWN_SETTINGS or isinstance(queue, LogReader)
+
+
 def _holds(connection: Connection) -> int:
-    own = sum(s.queue.memory_bytes for s in connection.queue_subscriptions.values() if s.queue.settings is OWN_SETTINGS)
+    own = sum(s.queue.memory_bytes for s in connection.queue_subscriptions.values() if _is_own(s.queue))
     return connection.held_bytes + own + sum(delivery.entry.size for delivery in connection.unacked.values())
 
 
@@ -890,6 +916,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     Committed: Broker.committed,
     Loaded: Broker.loaded,
     LoadedDelayed: Broker.loaded,
+    LoadedLog: Broker.loaded,
     LoadedStage: Broker.loaded,
     Found: Broker.found,
     Tick: Broker.ticked,
@@ -898,7 +925,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     NotLinked: Broker.not_linked,
     Stop: Broker.stop,
 }
-_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedStage, Found))
+_FIRST = frozenset((Written, Committed, Loaded, LoadedDelayed, LoadedLog, LoadedStage, Found))
 _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Send: Broker.send,
     Ack: Broker.ack,

@@ -1,6 +1,7 @@
 """What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
 
 from radiator.broker.consumers import Connection, Delivery
+from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.states import Event
 from radiator.commands import AUTO, CLIENT, Ack, Nack
 from radiator.errors import Refusal, shown
@@ -24,6 +25,8 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
             "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
         )
     subscription = delivery.subscription
+    if type(command) is Nack and command.delay_ms is not None and isinstance(subscription.queue, LogReader):
+        raise Refusal("no-delay", f"{shown(message_id)} is of a log, which keeps nothing back: NACK without `delay`.")
     if subscription.ack != CLIENT:
         return [delivery]
     named = []

@@ -1,7 +1,7 @@
 """Names -> destinations: what exists, what first use creates, what is declared at run time, and what is refused.
 
-Queues, fanouts, topics and exchanges have separate names. Temp queues belong to one connection and are found by others
-under the id of their reply address only.
+Queues, fanouts, topics, exchanges and logs have separate names. Temp queues belong to one connection and are found by
+others under the id of their reply address only.
 """
 
 import json
@@ -13,30 +13,55 @@ from radiator.broker.consumers import Connection
 from radiator.broker.exchanges import KIND as EXCHANGE_KIND
 from radiator.broker.exchanges import TOPICS, Exchange, Exchanges
 from radiator.broker.kinds.durable_queue import DurableQueue, Windows
+from radiator.broker.kinds.log import LOG_PREFIX, Log
+from radiator.broker.kinds.log_reader import Readers
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
+from radiator.broker.retention import Retention
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.declaring import check_dead_letter, exchange_settings, fanout_children, queue_name, queue_settings
+from radiator.declaring import (
+    RESERVED_LOGS,
+    check_dead_letter,
+    exchange_settings,
+    fanout_children,
+    log_name_mistake,
+    log_settings,
+    queue_name,
+    queue_settings,
+)
 from radiator.errors import Refusal, StoreError
 from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
 from radiator.patterns import is_pattern, matches, name_mistake, overlaps
-from radiator.recovery import Recovery
+from radiator.recovery import Recovery, StoredLog
 from radiator.settings import (
+    JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     NODE,
     STANDARD_EXCHANGES,
     Declarations,
     ExchangeSettings,
+    LogSettings,
     QueueSettings,
 )
-from radiator.writes import Books, Declare, DropDeclared, KeepDeclared, KeepSettings, Ledger, Retire
+from radiator.writes import (
+    Books,
+    Declare,
+    DeclareLog,
+    DropDeclared,
+    DropLog,
+    KeepDeclared,
+    KeepSettings,
+    Ledger,
+    Retire,
+)
 
 if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
 
 QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY = "queue", "fanout", "topic", "exchange", "temp-queue", "reply-queue"
+LOG = "log"
 EXISTING = "amq/queue"  # a queue that is there: never made by its use
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
 EXISTING_PREFIX = f"/{EXISTING}/"
@@ -62,13 +87,23 @@ def split(address: str) -> tuple[str, str]:
     if address.startswith(EXISTING_PREFIX):
         return EXISTING, address.removeprefix(EXISTING_PREFIX)
     kind, _, name = address[1:].partition("/")
-    if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY)):
+    if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)):
         return kind, name
     raise Refusal(
         "unknown-destination",
-        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /temp-queue/, "
-        "/reply-queue/ or /amq/queue/, or be /admin.",
+        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /log/, "
+        "/temp-queue/, /reply-queue/ or /amq/queue/, or be /admin.",
     )
+
+
+def address_of(target: str) -> str:
+    """Of a fanout's child, or where a binding leads."""
+    return target if target.startswith(LOG_PREFIX) else f"/queue/{target}"
+
+
+def is_reserved_log(name: str) -> bool:
+    """Whether the broker alone appends to it."""
+    return name == JOURNAL or name.startswith(RESERVED_LOGS)
 
 
 def check_words(topic: str) -> None:
@@ -92,8 +127,8 @@ class Destinations:
 
     __slots__ = (
         "bury", "copies_to", "declarations", "declared_bindings", "desk", "durables", "entropy", "exchanges", "fanouts",
-        "is_clustered", "limits", "next_number", "on_new", "on_room", "outboxes", "queues", "replies", "retired",
-        "topics", "windows",
+        "is_clustered", "limits", "logs", "next_number", "on_new", "on_room", "outboxes", "queues", "readers",
+        "replies", "retention", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +155,9 @@ class Destinations:
         for binding in declarations.bindings:
             self.declared_bindings.setdefault(binding.queue, []).append((binding.exchange, binding.key))
         self.queues: dict[str, Queue] = {}
+        self.logs: dict[str, Log] = {}
+        self.readers = Readers(desk)
+        self.retention = Retention(desk, self.logs)
         self.replies: dict[str, Queue] = {}
         # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
         # more; on_new hears of every queue that is made
@@ -132,6 +170,10 @@ class Destinations:
         self.next_number = recovery.next_queue
         self.retired = dict(recovery.retired)
         self._recover(recovery)
+        for name, declared in declarations.logs.items():
+            if name not in self.logs:
+                self._create_log(name, declared)
+            self.logs[name].is_declared = True
         for name in declarations.queues:
             if name not in self.queues:
                 self._create(name)
@@ -164,9 +206,46 @@ class Destinations:
                 )
             else:
                 gone.append(Retire(stored.number, stored.name))
+        for found in recovery.logs:
+            if found.name:
+                numbered[found.number] = self._recover_log(found)
+            else:
+                self.retention.drop(found.segments)
         self.exchanges.recover(recovery, numbered)
         for retire in gone:
             self.desk.write(retire)
+
+    def _recover_log(self, stored: StoredLog) -> Log:
+        """As config.toml has it, or else as it was declared."""
+        kept = log_settings(json.loads(stored.settings or "{}"))
+        declared = self.declarations.logs.get(stored.name, kept)
+        if declared.partitions != kept.partitions:
+            raise StoreError(
+                f"{LOG_PREFIX}{stored.name} is declared with partitions = {declared.partitions}, but it has "
+                f"{kept.partitions}, and their number is fixed: declare so many, or take another name."
+            )
+        if declared != kept:
+            self._keep_log_settings(stored.number, declared)
+        return self._open_log(stored, declared)
+
+    def _open_log(self, stored: StoredLog, settings: LogSettings) -> Log:
+        log = Log(stored, settings, self.desk, self.bury, self.on_room, self.windows, self.readers)
+        self.logs[stored.name] = log
+        return log
+
+    def _keep_log_settings(self, number: int, settings: LogSettings) -> None:
+        text = json.dumps(asdict(settings))
+        self.desk.write(KeepSettings(number, text), WRITE_COST_BYTES + len(text))
+
+    def _create_log(self, name: str, settings: LogSettings) -> Log:
+        number = self.next_number
+        self.next_number += 1
+        self.desk.write(DeclareLog(number, name))
+        self._keep_log_settings(number, settings)
+        log = self._open_log(StoredLog(number, name), settings)
+        if log.name in self.declared_bindings:
+            self._bind_declared(log)
+        return log
 
     def _settings(self, name: str, text: str = "") -> QueueSettings:
         """What is in force for a queue of that name. text: what it was declared with at run time, which counts where
@@ -255,9 +334,23 @@ class Destinations:
         return self._create(name)
 
     def target(self, name: str) -> Queue:
-        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it."""
+        """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it. Of
+        `/log/NAME` the log; Refusal where that is not there.
+        """
+        if name.startswith(LOG_PREFIX):
+            return self.log(name.removeprefix(LOG_PREFIX))
         found = self.queues.get(name)
         return self._create(name) if found is None else found
+
+    def log(self, name: str) -> Log:
+        """The log of that name; Refusal where none is declared."""
+        found = self.logs.get(name)
+        if found is None:
+            raise Refusal(
+                "no-such-destination",
+                f"{LOG_PREFIX}{name:.255} is not declared: config.toml or a request to /admin declares a log.",
+            )
+        return found
 
     def durable(self, name: str) -> DurableQueue:
         """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
@@ -282,7 +375,7 @@ class Destinations:
 
     def all_queues(self) -> list[Queue]:
         """All that hold messages: those of one connection too."""
-        return [*self.everything(), *self.replies.values(), *self.exchanges.own]
+        return [*self.everything(), *self.replies.values(), *self.exchanges.own, *self.readers.all]
 
     def find(self, name: str) -> Queue | None:
         """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
@@ -297,7 +390,7 @@ class Destinations:
 
     def check_count(self, more: int = 1) -> None:
         """Raises Refusal where one more destination, or so many, would be too many."""
-        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact)
+        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) + len(self.logs)
         count = named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)
         if count + more > self.limits.max_destinations:
             raise Refusal(
@@ -346,6 +439,50 @@ class Destinations:
         except ValueError as error:
             raise Refusal("wildcard" if is_pattern(name) else "bad-request", f"A queue {error}.") from None
 
+    def declare_log(self, name: str, settings: LogSettings, may_be_reserved: bool = False) -> bool:
+        """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        found = self.logs.get(name)
+        if found is not None:
+            here, wanted = asdict(found.log_settings), asdict(settings)
+            for key in here:
+                if here[key] != wanted[key]:
+                    sentence = f"{found.name} is there already: its {key} is {here[key]}, not {wanted[key]}."
+                    raise Refusal("declared-otherwise", sentence)
+            return False
+        wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)
+        if wrong:
+            code = "reserved" if is_reserved_log(name) else "wildcard" if is_pattern(name) else "bad-request"
+            raise Refusal(code, f"{name!r:.80} is no name of a log: it {wrong}.")
+        self.check_count()
+        self._create_log(name, settings)
+        return True
+
+    def delete_log(self, log: Log, may_be_reserved: bool = False) -> int:
+        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
+        if log.is_declared:
+            raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
+        if is_reserved_log(log.bare_name) and not may_be_reserved:
+            raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
+        if log.has_readers:
+            raise Refusal("in-use", f"{log.name} is read by somebody: end the subscriptions first.")
+        for fanout in self.fanouts.values():
+            if log.name in fanout.children:
+                raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
+        count, desk = log.records, self.desk
+        self.exchanges.release(log)
+        desk.write(log.books())
+        desk.write(DropLog(log.number))
+        for batch in (desk.open, desk.at_sea):
+            if batch is not None:
+                batch.parts.pop(log, None)
+                for group in log.groups.values():
+                    batch.parts.pop(group, None)
+        del self.logs[log.bare_name]
+        for partition in log.partitions:
+            self.retention.drop(partition.segments)
+        log.end()
+        return count
+
     def declare_exchange(self, name: str, settings: ExchangeSettings) -> bool:
         """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
         found = self.exchanges.all.get(name)
@@ -376,6 +513,11 @@ class Destinations:
         return self.exchanges.unbind(self.exchange(exchange).name, key, self._bindable(queue))
 
     def _bindable(self, name: str) -> Queue:
+        if name.startswith(LOG_PREFIX):
+            log = self.log(name.removeprefix(LOG_PREFIX))
+            if is_reserved_log(log.bare_name):
+                raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
+            return log
         found = self.queues.get(name)
         if found is not None:
             return found
@@ -401,8 +543,12 @@ class Destinations:
         if wrong:
             raise Refusal("bad-request", f"{name!r:.80} is no name of a fanout: it {wrong}.")
         for child in children:
-            self._check_queue_name(child)
-        self.check_count(1 + sum(child not in self.queues for child in children))
+            if child.startswith(LOG_PREFIX):
+                self._bindable(child)
+            else:
+                self._check_queue_name(child)
+        queues = [child for child in children if not child.startswith(LOG_PREFIX)]
+        self.check_count(1 + sum(child not in self.queues for child in queues))
         self.fanouts[name] = Fanout(name, children)
         for child in children:
             self.target(child)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from radiator.broker.consumers import Subscription
-from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
@@ -194,9 +193,9 @@ class Exchanges:
             return False
         if not is_declared:
             self.check_binding(name, key)
-        is_stored = isinstance(queue, DurableQueue) and (exchange is None or exchange.durable) and not is_declared
+        is_stored = queue.number > 0 and (exchange is None or exchange.durable) and not is_declared
         self.put_on(name, key, queue, is_stored, is_declared)
-        if isinstance(queue, DurableQueue) and is_stored:
+        if is_stored:
             # D24: in the batch of the RECEIPT, or answer, that says so
             self.desk.write(Bind(name, key, queue.number), WRITE_COST_BYTES + len(name) + len(key))
         return True
@@ -235,7 +234,7 @@ class Exchanges:
         if exchange is not None and exchange.bindings[key, queue]:
             raise Refusal(
                 "declared",
-                f"The binding of /queue/{queue.name} to /exchange/{name} with the key {key!r:.80} is declared in the "
+                f"The binding of {queue.address} to /exchange/{name} with the key {key!r:.80} is declared in the "
                 "configuration: take it out there.",
             )
         self.undo(name, key, queue)
@@ -262,7 +261,7 @@ class Exchanges:
             self.topics.unbind(key, queue)
         else:
             exchange.remove(key, queue)
-        if isinstance(queue, DurableQueue) and is_stored:
+        if is_stored:
             # D24
             self.desk.write(Unbind(name, key, queue.number))
 
@@ -279,7 +278,7 @@ class Exchanges:
             is_whole = row.exchange == TOPICS or (
                 exchange is not None and exchange.durable and not binding_mistake(exchange.type, row.key)
             )
-            if isinstance(queue, DurableQueue) and is_whole:
+            if queue is not None and is_whole:
                 self.put_on(row.exchange, row.key, queue, is_stored=True)
             else:
                 self.desk.write(Unbind(row.exchange, row.key, row.queue))

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 class Group:
     """positions: see above. read: up to where, by partition, records may have been delivered before. acked: what is
     acked beyond the position. from_ms: records before the first that was accepted then or later are passed over; 0:
-    none. owners: who reads, by partition; that may be a reader that is over, while something is unacked.
+    none. owners: who reads, by partition; that may be a reader that is over, while something is unacked. is_kept: the
+    disk has its positions, or is about to.
     """
 
-    __slots__ = ("acked", "from_ms", "log", "members", "name", "owners", "positions", "read")
+    __slots__ = ("acked", "from_ms", "is_kept", "log", "members", "name", "owners", "positions", "read")
 
-    def __init__(self, log: "Log", name: str, positions: list[int], read: list[int]) -> None:
+    def __init__(self, log: "Log", name: str, positions: list[int], read: list[int], is_kept: bool = False) -> None:
         self.log = log
+        self.is_kept = is_kept
         self.name = name
         self.positions = positions
         self.read = read
@@ -36,6 +38,7 @@ class Group:
     # ---- positions --------------------------------------------------------------------------------------------------
 
     def books(self) -> KeepPosition:
+        self.is_kept = True
         return KeepPosition(self.log.number, self.name, list(self.positions))
 
     def committed(self, part: Part) -> None:
@@ -100,7 +103,7 @@ class Group:
     def let_go(self, cursor: "Cursor") -> None:
         """Now, or when nothing of the partition is unacked."""
         if cursor.out:
-            cursor.is_leaving = True
+            cursor.reader.yield_partition(cursor)
         else:
             self.release(cursor)
 

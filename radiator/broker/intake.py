@@ -231,11 +231,11 @@ class Intake:
         if desk.journal is not None:
             copies.update(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
         for queue, message, dedup_id, due_ms in puts:
-            if isinstance(queue, DurableQueue):
+            if queue.is_persistent:
                 queue.take_in(message, due_ms)
                 if copies and queue.journal is not None and is_fanned(message):
                     queue.journal.copied(queue.name, desk.last_position, message, copies[message.headers])
-                if dedup_id is not None:
+                if dedup_id is not None and isinstance(queue, DurableQueue):
                     until_ms = desk.now_ms + int(queue.settings.dedup_window_s * 1000)
                     # D14: in the batch that holds the message's Put
                     desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))

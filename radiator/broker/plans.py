@@ -12,15 +12,18 @@ from radiator.broker.destinations import (
     EXCHANGE,
     EXISTING,
     FANOUT,
+    LOG,
     QUEUE,
     REPLY,
     TEMP,
     TOPIC,
     Destinations,
     Fanout,
+    is_reserved_log,
     split,
 )
 from radiator.broker.exchanges import Exchange
+from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, Send
@@ -108,6 +111,8 @@ class Planner:
                 plan.puts.extend((outbox, copy, dedup_id, 0) for outbox in destinations.copies_to)
         elif kind == EXCHANGE:
             self.plan_exchange(plan, command, headers, name, due_ms)
+        elif kind == LOG:
+            self.plan_puts(plan, command, headers, (self.log(command, name),), 0)
         elif kind == TOPIC:
             self.plan_topic(plan, command, headers, name)
         elif kind == TEMP:
@@ -125,10 +130,23 @@ class Planner:
             ttl_ms = queue.settings.message_ttl_ms
             message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
             plan.puts.append((queue, message, command.dedup_id, due_ms))
-            if command.immediate:
+            if command.immediate and not isinstance(queue, Log):
                 plan.immediate[queue] = command.destination
         if command.immediate and due_ms:
             raise no_consumer(command.destination, "it is kept back until later")
+
+    def log(self, command: Send, name: str) -> Log:
+        """The log that a SEND goes straight to. Raises Refusal."""
+        log = self.destinations.log(name)
+        if is_reserved_log(name):
+            raise Refusal("reserved", f"{log.name} is written by the broker alone.")
+        if command.expiration_ms is not None or command.expires_ms:
+            raise Refusal(
+                "no-delay", f"{log.name} keeps everything as long as it keeps it: a record has no `expiration`."
+            )
+        if command.immediate:
+            raise no_consumer(command.destination, "it is a log")
+        return log
 
     def plan_exchange(self, plan: Plan, command: Send, headers: bytes, address: str, due_ms: int) -> None:
         """A copy for each queue with a binding that matches."""
@@ -202,7 +220,8 @@ class Planner:
         """Until when it is kept back; 0: it is not. Raises Refusal where nothing can be."""
         if command.delay_ms is None and command.deliver_at_ms is None:
             return 0
-        if kind in (TOPIC, TEMP, REPLY) or (kind == FANOUT and name in self.destinations.declarations.cluster_fanouts):
+        fanouts = self.destinations.declarations.cluster_fanouts
+        if kind in (TOPIC, LOG, TEMP, REPLY) or (kind == FANOUT and name in fanouts):
             raise Refusal(
                 "no-delay",
                 f"{command.destination} keeps nothing back: `delay` and `deliver-at` are for queues, exchanges, and "

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from radiator.broker.applying import Applying, Staged
 from radiator.broker.consumers import Connection, Transaction
-from radiator.broker.destinations import EXCHANGE, EXISTING, FANOUT, QUEUE, split
+from radiator.broker.destinations import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.broker.intake import Intake, Resource
 from radiator.broker.plans import Plan
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
@@ -19,7 +19,7 @@ from radiator.limits import APPS_MAX, CHORE_MESSAGES, PREPARED_MAX, Limits
 from radiator.recovery import Recovery
 from radiator.writes import DropApp, DropStage, KeepApp, Stage
 
-PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, "log")  # what a SEND may go to that is carried out later
+PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, LOG)  # what a SEND may go to that is carried out later
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Staging:
         """Into the open batch, under that name. Returns the room to wait for, or None. Raises Refusal."""
         if name in self.prepared:
             raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
-        if len(self.prepared) + self.applying.count >= PREPARED_MAX:
+        if self.count >= PREPARED_MAX:
             raise Refusal(
                 "too-many-transactions",
                 f"{PREPARED_MAX} transactions are prepared, or committed and not yet in their destinations: commit or "
@@ -200,6 +200,11 @@ class Staging:
                 break
             del self.apps[first.app]
             self.desk.write(DropApp(first.app))
+
+    @property
+    def count(self) -> int:
+        """How many are not over, committed or not."""
+        return len(self.prepared) + self.applying.count
 
     def described(self, most: int) -> list[Described]:
         """The first of all that are not over: those that are committed, then the others, the oldest first."""

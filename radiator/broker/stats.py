@@ -1,10 +1,13 @@
 """The broker's numbers as plain data: what `stats` and `queues` answer, and what logs and metrics show."""
 
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from radiator.broker.exchanges import Exchange
+from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
+from radiator.limits import DESCRIBED_GROUPS
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
@@ -12,8 +15,8 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 
 
-def of_queue(queue: Queue) -> Numbers:
-    """One queue: its ledger, and where its messages stand."""
+def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
+    """One queue: its ledger, and where its messages stand. checked_out: those that groups have taken."""
     ledger = queue.ledger
     out = len(queue.entries_out)
     return {
@@ -25,6 +28,7 @@ def of_queue(queue: Queue) -> Numbers:
         "storing": queue.storing_count,
         "delayed": queue.delayed_count,
         "in_doubt": queue.doubt_count,
+        "checked_out": checked_out,
         "consumers": len(queue.subscriptions),
         **asdict(ledger),
         "redelivered": queue.redelivered,
@@ -41,6 +45,24 @@ def of_exchange(exchange: Exchange) -> Numbers:
         "accepted": exchange.accepted,
         "unrouted": exchange.unrouted,
         "bindings": len(exchange.bindings),
+    }
+
+
+def of_log(log: Log) -> Numbers:
+    """One log. unread: for each group, how many records are beyond its positions."""
+    nexts = [partition.committed for partition in log.partitions]
+    return {
+        "partitions": len(nexts),
+        "records": log.records,
+        "bytes": log.size,
+        "accepted": log.ledger.accepted,
+        "accepted_bytes": log.ledger.accepted_bytes,
+        "readers": len(log.all_readers()),
+        "unread": {
+            name: sum(max(0, end - position) for end, position in zip(nexts, group.positions, strict=True))
+            for name, group in islice(sorted(log.groups.items()), DESCRIBED_GROUPS)
+        },
+        "damaged": log.damaged,
     }
 
 
@@ -65,12 +87,16 @@ def of(broker: "Broker") -> Numbers:
         "batches": broker.batches,
         "store": broker.disk_numbers(),
         "counters": dict(broker.desk.counters),
-        "queues": {queue.name: of_queue(queue) for queue in sorted(destinations.everything(), key=_name)},
+        "queues": {
+            queue.name: of_queue(queue, broker.checkouts.count(queue))
+            for queue in sorted(destinations.everything(), key=_name)
+        },
         "fanouts": {
             name: {"children": list(fanout.children), "accepted": fanout.accepted}
             for name, fanout in sorted(destinations.fanouts.items())
         },
         "exchanges": {name: of_exchange(exchange) for name, exchange in sorted(destinations.exchanges.all.items())},
+        "logs": {name: of_log(log) for name, log in sorted(destinations.logs.items())},
         "peers": {} if broker.cluster is None else {peer.pop("name"): peer for peer in broker.cluster.numbers()},
         "topics": {name: {"subscribers": len(there)} for name, there in sorted(destinations.topics.exact.items())},
     }

@@ -11,14 +11,17 @@ from radiator.broker.destinations import (
     EXCHANGE,
     EXISTING,
     FANOUT,
+    LOG,
     PEERS_TOPIC,
     QUEUE,
     TEMP,
     TOPIC,
     Destinations,
+    address_of,
     split,
 )
 from radiator.broker.exchanges import TOPICS
+from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.kinds.topic import TopicSubscription
 from radiator.broker.turn import Desk
@@ -74,8 +77,10 @@ class Subscriptions:
             if name not in self.destinations.queues:
                 raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
             self.subscribe_queue(connection, command, QUEUE, name)
+        elif kind == LOG:
+            self.subscribe_log(connection, command, name)
         elif kind == FANOUT:
-            children = ", ".join(f"/queue/{child}" for child in self.destinations.fanout(name).children)
+            children = ", ".join(address_of(child) for child in self.destinations.fanout(name).children)
             raise Refusal(
                 "send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}."
             )
@@ -114,6 +119,15 @@ class Subscriptions:
         exchanges.own[queue] = subscription = self.consume(connection, command, queue)
         self.receipt(connection, command)
         queue.join(subscription)
+
+    def subscribe_log(self, connection: Connection, command: Subscribe, name: str) -> None:
+        """With a reader of its own; its group's position is on the disk with the RECEIPT."""
+        destinations = self.destinations
+        reader = LogReader(destinations.log(name), command, destinations.readers)
+        subscription = self.consume(connection, command, reader)
+        reader.begin(subscription, command)
+        self.receipt(connection, command, durable=command.group is not None)
+        reader.join(subscription)
 
     def subscribe_durable(self, connection: Connection, command: Subscribe, kind: str, address: str) -> None:
         """With a persistent queue that is there already, or is made and bound now."""

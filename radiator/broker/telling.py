@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from radiator.broker.consumers import Delivery, Subscription
     from radiator.broker.kinds.log import Log
     from radiator.broker.kinds.queue import Queue
+    from radiator.broker.retention import Retention
 
 _SENT = CameFrom()
 # what is told of a message that comes back, and why
@@ -30,14 +31,17 @@ _told = tuple.__new__  # a third of what it costs to name a NamedTuple's fields;
 
 
 class Journal:
-    """`events`: those of the open batch, in order. log: where they go, once it is there."""
+    """`events`: those of the open batch, in order. log: where they go, once it is there. size_max: what it may have, as
+    the disk has no room for more; None: it has.
+    """
 
-    __slots__ = ("desk", "events", "log")
+    __slots__ = ("desk", "events", "log", "size_max")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.events: list[Told] = []
         self.log: Log | None = None
+        self.size_max: int | None = None
 
     # ---- the batch --------------------------------------------------------------------------------------------------
 
@@ -52,6 +56,20 @@ class Journal:
         """What was told is in a batch soon, though nothing else is: deliveries change nothing on the disk."""
         if self.events and self.log is not None:
             self.desk.part(self.log)
+
+    def ticked(self, retention: "Retention", is_tight: bool) -> None:
+        """Time has passed. While the disk is tight the journal grows no more: its oldest makes room for what is told.
+
+        Else what comes back again and again could fill the disk, while SENDs wait for room on it.
+        """
+        self.flush()
+        log = self.log
+        if log is None or not is_tight:
+            self.size_max = None
+        elif self.size_max is None:
+            self.size_max = log.partitions[0].size
+        elif retention.keep_within(log, self.size_max):
+            self.desk.note("warning", "journal_cut", before=log.partitions[0].first)
 
     # ---- one message ------------------------------------------------------------------------------------------------
 
@@ -130,6 +148,11 @@ class Journal:
         """That node has it."""
         told = (journal.ACKED, self.desk.now_ms, queue, position, node_client(node), attempt, size)
         self.events.append(Told(*told, reason=journal.HANDED_OVER))
+
+    def checked_out(self, queue: str, entry: Entry, log: str, group: str) -> None:
+        """That group has it now, as a record of that log."""
+        told = (journal.CHECKED_OUT, self.desk.now_ms, queue, entry.position, group[:CLIENT_CHARACTERS])
+        self.events.append(Told(*told, entry.redeliveries, entry.size, other_queue=log))
 
     # ---- whole queues -----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from radiator import __version__
+from radiator.cli.archive import ARCHIVE
+from radiator.cli.audit import AUDIT
 from radiator.cli.backup import BACKUP, RESTORE
 from radiator.cli.bench import BENCH
 from radiator.cli.bind import BIND, UNBIND
@@ -22,6 +24,7 @@ from radiator.cli.config import CONFIG
 from radiator.cli.declare import DECLARE
 from radiator.cli.delete import DELETE
 from radiator.cli.describe import DESCRIBE
+from radiator.cli.explain import EXPLAIN
 from radiator.cli.peek import PEEK
 from radiator.cli.peers import DRAIN, PEER, PEERS
 from radiator.cli.queues import MOVE, PURGE, QUEUES
@@ -35,7 +38,8 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigEr
 
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, DECLARE, BIND, UNBIND, DELETE, PURGE,
-    MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE, BENCH,
+    MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN,
+    BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

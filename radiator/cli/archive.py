@@ -8,6 +8,7 @@ from pathlib import Path
 
 from radiator.cli.broker import name_of, seconds, whole_number
 from radiator.cli.command import Command
+from radiator.cli.journal import without_pyarrow
 from radiator.cli.text import count_text, printable
 from radiator.config import load
 from radiator.errors import EXIT_REFUSED, Refusal
@@ -46,9 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         from radiator.archive import archiver, source, verify
     except ModuleNotFoundError as missing:
-        if missing.name != "pyarrow":
-            raise
-        raise Refusal("no-pyarrow", 'An archive needs pyarrow: `pip install "radiator[archive]"`.') from None
+        raise without_pyarrow(missing) from None
     if arguments.verify is not None:
         return _verify(verify.verify(arguments.verify, _progress if sys.stderr.isatty() else lambda done, all_: None))
     if arguments.config is None:

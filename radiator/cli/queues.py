@@ -35,6 +35,8 @@ def _row(queue: dict[str, Any]) -> list[str | int]:
         remarks.append("producers wait")
     if queue.get("in_doubt"):
         remarks.append(f"{queue['in_doubt']} in doubt with another node")
+    if queue.get("checked_out"):
+        remarks.append(f"{queue['checked_out']} checked out")
     if queue.get("damaged"):
         remarks.append(f"{count_text(queue['damaged'], 'damaged record')}: see `radiator check`")
     if queue.get("adds_up") is False:

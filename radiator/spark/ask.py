@@ -5,19 +5,30 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from radiator.client import Client, ConnectionLost, NoAnswer
+from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
 from radiator.errors import RadiatorError, Refusal
 from radiator.spark.offsets import Log, State
 from radiator.spark.options import Connect
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
 NEVER = 999_999_999_999_999  # no partition comes so far
-LASTING = frozenset(["no-such-destination", "unknown-destination", "protocol", "no-such-offset", "reserved"])
+PASSING = frozenset(["blocked", "memory", "too-many-connections"])  # refusals that another try may not meet
 
 
-def connected(connect: Connect, window: int | None = None) -> Client:
+def connected(connect: Connect) -> Client:
     """A connection of its own. Raises ConnectionLost or Refusal."""
-    return Client(connect.addresses) if window is None else Client(connect.addresses, window=window)
+    return Client(connect.addresses)
+
+
+def lasting(connect: Connect, window: int) -> Client:
+    """One that is made anew for a while when it is lost, and for the first time too. window: receipts outstanding."""
+    interval_s, tries = connect.retry_interval_s, Tries(connect)
+    again = Reconnect(first_s=interval_s, most_s=interval_s, factor=1, timeout_s=connect.timeout_s)
+    while True:
+        try:
+            return Client(connect.addresses, window=window, reconnect=again)
+        except (ConnectionLost, Refusal) as why:
+            tries.failed(why)
 
 
 class Tries:
@@ -34,7 +45,7 @@ class Tries:
     def failed(self, why: RadiatorError) -> None:
         """Waits before the next try; raises `why` where there were enough of them, or none could do better."""
         self._vain += 1
-        if isinstance(why, Refusal) and why.code in LASTING:
+        if isinstance(why, Refusal) and why.code not in PASSING:
             raise why
         if self._vain > self._connect.retries:
             raise ConnectionLost(f"{why} It was tried {self._vain} times.") from why

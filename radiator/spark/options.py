@@ -19,7 +19,10 @@ EXACTLY_ONCE, AT_LEAST_ONCE = "exactlyOnce", "atLeastOnce"
 OFFSET_MAX = 2**63 - 1
 PARTITIONS_MAX = 100_000  # tasks of one batch
 ROWS_MAX = 2**31 - 1  # what Spark itself can bound a batch to
-NAME_MAX_BYTES = 255  # of a group, and of an application that commits: docs/PROTOCOL.md
+NAME_MAX_BYTES = 255  # of a group, and of a dedup-id: docs/PROTOCOL.md
+APP_MAX_BYTES = 160  # of an application that writes: a dedup-id begins with it
+
+DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a key of 255 bytes each
 
 _CONNECT = ["url", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
 _READ = ["mode", "subscribe", "assign", "group", "includeHeaders", "failOnDataLoss", "minPartitions", "batchRows"]
@@ -126,10 +129,10 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     options = _Given(given, STREAM_WRITE if is_stream else BATCH_WRITE, what)
     sink = SinkOptions(
         connect=options.connect(),
-        destination=options.text("destination"),
+        destination=options.text("destination", DESTINATION_MAX_BYTES),
         delivery=options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE),
         dedup_column=options.text("dedupColumn"),
-        app=options.text("txnAppId"),
+        app=options.text("txnAppId", APP_MAX_BYTES),
         version=options.bound("txnVersion", 999_999_999_999_999, 0),
         receipt_window=options.whole("receiptWindow", 500, 1, 100_000),
     )
@@ -165,10 +168,10 @@ class _Given:
     def value(self, name: str) -> str | None:
         return self._given.get(name.lower())
 
-    def text(self, name: str) -> str | None:
+    def text(self, name: str, most: int = NAME_MAX_BYTES) -> str | None:
         value = self.value(name)
-        if value is not None and not 1 <= len(value.encode()) <= NAME_MAX_BYTES and name != "destination":
-            self.wrong(f"The option {name} has {len(value.encode())} bytes: it must have 1 to {NAME_MAX_BYTES}.")
+        if value is not None and not 1 <= len(value.encode()) <= most:
+            self.wrong(f"The option {name} has {len(value.encode())} bytes: it must have 1 to {most}.")
         return value
 
     def choice(self, name: str, values: tuple[str, ...], default: str) -> str:

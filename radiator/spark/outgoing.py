@@ -35,6 +35,11 @@ class Outgoing:
     body: bytes
     dedup_id: str | None
 
+    def headers_with(self, dedup_id: str | None) -> list[tuple[str, str]]:
+        """All that is sent, the dedup-id of the row itself before that one."""
+        told = self.dedup_id or dedup_id
+        return self.headers if told is None else [*self.headers, ("dedup-id", told)]
+
 
 def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
     """types: by column, as Spark writes them. Raises RadiatorError with every mistake."""
@@ -102,7 +107,7 @@ def stages(rows: Iterator[Outgoing]) -> Iterator[list[Outgoing]]:
 
 
 def content_id(one: Outgoing) -> str:
-    """The same for the same content only: a row that is another one when it is tried again is not taken for this one."""
+    """The same for the same content only: another row, where the order has changed, is not taken for this one."""
     told = blake2b(one.body, digest_size=8)
     told.update(repr((one.destination, one.headers)).encode())
     return told.hexdigest()

@@ -8,7 +8,7 @@ delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `de
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.client import Client, ConnectionLost, NoAnswer
 from radiator.errors import RadiatorError, Refusal
-from radiator.spark.ask import Broker, Tries, connected
+from radiator.spark.ask import Broker, Tries, connected, lasting
 from radiator.spark.options import EXACTLY_ONCE, Connect, SinkOptions
 from radiator.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
 
@@ -157,7 +157,8 @@ def _prepare_stage(line: _Line, tries: Tries, stage: list[Outgoing], name: str, 
             client = line.client()
             transaction = client.begin()
             for one in stage:
-                client.send(one.destination, one.body, one.headers, transaction=transaction, confirm=None)
+                headers = one.headers_with(None)
+                client.send(one.destination, one.body, headers, transaction=transaction, confirm=None)
             client.commit(transaction, prepare=attempted)
         except (ConnectionLost, NoAnswer, Refusal) as why:
             line.close()
@@ -177,8 +178,8 @@ def _let_go(connect: Connect, names: list[str]) -> None:
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
-    """Of a task that has failed there is no message."""
-    return [one for one in messages if isinstance(one, Written)]
+    """In the order of their partitions. Of a task that has failed there is no message."""
+    return sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.task)
 
 
 def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
@@ -188,8 +189,8 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
         return
     if len(names) > NAMES_MAX:
         raise RadiatorError(
-            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only: make batches "
-            "smaller (maxOffsetsPerTrigger), or their tasks fewer (coalesce)."
+            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only: make "
+            "batches smaller (maxOffsetsPerTrigger), or their tasks fewer (coalesce)."
         )
     task = written[0].task
     with Broker(connect) as broker:
@@ -206,15 +207,8 @@ def _abort(connect: Connect, messages: list[WriterCommitMessage | None]) -> None
 
 def _send(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> None:
     """Returns once every row has its RECEIPT."""
-    tried: Callable[[float], Reconnect] = lambda first_s: Reconnect(  # noqa: E731
-        first_s=first_s, most_s=first_s, factor=1, timeout_s=options.connect.timeout_s
-    )
-    with Client(
-        options.connect.addresses,
-        window=options.receipt_window,
-        reconnect=tried(options.connect.retry_interval_s) if options.connect.retries else False,
-    ) as client:
+    with lasting(options.connect, options.receipt_window) as client:
         for number, one in enumerate(rows):
-            dedup_id = one.dedup_id or f"{task.app}-{task.version}-{task.partition}-{number}-{content_id(one)}"
-            client.send(one.destination, one.body, [*one.headers, ("dedup-id", dedup_id)], confirm=False)
+            place = f"{task.app}-{task.version}-{task.partition}-{number}-{content_id(one)}"
+            client.send(one.destination, one.body, one.headers_with(place), confirm=False)
         client.flush()

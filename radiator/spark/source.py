@@ -43,7 +43,7 @@ from radiator.spark.options import (
     source_options,
 )
 from radiator.spark.read import read_range
-from radiator.spark.schema import ddl
+from radiator.spark.schema import ARROW, ARROW_HEADERS, ddl
 from radiator.spark.sink import BatchWriter, StreamWriter, check_schema
 
 CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
@@ -62,8 +62,7 @@ class RadiatorDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns of what is read."""
-        include = str(self.options.get("includeHeaders", "false"))
-        return ddl(include.lower() == "true")
+        return ddl(self._includes_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of a batch. Raises OptionError."""
@@ -93,9 +92,13 @@ class RadiatorDataSource(DataSource):
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
         return StreamWriter(options)
 
+    @property
+    def _includes_headers(self) -> bool:
+        return str(self.options.get("includeHeaders", "false")).lower() == "true"
+
     def _check_columns(self, schema: StructType) -> None:
-        expected = StructType.fromDDL(self.schema())
-        if [field.name for field in schema] != [field.name for field in expected]:
+        expected = ARROW_HEADERS if self._includes_headers else ARROW
+        if [field.name for field in schema] != expected.names:
             raise RadiatorError(f"The source has these columns, and a schema cannot be given: {self.schema()}.")
 
 

@@ -6,12 +6,11 @@ ids twice. `restore` takes the mark off and gives a new id. Both write beside th
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 
-from radiator.errors import DamagedRecord, DiskFailed, StoreError
+from radiator.errors import DiskFailed, StoreError
 from radiator.limits import BACKUP_META_BYTES
 from radiator.store import directory, records
 from radiator.store.check import Report, check
@@ -25,25 +24,9 @@ from radiator.store.datafile import (
     structure_mistakes,
     write_meta,
 )
+from radiator.store.mending import mend
 from radiator.store.reader import Reader, backup_meta
-from radiator.store.tables import (
-    BACKUP,
-    BINDINGS,
-    CLEAN,
-    DECLARED,
-    DOUBTS,
-    FORMAT,
-    PEERS,
-    SETTINGS,
-    STORE_ID,
-    TABLES,
-)
-
-_DECLARATIONS: dict[bytes, Callable[[bytes, bytes], object]] = {
-    SETTINGS: records.decode_text,
-    DECLARED: lambda key, value: (records.split_declared_key(key), records.decode_text(key, value)),
-    BINDINGS: records.decode_binding,
-}
+from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES
 
 
 def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
@@ -86,7 +69,7 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
     What was in doubt with other nodes is not in doubt any more: they know this store's id as little as its sequences.
 
     Returns what `check` says of it: damaged messages do not hinder a restore, a damaged structure does. Damaged rows
-    of settings, exchanges and bindings, which a start refuses, are left out, and told of there.
+    that a start refuses are left out or made anew (mending.py), and told of there.
     Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
     """
     source, target = Path(file), Path(data_dir)
@@ -101,19 +84,19 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
         directory.prepare(target)
         lock = directory.BrokerLock(target)
         try:
-            left_out = _install_copy(source, target)
+            mended = _install_copy(source, target)
         finally:
             lock.release()
     except OSError as error:
         raise StoreError(f"The data directory {target} cannot be made: {error}.") from error
     report = check(target)
-    for sentence in left_out:
+    for sentence in mended:
         report.find(sentence)
     return report
 
 
 def _install_copy(source: Path, target: Path) -> list[str]:
-    """What was left out. A crash before the rename leaves an empty data directory, which may be restored into again."""
+    """What was mended. A crash before the rename leaves an empty data directory, which may be restored into again."""
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
     new = target / directory.NEW_FILE
@@ -127,28 +110,20 @@ def _install_copy(source: Path, target: Path) -> list[str]:
     }
     # to other nodes this is another store: what was said with them does not hold for it
     write_meta(new, rows, _map_bytes(new), made=TABLES, emptied=(PEERS, DOUBTS))
-    left_out = _leave_out_damaged(new)
+    mended = _mend(new)
     install(new, target / directory.DATA_FILE)
-    return left_out
+    return mended
 
 
-def _leave_out_damaged(file: Path) -> list[str]:
-    """Takes out the damaged rows of what was declared at run time: a sentence for each."""
-    left_out = []
+def _mend(file: Path) -> list[str]:
+    """What was done about damaged rows that a start refuses: a sentence for each."""
     try:
         with open_for_writing(file, _map_bytes(file), subdir=False, lock=False) as env:
-            tables = {name: env.open_db(name) for name in (SETTINGS, DECLARED, BINDINGS)}
+            tables = {name: env.open_db(name) for name in TABLES}
             with env.begin(write=True) as txn:
-                for name, table in tables.items():
-                    for key, value in list(txn.cursor(table)):
-                        try:
-                            _DECLARATIONS[name](key, value)
-                        except DamagedRecord as error:
-                            txn.delete(key, db=table)
-                            left_out.append(f"{error} It is left out.")
+                return mend(txn, tables)
     except lmdb.Error as error:
         raise DiskFailed(f"Writing {file} failed: {error}.") from error
-    return left_out
 
 
 def _map_bytes(file: Path) -> int:

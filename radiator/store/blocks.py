@@ -109,5 +109,11 @@ def told_in(key: bytes, value: bytes) -> list[Told]:
         raise _damaged(key) from None
 
 
+def records_in(key: bytes, value: bytes) -> list[Message] | list[Told]:
+    """All that a block has, every byte checked. Raises DamagedRecord."""
+    kind, _ = checked(key, value)
+    return told_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
+
+
 def _damaged(key: bytes) -> DamagedRecord:
     return DamagedRecord(f"The block under key {key.hex()} is damaged: its key, lengths or numbers are impossible.")

@@ -7,18 +7,19 @@ one; then the books; then every row of every table.
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from radiator.declaring import exchange_settings, fanout_children
 from radiator.errors import DamagedRecord, Refusal, StoreError
-from radiator.limits import CHECK_FINDINGS_MAX, CHECK_SLICE_RECORDS
+from radiator.limits import CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.settings import STANDARD_EXCHANGES
 from radiator.store import directory, records
+from radiator.store.check_logs import check_blocks, check_log_books, check_stages
 from radiator.store.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
 from radiator.store.reader import Reader, Snapshot
+from radiator.store.report import Report as Report
 from radiator.store.tables import (
     BINDINGS,
     BOOT,
@@ -30,6 +31,7 @@ from radiator.store.tables import (
     DOUBTS,
     FORMAT,
     LEDGERS,
+    LOGS,
     MESSAGES,
     META,
     NEXT_QUEUE,
@@ -43,37 +45,7 @@ from radiator.store.tables import (
 )
 from radiator.writes import KeepPeer
 
-_Value = TypeVar("_Value")
 _DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {"exchange": exchange_settings, "fanout": fanout_children}
-
-
-@dataclass(slots=True)
-class Report:
-    """What was read, and what is wrong with it.
-
-    messages, message_bytes: the delayed ones too. exchanges_elsewhere: that queues are bound to, and that are neither
-    standard nor declared at run time: config.toml has to.
-    structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
-    """
-
-    messages: int = 0
-    message_bytes: int = 0
-    delayed: int = 0
-    queues: int = 0
-    counts: int = 0
-    dedup_ids: int = 0
-    bindings: int = 0
-    exchanges_elsewhere: list[str] = field(default_factory=list)
-    structure_checked: bool = False
-    findings: list[str] = field(default_factory=list)
-    findings_left_out: int = 0
-
-    def find(self, sentence: str) -> None:
-        """Adds a finding."""
-        if len(self.findings) < CHECK_FINDINGS_MAX:
-            self.findings.append(sentence)
-        else:
-            self.findings_left_out += 1
 
 
 def check(data_dir: str | Path) -> Report:
@@ -114,22 +86,14 @@ def _check_tables(reader: Reader, report: Report) -> None:
         _check_books(snapshot, numbers.get(NEXT_QUEUE), report)
         _check_links(snapshot, report)
         _check_declarations(snapshot, report)
+        check_log_books(snapshot, numbers.get(NEXT_QUEUE), report)
     _recount(reader, report)
     _check_messages(reader, numbers.get(BOOT), report)
     _check_delayed(reader, numbers.get(BOOT), report)
     _check_counts(reader, report)
     _check_dedup(reader, report)
-
-
-def _decoded(
-    decode: Callable[[bytes, bytes], _Value], key: bytes, value: bytes | memoryview, report: Report
-) -> _Value | None:
-    """What a row says; None, and a finding, where it is damaged."""
-    try:
-        return decode(key, bytes(value))
-    except DamagedRecord as error:
-        report.find(str(error))
-        return None
+    check_blocks(reader, report)
+    check_stages(reader, report)
 
 
 def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
@@ -138,8 +102,8 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
         if key not in meta:
             report.find(f"The table meta has no row {key.decode()!r}.")
     if STORE_ID in meta:
-        _decoded(records.decode_text, STORE_ID, meta[STORE_ID], report)
-    numbers = {key: _decoded(records.decode_number, key, meta[key], report) for key in NUMBERS if key in meta}
+        report.decoded(records.decode_text, STORE_ID, meta[STORE_ID])
+    numbers = {key: report.decoded(records.decode_number, key, meta[key]) for key in NUMBERS if key in meta}
     return {key: number for key, number in numbers.items() if number is not None}
 
 
@@ -153,7 +117,7 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
     for key, value in snapshot.rows(QUEUES):
         report.queues += 1
         number = records.queue_of(key)
-        name = _decoded(records.decode_text, key, value, report)
+        name = report.decoded(records.decode_text, key, value)
         if name is not None and names.setdefault(name, number) != number:
             report.find(f"Queues {names[name]} and {number} have one name, {name!r}.")
         if next_queue is not None and number >= next_queue:
@@ -161,7 +125,7 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
         if snapshot.get(LEDGERS, key) is None:
             report.find(f"Queue {number} has no ledger.")
     for key, value in snapshot.rows(LEDGERS):
-        ledger = _decoded(records.decode_ledger, key, value, report)
+        ledger = report.decoded(records.decode_ledger, key, value)
         if ledger is not None:
             booked += ledger.stored
             if not ledger.adds_up():
@@ -169,7 +133,7 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
         if snapshot.get(QUEUES, key) is None:
             report.find(f"There is a ledger of queue {records.queue_of(key)}, but no such queue.")
     for key, value in snapshot.rows(RETIRED):
-        booked += _decoded(records.decode_number, key, value, report) or 0
+        booked += report.decoded(records.decode_number, key, value) or 0
     counted = snapshot.entries(MESSAGES) + snapshot.entries(DELAYED)
     if booked != counted:
         report.find(f"The ledgers say {booked} stored messages, LMDB counts {counted}.")
@@ -179,15 +143,15 @@ def _check_links(snapshot: Snapshot, report: Report) -> None:
     """Linked nodes, and what is in doubt with them, all in one state of the store: at most LINK_WINDOW for each."""
     peers: dict[str, KeepPeer] = {}
     for key, value in snapshot.rows(PEERS):
-        peer = _decoded(records.decode_peer, key, value, report)
+        peer = report.decoded(records.decode_peer, key, value)
         if peer is not None:
             peers[peer.peer] = peer
             if peer.out_taken > peer.out_offered:
                 report.find(f"Node {peer.peer!r} has taken {peer.out_taken}, and was offered {peer.out_offered}.")
     in_doubt: dict[bytes, str] = {}
     for key, value in snapshot.rows(DOUBTS):
-        place = _decoded(records.decode_doubt, key, value, report)
-        named = _decoded(lambda key, _: records.split_doubt_key(key), key, value, report)
+        place = report.decoded(records.decode_doubt, key, value)
+        named = report.decoded(lambda key, _: records.split_doubt_key(key), key, value)
         if place is not None and named is not None:
             doubt = f"Message {named[1]} in doubt with node {named[0]!r}"
             message = records.message_key(*place)
@@ -211,15 +175,15 @@ def _check_declarations(snapshot: Snapshot, report: Report) -> None:
     """
     for key, value in snapshot.rows(SETTINGS):
         number = records.queue_of(key)
-        text = _decoded(records.decode_text, key, value, report)
+        text = report.decoded(records.decode_text, key, value)
         if text is not None and _json_object(text) is None:
             report.find(f"The settings of queue {number} are no JSON object.")
-        if snapshot.get(QUEUES, records.queue_key(number)) is None or key != records.settings_key(number):
+        if not _has(snapshot, number) or key != records.settings_key(number):
             report.find(f"There are settings of queue {number}, but no such queue.")
     exchanges = {"", *STANDARD_EXCHANGES}
     for key, value in snapshot.rows(DECLARED):
-        declared = _decoded(lambda key, _: records.split_declared_key(key), key, value, report)
-        text = _decoded(records.decode_text, key, value, report)
+        declared = report.decoded(lambda key, _: records.split_declared_key(key), key, value)
+        text = report.decoded(records.decode_text, key, value)
         if declared is not None and text is not None:
             _check_declared(*declared, text, report)
             exchanges.add(declared[1] if declared[0] == "exchange" else "")
@@ -227,12 +191,18 @@ def _check_declarations(snapshot: Snapshot, report: Report) -> None:
     for key, value in snapshot.rows(BINDINGS):
         report.bindings += 1
         number = records.queue_of(key)
-        binding = _decoded(records.decode_binding, key, value, report)
-        if snapshot.get(QUEUES, records.queue_key(number)) is None:
+        binding = report.decoded(records.decode_binding, key, value)
+        if not _has(snapshot, number):
             report.find(f"There is a binding to queue {number}, but no such queue.")
         if binding is not None and binding[0] not in exchanges:
             elsewhere.add(binding[0])
     report.exchanges_elsewhere = sorted(elsewhere)
+
+
+def _has(snapshot: Snapshot, number: int) -> bool:
+    """Whether there is a queue of that number, or a log."""
+    is_queue = snapshot.get(QUEUES, records.queue_key(number)) is not None
+    return is_queue or snapshot.get(LOGS, records.log_key(number)) is not None
 
 
 def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
@@ -347,7 +317,7 @@ def _slices(reader: Reader, table: bytes) -> Iterator[tuple[Snapshot, bytes, mem
 def _check_messages(reader: Reader, boot: int | None, report: Report) -> None:
     for _, key, value in _slices(reader, MESSAGES):
         report.messages += 1
-        message = _decoded(records.decode_message, key, value, report)
+        message = report.decoded(records.decode_message, key, value)
         if message is not None:
             report.message_bytes += message.size
             _check_boot(reader, "message", key, records.position_in(key), boot, report)
@@ -357,7 +327,7 @@ def _check_delayed(reader: Reader, boot: int | None, report: Report) -> None:
     for snapshot, key, value in _slices(reader, DELAYED):
         report.messages += 1
         report.delayed += 1
-        found = _decoded(records.decode_delayed, key, value, report)
+        found = report.decoded(records.decode_delayed, key, value)
         if found is not None:
             report.message_bytes += found[0].size
             due_ms, position = records.split_delayed_key(key)
@@ -384,7 +354,7 @@ def _boot_now(reader: Reader) -> int:
 def _check_counts(reader: Reader, report: Report) -> None:
     for snapshot, key, value in _slices(reader, COUNTS):
         report.counts += 1
-        _decoded(records.decode_count, key, value, report)
+        report.decoded(records.decode_count, key, value)
         if snapshot.get(MESSAGES, key) is None:
             report.find(f"There is a redelivery count under key {key.hex()}, but no such message.")
 
@@ -392,11 +362,11 @@ def _check_counts(reader: Reader, report: Report) -> None:
 def _check_dedup(reader: Reader, report: Report) -> None:
     for snapshot, key, value in _slices(reader, DEDUP):
         report.dedup_ids += 1
-        until_ms = _decoded(records.decode_number, key, value, report)
+        until_ms = report.decoded(records.decode_number, key, value)
         if until_ms is not None and snapshot.get(DEDUP_BY_TIME, records.dedup_time_key(until_ms, key)) is None:
             report.find(f"The dedup-id under key {key.hex()} is missing from the table in the order of time.")
     for snapshot, key, value in _slices(reader, DEDUP_BY_TIME):
-        if _decoded(records.decode_number, key, value, report) is None:
+        if report.decoded(records.decode_number, key, value) is None:
             continue
         until_ms, dedup = records.split_dedup_time_key(key)
         row = snapshot.get(DEDUP, dedup)

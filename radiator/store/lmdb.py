@@ -235,7 +235,7 @@ class LmdbStore:
         if LOGS not in self._tables:
             return
         try:
-            self.recovery.logs = logs.read_logs(txn, self._tables)
+            self.recovery.logs = logs.read_logs(lambda table: txn.cursor(self._tables[table]))
             self.recovery.stages = stages.read_stages(txn, self._tables)
             self.recovery.apps = stages.read_apps(txn, self._tables)
         except StoreError as error:
@@ -258,7 +258,7 @@ class LmdbStore:
         stray = {binding.queue for binding in bindings} - there
         if stray:
             raise StoreError(
-                f"{self._file} has bindings to queue or log {min(stray)}, which is not there."
+                f"{self._file} has bindings to queue {min(stray)}, which is not there."
                 f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
             )
         return declared, bindings

@@ -4,9 +4,10 @@ Everything happens in the transaction of the caller (lmdb.py). Who asks for an o
 message, or, where no sound block has it, as a record without one.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
+from typing import Any
 
 import lmdb
 
@@ -134,25 +135,26 @@ def _keys(txn: "lmdb.Transaction[bytes]", table: "lmdb._Database", prefix: bytes
 # ---- start --------------------------------------------------------------------------------------------------------
 
 
-def read_logs(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[StoredLog]:
-    """All logs, the deleted ones of which segments are left too. Raises DamagedRecord, and StoreError (a clause) for
-    what contradicts itself.
+def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[StoredLog]:
+    """All logs, the deleted ones of which segments are left too. rows: gives those of a table. Raises DamagedRecord,
+    and StoreError (a clause) for what contradicts itself.
     """
+    settings = dict(rows(SETTINGS))
     logs: dict[int, StoredLog] = {}
-    for key, value in txn.cursor(tables[LOGS]):
+    for key, value in rows(LOGS):
         number = records.queue_of(key)
+        log = logs[number] = StoredLog(number, records.decode_text(key, value))
         settings_key = records.settings_key(number)
-        settings = txn.get(settings_key, db=tables[SETTINGS])
-        text = "" if settings is None else records.decode_text(settings_key, settings)
-        logs[number] = StoredLog(number, records.decode_text(key, value), text)
-    for key, value in txn.cursor(tables[SEGMENTS]):
+        if settings_key in settings:
+            log.settings = records.decode_text(settings_key, settings[settings_key])
+    for key, value in rows(SEGMENTS):
         segment = records.decode_segment(key, value)
         log = logs.setdefault(segment.log, StoredLog(segment.log, ""))
         mistake = segment_mistake(log.segments[-1] if log.segments else None, segment)
         if mistake:
             raise StoreError(mistake)
         log.segments.append(segment)
-    for key, value in txn.cursor(tables[POSITIONS]):
+    for key, value in rows(POSITIONS):
         position = records.decode_position(key, value)
         found = logs.get(position.log)
         if found is None or not found.name:
@@ -200,7 +202,7 @@ def _sound_stretches(
     """What the blocks have of the offsets that are asked for, with the offset of the first."""
     prefix = records.partition_key(load.log, load.partition)
     cursor = txn.cursor(tables[RECORDS])
-    _find(cursor, records.record_key(load.log, load.partition, load.offset), prefix)
+    find_block(cursor, records.record_key(load.log, load.partition, load.offset), prefix)
     for key, value in cursor.iternext():
         if not key.startswith(prefix):
             return
@@ -215,11 +217,13 @@ def _sound_stretches(
             continue
 
 
-def _find(cursor: "lmdb.Cursor[bytes]", key: bytes, prefix: bytes) -> None:
-    """Puts the cursor on the block that may have that offset, the last that begins at or before it, or on the next."""
+def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
+    """Puts the cursor on the block, or segment, that may have the offset in the key, which is the last that begins at
+    or before it; or on the first behind it.
+    """
     if not cursor.set_range(key):
         cursor.last()
-    elif cursor.key() != key and cursor.prev() and not cursor.key().startswith(prefix):
+    elif bytes(cursor.key()) != key and cursor.prev() and bytes(cursor.key()[: len(prefix)]) != prefix:
         cursor.next()
 
 
@@ -254,7 +258,7 @@ def _missing(
     prefix = records.partition_key(load.log, load.partition)
     cursor = txn.cursor(tables[SEGMENTS])
     offsets: list[range] = []
-    _find(cursor, records.record_key(load.log, load.partition, start), prefix)
+    find_block(cursor, records.record_key(load.log, load.partition, start), prefix)
     for key, value in cursor.iternext():
         if not key.startswith(prefix) or records.split_record_key(key)[2] >= end:
             break

@@ -8,9 +8,11 @@ from pathlib import Path
 import lmdb
 
 from radiator.errors import StoreError
-from radiator.store import directory
+from radiator.recovery import StoredLog
+from radiator.store import directory, records
 from radiator.store.datafile import LIB_VERSION, checked_head
-from radiator.store.tables import BACKUP, META, TABLES
+from radiator.store.logs import find_block, read_logs
+from radiator.store.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 
 
 class Reader:
@@ -88,6 +90,18 @@ class Snapshot:
         value = None if opened is None else self._txn.get(key, db=opened)
         return None if value is None else bytes(value)
 
+    def at_or_before(self, table: bytes, key: bytes) -> tuple[bytes, bytes] | None:
+        """The row under that key, or the last one before it."""
+        opened = self._open(table)
+        if opened is None:
+            return None
+        cursor = self._txn.cursor(opened)
+        if not cursor.set_range(key):
+            is_there = cursor.last()
+        else:
+            is_there = bytes(cursor.key()) == key or cursor.prev()
+        return (bytes(cursor.key()), bytes(cursor.value())) if is_there else None
+
     def has(self, table: bytes) -> bool:
         """Whether the file has that table, and it is one of ours: without flags."""
         opened = self._open(table)
@@ -97,6 +111,43 @@ class Snapshot:
         """LMDB's own count of a table's rows."""
         opened = self._open(table)
         return 0 if opened is None else self._txn.stat(opened)["entries"]
+
+    def store_id(self) -> str:
+        """What message ids begin with. Raises DamagedRecord."""
+        return records.decode_text(STORE_ID, self.get(META, STORE_ID) or b"")
+
+    def queues(self) -> dict[int, str]:
+        """Numbers and names of the queues. Raises DamagedRecord."""
+        return {records.queue_of(key): records.decode_text(key, bytes(value)) for key, value in self.rows(QUEUES)}
+
+    def stored(self) -> Iterator[tuple[int, int]]:
+        """Queue number and position of all stored messages, those of deleted queues too: queue by queue, first those
+        at their places, then, from the first queue on, the delayed ones. Only keys are read.
+        """
+        for key, _ in self.rows(MESSAGES):
+            yield records.queue_of(key), records.position_in(key)
+        for key, _ in self.rows(DELAYED):
+            yield records.queue_of(key), records.split_delayed_key(key)[1]
+
+    def logs(self) -> list[StoredLog]:
+        """All logs with their segments and positions, as a start finds them. Raises DamagedRecord and StoreError."""
+        return read_logs(lambda table: ((key, bytes(value)) for key, value in self.rows(table)))
+
+    def blocks(self, log: int, partition: int, offset: int = 0) -> Iterator[tuple[int, bytes, bytes]]:
+        """The blocks of a partition that may have records from that offset on: the offset of the first record, key and
+        value, as blocks.py reads them. Nothing is checked: there may be gaps, and the first may end before.
+        """
+        prefix = records.partition_key(log, partition)
+        opened = self._open(RECORDS)
+        if opened is None:
+            return
+        cursor = self._txn.cursor(opened)
+        find_block(cursor, records.record_key(log, partition, offset), prefix)
+        for view, value in cursor.iternext():
+            key = bytes(view)
+            if not key.startswith(prefix):
+                return
+            yield int.from_bytes(key[len(prefix) :], "big"), key, bytes(value)
 
     def _open(self, table: bytes) -> "lmdb._Database | None":
         try:

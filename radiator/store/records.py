@@ -31,6 +31,7 @@ QUEUE_KEY_BYTES = 4
 MESSAGE_KEY_BYTES = 16
 DELAYED_KEY_BYTES = 24
 RECORD_KEY_BYTES = 14
+OFFSET_BYTES = 8
 OFFSET_END = 2**64 - 1  # behind all offsets
 
 _POSITION_BYTES = 12
@@ -138,7 +139,7 @@ def split_record_key(key: bytes) -> tuple[int, int, int]:
 
 def partition_key(log: int, partition: int) -> bytes:
     """What the keys of a partition's blocks and segments begin with."""
-    return record_key(log, partition, 0)[:-_SEQUENCE_BYTES]
+    return record_key(log, partition, 0)[:-OFFSET_BYTES]
 
 
 def group_key(log: int, group: str) -> bytes:
@@ -444,7 +445,7 @@ def decode_position(key: bytes, value: bytes) -> KeepPosition:
     """Where a group goes on. Raises DamagedRecord."""
     check(key, value, _POSITION.size, "position", is_longer=True)
     _, partitions = _POSITION.unpack_from(value)
-    if len(value) != _POSITION.size + partitions * _SEQUENCE_BYTES + _CRC_BYTES:
+    if len(value) != _POSITION.size + partitions * OFFSET_BYTES + _CRC_BYTES:
         raise DamagedRecord(f"The position under key {key.hex()} is damaged: it has not {partitions} offsets.")
     offsets = [*struct.unpack_from(f">{partitions}Q", value, _POSITION.size)]
     return KeepPosition(queue_of(key), _word_in(key[QUEUE_KEY_BYTES:], key, "position"), offsets)

@@ -6,7 +6,7 @@ from itertools import takewhile
 
 import lmdb
 
-from radiator.commands import LoadedStage
+from radiator.commands import LoadedStage, Send
 from radiator.errors import DamagedRecord, StoreError
 from radiator.reads import LoadStage
 from radiator.store import records
@@ -85,12 +85,17 @@ def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadStage) 
     if not cursor.set_range(records.staged_key(load.stage, load.first)):
         return loaded
     for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
-        taken = len(loaded.sends) + loaded.damaged
-        if taken == load.messages_max or (taken and bytes_left < len(value)):
-            break
-        bytes_left -= len(value)
         try:
-            loaded.sends.append(records.decode_staged(key, value))
+            send: Send | None = records.decode_staged(key, value)
         except DamagedRecord:
+            send = None
+        size = len(value) if send is None else send.size
+        taken = len(loaded.sends) + loaded.damaged
+        if taken == load.messages_max or (taken and bytes_left < size):
+            break
+        bytes_left -= size
+        if send is not None:
+            loaded.sends.append(send)
+        else:
             loaded.damaged += 1
     return loaded

@@ -482,6 +482,7 @@ def test_a_queue_is_described_with_its_numbers() -> None:
         "ready": 2,
         "unacked": 1,
         "delayed": 1,
+        "checked_out": 0,
         "consumers": 1,
         "oldest_ms": 2000,
     }

@@ -88,7 +88,36 @@ RIGHT = {
     "what a node alone has": "[queue.q]\nscope = 'node'\npersistent = false\n[topic.t]\nscope = 'node'",
 }
 
+RIGHT |= {
+    "a child that is a log": "[log.a]\n[fanout.f]\nchildren = ['/log/a']",
+    "a binding to a log": "[log.'a/b']\n[exchange.x]\nbindings = [{queue = '/log/a/b'}]",
+    "a log, a queue, a fanout and a topic of one name": "[log.a]\n[queue.a]\n[topic.a]\n[fanout.a]\nchildren = ['a']",
+    "as many destinations as may be, with a log": "limits.max_destinations = 2\n[queue.a]\n[log.a]",
+    "the journal, and a log": "[journal]\nenabled = true\n[log.journals]",
+}
+
 WRONG = {
+    "a child that is no log": (
+        "[create]\nqueues = true\n[log.event]\n[fanout.f]\nchildren = ['/log/events']",
+        'fanout.f.children names "/log/events", which is no log; did you mean "/log/event"?',
+    ),
+    "a binding to no log": (
+        "[create]\nqueues = true\n[exchange.x]\nbindings = [{queue = '/log/events'}]",
+        'exchange.x.bindings names "/log/events", which is no log; declare [log."events"].',
+    ),
+    "a log with the name of the journal": (
+        "[log.journal]\npartitions = 2",
+        "log.journal has a name that is that of the journal; its settings stand in [journal].",
+    ),
+    "a log with a name that is kept": ("[log.'$checkout/q/g']", "has a name that the broker keeps for itself."),
+    "a log that is a pattern": ("[log.'a.*']", 'log."a.*" has a name that has a wildcard, and a log has one name.'),
+    "a log by its address": ("[log.'/log/a']", 'has a name that begins with /log/; write the name alone: "a".'),
+    "a log too many": (
+        "limits.max_destinations = 1\n[queue.a]\n[log.a]",
+        "limits.max_destinations is 1, but the file declares 2 queues, logs,",
+    ),
+    "a setting that no log has": ("[log.a]\npartition = 2", 'did you mean "partitions"?'),
+    "a setting that the journal does not have": ("[journal]\npartitions = 2", "journal.partitions is no setting of"),
     "an open listener": (
         "server.listen = ['stomp://0.0.0.0:0']",
         "server.listen has stomp://0.0.0.0:0, which other machines can reach",

@@ -10,6 +10,7 @@ from radiator.config.values import (
     CREATE,
     EXCHANGE,
     FANOUT,
+    JOURNAL,
     LIMITS,
     PEER_NODE,
     SERVER,
@@ -18,10 +19,10 @@ from radiator.config.values import (
     node_name_mistake,
     parse_address,
 )
-from radiator.declaring import QUEUE
+from radiator.declaring import LOG, QUEUE
 from radiator.limits import GIB, KIB, MIB, Limits
 from radiator.protocols.peer.fields import ADDRESS, Reader
-from radiator.settings import Address, QueueSettings
+from radiator.settings import Address, LogSettings, QueueSettings
 
 TABLES = {
     "server": SERVER,
@@ -30,6 +31,8 @@ TABLES = {
     "queue": QUEUE,
     "exchange": EXCHANGE,
     "fanout": FANOUT,
+    "log": LOG,
+    "journal": JOURNAL,
     "topic": TOPIC,
     "node": THIS_NODE,
     "peer": PEER_NODE,
@@ -44,6 +47,7 @@ def checked(name: str, value: object) -> Any:
 def test_every_limit_and_queue_setting_has_a_check() -> None:
     assert set(LIMITS) == {field.name for field in fields(Limits)}
     assert set(QUEUE) == {field.name for field in fields(QueueSettings)}
+    assert set(LOG) == {field.name for field in fields(LogSettings)}
 
 
 def test_every_default_limit_is_within_its_range() -> None:
@@ -187,6 +191,22 @@ def test_what_is_no_size_is_refused(value: object) -> None:
         ("exchange.bindings", [{"key": "a.#", "queue": "q"}, {"key": "a.#", "queue": "r"}, {"queue": "q"}]),
         ("exchange.bindings", [{"key": "k" * 255, "queue": "a/b c"}]),
         ("exchange.bindings", [{"key": "", "queue": "q"}]),
+        ("exchange.bindings", [{"key": "a", "queue": "/log/a/b c"}]),
+        ("fanout.children", ["a", "/log/a", "/log/b"]),
+        ("log.partitions", 1),
+        ("log.partitions", 1024),
+        ("log.partition_key", ""),
+        ("log.partition_key", "/a~0b/~1/0"),
+        ("log.partition_key", "/" + "x" * 254),
+        ("log.retention_ms", 0),
+        ("log.retention_ms", 10**12),
+        ("log.retention_bytes", 1),
+        ("log.retention_bytes", "64TiB"),
+        ("journal.enabled", True),
+        ("journal.retention_ms", 1),
+        ("journal.retention_bytes", "1GiB"),
+        ("limits.prepared_max_s", 1),
+        ("limits.app_max_s", 3650 * 86_400),
         ("create.queues", False),
         ("queue.scope", "cluster"),
         ("fanout.scope", "node"),
@@ -280,6 +300,33 @@ def test_a_right_value_is_taken(name: str, value: object) -> None:
         ("fanout.children", ["a", "a"]),
         ("fanout.children", ["a", 1]),
         ("fanout.children", ["a.#"]),
+        ("fanout.children", ["/log/a", "/log/a"]),
+        ("fanout.children", ["/log/"]),
+        ("fanout.children", ["/log/a.*"]),
+        ("fanout.children", ["/log/journal"]),
+        ("fanout.children", ["/log/$checkout/q/g"]),
+        ("exchange.bindings", [{"key": "a", "queue": "/log/journal"}]),
+        ("exchange.bindings", [{"key": "a", "queue": "/log/" + "x" * 256}]),
+        ("log.partitions", 0),
+        ("log.partitions", 1025),
+        ("log.partitions", None),
+        ("log.partitions", True),
+        ("log.partition_key", "customer"),
+        ("log.partition_key", "/a~2"),
+        ("log.partition_key", "/a~"),
+        ("log.partition_key", "/" + "x" * 255),
+        ("log.partition_key", 1),
+        ("log.partition_key", None),
+        ("log.retention_ms", -1),
+        ("log.retention_ms", 10**12 + 1),
+        ("log.retention_ms", False),
+        ("log.retention_bytes", 0),
+        ("log.retention_bytes", "65TiB"),
+        ("journal.enabled", "true"),
+        ("journal.enabled", 1),
+        ("journal.retention_ms", -1),
+        ("limits.prepared_max_s", 0.5),
+        ("limits.app_max_s", 3650 * 86_400 + 1),
         ("queue.scope", "clustered"),
         ("fanout.scope", True),
         ("topic.scope", None),

@@ -71,7 +71,9 @@ def test_every_setting_of_an_exchange_stands_there_with_its_default() -> None:
 
 
 def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default() -> None:
-    defaults = {key: "none" if value is None else as_written(key, value) for key, value in asdict(LogSettings()).items()}
+    defaults = {
+        key: "none" if value is None else as_written(key, value) for key, value in asdict(LogSettings()).items()
+    }
     assert rows('### [log."NAME"]') == defaults
     assert set(LOG) == set(defaults)
     of_both = {key: defaults[key] for key in JOURNAL if key in defaults}

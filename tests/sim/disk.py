@@ -161,6 +161,7 @@ class SimDisk:
             [replace(p.apps[app]) for app in sorted(p.apps)],
         )
         self.commits = 0
+        self.damaged_sends: set[tuple[int, int]] = set()  # stage and number of those that cannot be read back
 
     def _stored_log(self, number: int) -> StoredLog:
         p = self.platter
@@ -439,9 +440,13 @@ class SimDisk:
         rows = self.platter.staged.get(load.stage, {})
         for number in sorted(number for number in rows if number >= load.first):
             send = rows[number]
-            if len(loaded.sends) >= load.messages_max or (loaded.sends and size + send.size > load.bytes_max):
+            taken = len(loaded.sends) + loaded.damaged
+            if taken >= load.messages_max or (taken and size + send.size > load.bytes_max):
                 break
             size += send.size
+            if (load.stage, number) in self.damaged_sends:
+                loaded.damaged += 1
+                continue
             loaded.sends.append(send)
         return loaded
 

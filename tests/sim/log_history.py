@@ -31,12 +31,12 @@ from radiator.commands import (
     Unsubscribe,
 )
 from radiator.limits import Limits
-from radiator.replies import Deliver, Reply
-from radiator.settings import Declarations, LogSettings, QueueSettings
+from radiator.replies import Deliver
+from radiator.settings import TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.writes import DropSegment, KeepSegment
 from tests.broker.conftest import shrink
 from tests.sim.bindings import Routes
-from tests.sim.books import Books, Client, Consumer
+from tests.sim.books import Books, Client
 from tests.sim.history import FAULTS_S, drawn_bounds, drawn_limits
 from tests.sim.simulation import Scheduler, SimNode
 
@@ -71,11 +71,22 @@ class Said:
 
 @dataclass
 class Progress:
-    """Of a group in one partition: which offsets it has acked, as said and as receipted, from 0 on."""
+    """Of a group in one partition: which offsets it has acked, as said and as receipted, from 0 on.
 
+    handed: by connection and message-id, offsets that were delivered in this boot.
+    """
+
+    boot: int = 0
     said: set[int] = field(default_factory=set)
     receipted: set[int] = field(default_factory=set)
-    handed: dict[tuple[int, bytes], int] = field(default_factory=dict)  # connection, message-id -> offset
+    handed: dict[tuple[int, bytes], int] = field(default_factory=dict)
+
+    def begin(self, boot: int) -> None:
+        """A start forgets what was acked beyond the first that was not."""
+        if boot != self.boot:
+            self.boot = boot
+            self.receipted = {*range(self.surely())}
+            self.handed = {}
 
     def surely(self) -> int:
         """The group does not go back behind this."""
@@ -190,7 +201,6 @@ class Member(Client):
         assert self.link is not None
         self.mode = self.random.choice([CLIENT, CLIENT_INDIVIDUAL])
         self.got_here: list[tuple[int, int]] = []  # of this subscription, in order
-        self.nacked: set[tuple[int, int]] = set()
         prefetch = self.random.choice([None, 1, 3, 20])
         number, group = self.link.number, self.group
         start = (EARLIEST, 0)
@@ -216,10 +226,12 @@ class Member(Client):
         if place not in self.got_here:
             return  # an ACK of a later one has been its answer
         if not self.is_careful and self.random.random() < 0.15:
-            if self.mode == CLIENT_INDIVIDUAL:
-                self.nacked.add(place)
+            if self.mode == CLIENT_INDIVIDUAL and self.random.random() < 0.7:
                 self.got_here.remove(place)
                 self.say(Nack(number, deliver.message_id, receipt=self.ask()))
+            else:  # it thinks for longer
+                link = self.link
+                self.scheduler.soon(0.1, lambda: self.answer(deliver, place) if self.link is link else None)
             return
         count = 1 + self.got_here.index(place) if self.mode == CLIENT else 0
         acked = self.got_here[:count] if count else [place]
@@ -231,6 +243,14 @@ class Member(Client):
     def receipted(self, what: object) -> None:
         partition, offset = what  # type: ignore[misc]
         self.logs.progress[self.group, partition].receipted.add(offset)
+
+
+class Drain(Client):
+    """Consumes the queue that stands beside the logs: what comes there is judged elsewhere."""
+
+    def connected(self) -> None:
+        assert self.link is not None
+        self.say(Subscribe(self.link.number, b"q", "/queue/q", AUTO))
 
 
 class Reader(Client):
@@ -255,9 +275,7 @@ class Reader(Client):
         mode, prefetch = self.random.choice([AUTO, CLIENT_INDIVIDUAL]), self.random.choice([1, 3, 50])
         name = b"read:%b" % self.log.encode()
         self.say(
-            Subscribe(
-                self.link.number, name, f"/log/{self.log}", mode, prefetch, start=(EARLIEST, 0), until=(END, 0)
-            )
+            Subscribe(self.link.number, name, f"/log/{self.log}", mode, prefetch, start=(EARLIEST, 0), until=(END, 0))
         )
 
     def got(self, deliver: Deliver) -> None:
@@ -332,7 +350,9 @@ class Poller(Client):
             self.books.mistakes.append(f"refused: {self.name!r} was answered {answer}")
             return
         if any(now < before for now, before in zip(nexts, self.done, strict=True)):
-            self.books.mistakes.append(f"went back: {self.name!r} had read up to {self.done}, and the log ends at {nexts}")
+            self.books.mistakes.append(
+                f"went back: {self.name!r} had read up to {self.done}, and the log ends at {nexts}"
+            )
         grown = [index for index, now in enumerate(nexts) if now > self.done[index]]
         if not grown:
             self.scheduler.soon(0.05, lambda link=self.link: self.poll() if self.link is link else None)  # type: ignore[misc]
@@ -391,8 +411,6 @@ class LogHistory:
                 self.judge()
 
     def drawn_declarations(self, random: Random) -> Declarations:
-        from radiator.settings import TOPIC, Binding, ExchangeSettings
-
         keep = LogSettings(partitions=self.partitions, retention_ms=None)
         brief_ms = random.choice([None, 200])
         return Declarations(
@@ -423,7 +441,8 @@ class LogHistory:
         scheduler, node, books, logs = self.scheduler, self.node, self.books, self.logs
         self.writers = [Writer(scheduler, node, books, logs, b"w%d" % n, random.randrange(5, 25)) for n in range(2)]
         self.members = [
-            Member(scheduler, node, books, logs, b"m%d" % n, random.choice(GROUPS)) for n in range(random.randrange(1, 5))
+            Member(scheduler, node, books, logs, b"m%d" % n, random.choice(GROUPS))
+            for n in range(random.randrange(1, 5))
         ]
         self.readers = [
             Reader(scheduler, node, books, logs, b"r%d" % n, random.choice([LOG, TAPPED, BRIEF]))
@@ -456,12 +475,9 @@ class LogHistory:
         for group in GROUPS:  # whatever they do not get to, these do
             self.rest.append(Member(scheduler, self.node, self.books, self.logs, b"rest-%b" % group.encode(), group))
             self.rest[-1].is_careful = True
-        Consumer(scheduler, self.node, self.books, b"q", ["q"]).got = self.settle_q  # type: ignore[method-assign]
+        Drain(scheduler, self.node, self.books, b"drain")
         while scheduler.now_s < END_S and not self.is_done:
             scheduler.run(scheduler.now_s + 1)
-
-    def settle_q(self, deliver: Deliver) -> None:
-        """What stands in the queue beside the log is no matter here."""
 
     # ---- as it goes
 
@@ -478,9 +494,12 @@ class LogHistory:
             return
         group = name.decode()
         progress = self.logs.progress[group, partition]
+        progress.begin(self.node.boots)
         where = f"{group} in {LOG}/{partition}, connection {deliver.connection}"
         if offset < progress.surely():
-            self.books.mistakes.append(f"acked and given again: {offset} of {where}, which has acked {progress.surely()}")
+            self.books.mistakes.append(
+                f"acked and given again: {offset} of {where}, which has acked {progress.surely()}"
+            )
         held = {
             key: held_offset
             for key, held_offset in progress.handed.items()
@@ -492,8 +511,10 @@ class LogHistory:
         before = [at for (connection, _), at in progress.handed.items() if connection == deliver.connection]
         most = max(before, default=None)
         if most is None and offset > progress.perhaps():
-            self.books.mistakes.append(f"left out: {where} begins at {offset}, and nobody has acked {progress.perhaps()}")
-        elif most is not None and offset > most + 1 and offset > progress.perhaps():
+            self.books.mistakes.append(
+                f"left out: {where} begins at {offset}, and nobody has acked {progress.perhaps()}"
+            )
+        elif most is not None and not progress.said.issuperset(range(most + 1, offset)):
             self.books.mistakes.append(f"gap: {where} is given {offset} after {most}")
         progress.handed[deliver.connection, deliver.message_id] = offset
 
@@ -503,9 +524,8 @@ class LogHistory:
         now_ms = self.node.now_ms
         for write in batch.writes:
             if isinstance(write, DropSegment) and platter.logs.get(write.log) == BRIEF:
-                was = self.segments[write.log, write.partition]
-                row = was[write.first]
-                size = sum(one.size for one in was.values())
+                row = self.segments[write.log, write.partition][write.first]
+                size = row.size + sum(one.size for one in platter.segments[write.log, write.partition].values())
                 settings = self.declarations.logs[BRIEF]
                 is_old = settings.retention_ms is not None and row.last_ms + settings.retention_ms <= now_ms + 1
                 if not is_old and size <= BRIEF_BYTES:
@@ -579,8 +599,3 @@ class LogHistory:
 def drawn_segments(random: Random) -> dict[str, int]:
     """Bounds of logs, so small that segments come and go."""
     return {"SEGMENT_RECORDS": random.choice([1, 3, 10]), "SEGMENT_BYTES": random.choice([100, 1 << 20])}
-
-
-def noted(reply: Reply) -> bool:
-    """For whoever wants to see a run: is it a MESSAGE?"""
-    return isinstance(reply, Deliver)

@@ -1,26 +1,40 @@
 """Writes to a store as the broker does: every batch with the books of the queues that it touches."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from radiator.commands import Send
+from radiator.journal import ACCEPTED, ACKED, DELIVERED, Told
+from radiator.limits import EVENT_BYTES
 from radiator.message import ESCAPING_1_2, Message, position_of
 from radiator.reads import Load
 from radiator.store.lmdb import LmdbStore, open_store
 from radiator.writes import (
+    Append,
     Bind,
     Books,
     Count,
     Declare,
+    DeclareLog,
     Delay,
     Doubt,
+    KeepApp,
     KeepDeclared,
     KeepPeer,
+    KeepPosition,
+    KeepSegment,
+    KeepSegments,
     KeepSettings,
+    KeepStage,
     Ledger,
     Put,
     Remember,
     Remove,
     Retire,
+    Stage,
+    Tell,
+    Unstage,
     Wake,
     Write,
 )
@@ -28,6 +42,7 @@ from radiator.writes import (
 MAP_BYTES = 64 * 1024 * 1024
 DUE_MS = 1_850_000_000_000
 DELAYED = 6  # so many are in a store that is `filled`
+LOG = 4  # the number of its log; the next one is the journal
 
 
 def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\n") -> Message:
@@ -123,6 +138,47 @@ class Scribe:
         return [stored.message.body if stored.message else None for stored in found]
 
 
+def record_of(number: int) -> Message:
+    return Message("/log/trail", b"n:%d\n" % number, ESCAPING_1_2, b"record %d" % number, DUE_MS + number)
+
+
+def told_of(number: int) -> Told:
+    return Told(
+        (ACCEPTED, DELIVERED, ACKED)[number % 3], DUE_MS + number, "orders", position_of(1, number), "1/a", 0, 9
+    )
+
+
+def send_of(number: int) -> Send:
+    return Send(0, "/queue/orders", b"n:%d\n" % number, ESCAPING_1_2, b"send %d" % number)
+
+
+def segment_of(log: int, first: int, entries: Sequence[Message | Told], partition: int = 0) -> KeepSegment:
+    """The books of a segment that has these."""
+    sizes = [entry.size if isinstance(entry, Message) else EVENT_BYTES for entry in entries]
+    times = [entry.accepted_ms if isinstance(entry, Message) else entry.ms for entry in entries]
+    return KeepSegment(log, partition, first, first, len(entries), sum(sizes), min(times), max(times))
+
+
+def write_logs(store: LmdbStore, log: int) -> None:
+    """The log `trail` of two partitions, with two segments in the second and a group; the log `journal`, with the next
+    number; and a prepared transaction, of whose four SENDs the first is out.
+    """
+    store.commit([DeclareLog(log, "trail"), KeepSettings(log, '{"partitions": 2}')])
+    rows = [record_of(number) for number in range(8)]
+    store.commit([Append(log, 0, 0, rows[0]), KeepSegments(log, [segment_of(log, 0, rows[:1])])])
+    appends = [Append(log, 1, number, rows[number]) for number in range(5)]
+    store.commit([*appends, KeepSegments(log, [segment_of(log, 0, rows[:5], 1)]), KeepPosition(log, "g", [1, 2])])
+    appends = [Append(log, 1, number, rows[number]) for number in range(5, 8)]
+    store.commit([*appends, KeepSegments(log, [segment_of(log, 5, rows[5:], 1)])])
+    events = [told_of(number) for number in range(9)]
+    store.commit([Tell(log + 1, 0, 0, events), DeclareLog(log + 1, "journal")])
+    store.commit([KeepSegments(log + 1, [segment_of(log + 1, 0, events)])])
+    sends = [send_of(number) for number in range(4)]
+    size = sum(send.size for send in sends)
+    store.commit([KeepStage(1, "batch-1", 4, size, 0, DUE_MS), Stage(1, sends), KeepApp("app", 6, DUE_MS)])
+    store.commit([KeepStage(1, "", 4, size, 1, DUE_MS), Unstage(1, 0, 1), KeepApp("app", 7, DUE_MS)])
+
+
 def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
     """A closed store with something in every table: what is at its place in it, and the names of its queues."""
     scribe = Scribe(path)
@@ -147,5 +203,6 @@ def filled(path: Path) -> tuple[dict[tuple[int, int], Message], list[str]]:
     scribe.store.commit([Remember(orders, b"order-%d" % i, 1_800_000_000_000 + i) for i in range(20)])
     doubts = [Doubt("node.b", 4 + nth, mail, put.position) for nth, put in enumerate(soon)]
     scribe.store.commit([KeepPeer("node.b", "0123456789abcdef", 2, 3, 6, 7, 0), *doubts])
+    write_logs(scribe.store, LOG)
     scribe.store.close()
     return scribe.messages, names

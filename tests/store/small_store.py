@@ -9,8 +9,9 @@ from pathlib import Path
 
 from radiator.store.backup import backup
 from radiator.writes import Bind, Count, Doubt, KeepDeclared, KeepPeer, KeepSettings, Remember, Remove
-from tests.store.scribe import DUE_MS, Scribe
+from tests.store.scribe import DUE_MS, Scribe, write_logs
 
+LOG = 5
 PEER = ("node.b", "0123456789abcdef", 9, 6, 8, 7, 12)
 BINDINGS = [Bind("", "a.#", 4), Bind("amq.direct", "orders", 1), Bind("x", "", 1), Bind("x", "ä.*", 2)]
 
@@ -41,6 +42,7 @@ def write_small_backup(file: Path) -> None:
         )
         scribe.store.commit([KeepDeclared("exchange", "x", '{"type": "topic"}'), *BINDINGS])
         scribe.retire(gone, "gone")
+        write_logs(scribe.store, LOG)
         scribe.store.close()
         backup(Path(path) / "data", file, compact=True)
 

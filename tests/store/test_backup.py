@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from radiator.errors import StoreError
-from radiator.reads import Load, LoadDelayed
+from radiator.reads import Load, LoadDelayed, LoadLog
 from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.lmdb import open_store
 from radiator.store.tables import FORMAT, META
-from radiator.writes import StoppedClean
-from tests.store.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled
+from radiator.writes import KeepSegment, StoppedClean
+from tests.store.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
 from tests.store.test_check import running_writer, until
 from tests.store.test_lmdb import rewrite, run_forked
 
@@ -111,6 +111,55 @@ def test_store_with_a_damaged_declaration_can_be_had_again_without_it(
     assert (recovery.queues[0].settings, len(recovery.declared), len(recovery.bindings)) == left
 
 
+LEFT_OUT = "It is left out."
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "told", "left"),
+    [
+        (b"positions", records.group_key(LOG, "g"), LEFT_OUT, ("trail", 5, 0, 1, 1)),
+        (b"apps", records.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
+        (b"stages", records.stage_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
+        (b"logs", records.log_key(LOG), "The log is called damaged-4 now.", ("damaged-4", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 0), "made anew from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 5), "made anew from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG + 1, 0, 0), "made anew from its blocks, with 9", ("trail", 5, 1, 1, 1)),
+        (b"segments", b"short", LEFT_OUT, ("trail", 5, 1, 1, 1)),
+    ],
+)  # fmt: skip
+def test_store_with_damaged_books_of_logs_can_be_had_again(
+    tmp_path: Path, table: bytes, key: bytes, told: str, left: tuple[str, int, int, int, int]
+) -> None:
+    filled(tmp_path / "data")
+    segments = [row for log in Scribe(tmp_path / "data").store.recovery.logs for row in log.segments]
+    filled(tmp_path / "broken")
+    rewrite(tmp_path / "broken", table, key, b"\1rubbish and more of it")
+    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "broken")
+    backup(tmp_path / "broken", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    (finding,) = report.findings
+    assert f"under key {key.hex()} is damaged" in finding and told in finding
+    assert (check(tmp_path / "new").findings, report.records) == ([], 18)
+    recovery = Scribe(tmp_path / "new").store.recovery
+    log = recovery.logs[0]
+    first = recovery.logs[0].segments[1]
+    assert (log.name, first.count, len(log.positions), len(recovery.stages), len(recovery.apps)) == left
+    assert [row for log in recovery.logs for row in log.segments] == segments
+
+
+def test_books_of_a_segment_with_a_damaged_block_are_made_anew_too(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    for table in (b"segments", b"records"):
+        rewrite(tmp_path / "data", table, records.record_key(LOG, 1, 0), b"\1rubbish and more of it")
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert len(restore(tmp_path / "copy", tmp_path / "new").findings) == 2
+    store = Scribe(tmp_path / "new").store
+    assert store.recovery.logs[0].segments[1] == KeepSegment(LOG, 1, 0, 0, 5)
+    loaded = store.load_log(LoadLog(1, LOG, 1, 0, 100, 1 << 20)).records
+    assert [one.offset for one in loaded if one.message is None] == [0, 1, 2, 3, 4] and len(loaded) == 8
+
+
 def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> None:
     filled(tmp_path / "data")
     before = Scribe(tmp_path / "data")
@@ -125,6 +174,8 @@ def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> Non
     assert after.recovery.queues == recovered.queues and recovered.queues[0].next_due_ms == DUE_MS
     assert (after.recovery.declared, after.recovery.bindings) == (recovered.declared, recovered.bindings)
     assert len(recovered.declared) == 1 and len(recovered.bindings) == 4
+    logs_and_stages = [(recovery.logs, recovery.stages, recovery.apps) for recovery in (after.recovery, recovered)]
+    assert logs_and_stages[0] == logs_and_stages[1] and all(logs_and_stages[0])
 
 
 def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
@@ -304,8 +355,8 @@ def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     backup(tmp_path / "data", tmp_path / "copy")
     (tmp_path / "broken").mkdir()
     (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
-    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 4))
-    with pytest.raises(StoreError, match="has format 4, this Radiator reads formats 1 to 3:"):
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 5))
+    with pytest.raises(StoreError, match="has format 5, this Radiator reads formats 1 to 4:"):
         restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -18,7 +18,7 @@ from radiator.store import records
 from radiator.store.check import Report, check
 from radiator.store.tables import FORMAT, META, TABLES
 from radiator.writes import Bind, KeepDeclared, KeepPeer, Ledger
-from tests.store.scribe import DELAYED, DUE_MS, Scribe, filled, message_of
+from tests.store.scribe import DELAYED, DUE_MS, LOG, Scribe, filled, message_of
 from tests.store.test_lmdb import flipped_copy, raw, rewrite, run_forked, some_bits
 
 DUPSORT = 0x04
@@ -44,6 +44,7 @@ def test_sound_store_has_no_findings_and_is_counted(path: Path) -> None:
     bodies = 20 * (0 + 10 + 900 + 5_000) * 3 // 2 + 3 * 4 + 5 * 100 + sum(range(DELAYED))
     assert report.message_bytes == bodies + (128 + DELAYED) * len(b"colour:blue\n")
     assert (report.delayed, report.bindings, report.exchanges_elsewhere) == (DELAYED, 4, ["y"])
+    assert (report.logs, report.records, report.prepared) == (2, 1 + 8 + 9, 1)
 
 
 def test_new_store_has_no_findings(tmp_path: Path) -> None:
@@ -120,8 +121,8 @@ def test_foreign_file_is_found(path: Path) -> None:
 
 
 def test_newer_format_is_found(path: Path) -> None:
-    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 4))
-    assert "has format 4, this Radiator reads formats 1 to 3:" in only_finding(path)
+    rewrite(path, META, FORMAT, records.encode_number(FORMAT, 5))
+    assert "has format 5, this Radiator reads formats 1 to 4:" in only_finding(path)
 
 
 def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
@@ -143,6 +144,14 @@ def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
         (b"declared", records.declared_key("exchange", "x")),
         (b"bindings", records.binding_key(1, "x", "a.#")),
         (b"delayed", records.delayed_key(1, DUE_MS, position_of(1, 123))),
+        (b"logs", records.log_key(LOG)),
+        (b"records", records.record_key(LOG, 1, 5)),
+        (b"records", records.record_key(LOG + 1, 0, 0)),
+        (b"segments", records.record_key(LOG, 0, 0)),
+        (b"positions", records.group_key(LOG, "g")),
+        (b"stages", records.stage_key(1)),
+        (b"staged", records.staged_key(1, 3)),
+        (b"apps", records.app_key("app")),
         (b"meta", b"store_id"),
         (b"meta", b"boot"),
     ]:
@@ -228,7 +237,9 @@ def test_two_queues_of_one_name_are_found(path: Path) -> None:
 
 def test_queue_beyond_the_next_number_is_found(path: Path) -> None:
     rewrite(path, META, b"next_queue", records.encode_number(b"next_queue", 2))
-    assert "Queue 2 has a number that was not given out yet: the next one is 2" in only_finding(path)
+    assert check(path).findings == [
+        f"{what} has a number that was not given out yet: the next one is 2." for what in ("Queue 2", "Log 4", "Log 5")
+    ]
 
 
 def test_dedup_tables_that_disagree_are_found(path: Path) -> None:

@@ -3,6 +3,7 @@
 And a store of an earlier one becomes one of the present format with its first start, or stays what it is.
 """
 
+import json
 import os
 import resource
 import shutil
@@ -15,7 +16,7 @@ import pytest
 
 from radiator.errors import DiskFailed, StoreError
 from radiator.message import position_of
-from radiator.reads import Load, LoadDelayed, LookUp
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.recovery import StoredDoubt
 from radiator.store import directory, records
 from radiator.store.backup import backup, restore
@@ -24,8 +25,8 @@ from radiator.store.datafile import write_meta
 from radiator.store.lmdb import LmdbStore
 from radiator.store.reader import Reader
 from radiator.store.tables import BACKUP, BOOT, CLEAN, DOUBTS, FORMAT, META, PEERS, REDELIVERED_BELOW, TABLES, tables_of
-from radiator.writes import Bind, Books, Delay, Doubt, KeepDeclared, KeepPeer
-from tests.store.scribe import DUE_MS, MAP_BYTES, Scribe, message_of
+from radiator.writes import Bind, Books, Delay, Doubt, KeepApp, KeepDeclared, KeepPeer, KeepPosition, KeepStage
+from tests.store.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 from tests.store.small_store import BINDINGS, write_small_backup
 from tests.store.test_lmdb import run_forked
 
@@ -46,7 +47,11 @@ def test_every_released_format_is_read(tmp_path: Path, number: int) -> None:
         (1, "orders", 3),
         (2, "mail.ä", 1),
     ]
-    assert (recovery.boot, recovery.next_queue, recovery.retired) == ((2, 4, {3: 2}) if number < 3 else (2, 5, {3: 3}))
+    assert (recovery.boot, recovery.next_queue, recovery.retired) == (
+        2,
+        (4, 4, 5, 7)[number - 1],
+        {3: 2 if number < 3 else 3},
+    )
     orders = store.load(Load(1, 1, 0, 10, 1 << 20))
     assert [stored.message.body for stored in orders if stored.message] == [b"order 1", b"order 2", b"order 3"]
     assert [stored.redeliveries for stored in orders] == [3, 0, 0]
@@ -98,6 +103,35 @@ def test_what_format_3_says_of_delays_and_declarations_is_read(tmp_path: Path) -
     assert sorted(store.recovery.bindings, key=astuple) == BINDINGS
 
 
+def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: Path) -> None:
+    restore(FORMATS / "format-4.mdb", tmp_path / "data")
+    store = Scribe(tmp_path / "data").store
+    trail, journal = store.recovery.logs
+    assert (trail.number, trail.name, trail.settings) == (5, "trail", '{"partitions": 2}')
+    assert [(row.partition, row.first, row.begin, row.count, row.size) for row in trail.segments] == [
+        (0, 0, 0, 1, 12),
+        (1, 0, 0, 5, 60),
+        (1, 5, 5, 3, 36),
+    ]
+    assert (trail.segments[2].first_ms, trail.segments[2].last_ms) == (DUE_MS + 5, DUE_MS + 7)
+    assert trail.positions == [KeepPosition(5, "g", [1, 2])]
+    loaded = store.load_log(LoadLog(1, 5, 1, 3, 3, 1 << 20)).records
+    assert [(one.offset, one.message.body, one.message.headers) for one in loaded if one.message] == [
+        (number, b"record %d" % number, b"partition:1\noffset:%d\nn:%d\n" % (number, number)) for number in (3, 4, 5)
+    ]
+    assert (journal.name, journal.settings, [row.count for row in journal.segments]) == ("journal", "", [9])
+    [told] = store.load_log(LoadLog(1, 6, 0, 8, 9, 1 << 20)).records
+    assert told.message is not None
+    assert json.loads(told.message.body) == {
+        "seq": 8, "event": "acked", "ms": DUE_MS + 8, "queue": "orders", "attempt": 0, "bytes": 9, "client": "1/a",
+        "message_id": f"{store.recovery.store_id}-1-8",
+    }  # fmt: skip
+    assert store.recovery.stages == [KeepStage(1, "", 4, 40, 1, DUE_MS)]
+    assert store.recovery.apps == [KeepApp("app", 7, DUE_MS)]
+    sends = store.load_stage(LoadStage(1, 1, 0, 9, 1 << 20)).sends
+    assert sends == [send_of(number) for number in (1, 2, 3)]
+
+
 # ---- an earlier format becomes the present one ----------------------------------------------------------------------
 
 
@@ -117,12 +151,15 @@ def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_pa
     scribe = Scribe(tmp_path)
     recovery = scribe.store.recovery
     assert (len(recovery.peers), len(recovery.doubts)) == ((0, 0) if number == 1 else (1, 2))
-    assert (recovery.declared, recovery.bindings) == ([], [])
-    assert [(queue.settings, queue.next_due_ms) for queue in recovery.queues] == [("", 0)] * 2
-    assert all(queue.ledger.stored_delayed == 0 for queue in recovery.queues)
+    assert (len(recovery.declared), len(recovery.bindings)) == ((0, 0) if number < 3 else (2, len(BINDINGS)))
+    if number < 3:
+        assert [(queue.settings, queue.next_due_ms) for queue in recovery.queues] == [("", 0)] * 2
+        assert all(queue.ledger.stored_delayed == 0 for queue in recovery.queues)
+    assert (recovery.logs, recovery.stages, recovery.apps) == ([], [], [])
+    bindings = [*recovery.bindings, Bind("", "b.#", 1)]
     scribe.store.close()
     started = {
-        (META, FORMAT): records.encode_number(FORMAT, 3),
+        (META, FORMAT): records.encode_number(FORMAT, records.FORMAT),
         (META, BOOT): records.encode_number(BOOT, 2),
         (META, CLEAN): records.encode_number(CLEAN, 0),
         (META, REDELIVERED_BELOW): records.encode_number(REDELIVERED_BELOW, 2),
@@ -134,11 +171,14 @@ def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_pa
     message = message_of(b"late")
     ledger = replace(mail.ledger, accepted=2, accepted_bytes=mail.ledger.accepted_bytes + message.size, stored=2)
     ledger.stored_bytes, ledger.stored_delayed, ledger.stored_delayed_bytes = ledger.accepted_bytes, 1, message.size
-    scribe.store.commit([KeepPeer("b", "", 1, 0, 1, 0, 0), Doubt("b", 1, 2, position_of(1, 4)), Bind("", "a.#", 1)])
+    scribe.store.commit([KeepPeer("b", "", 1, 0, 1, 0, 0), Doubt("b", 1, 2, position_of(1, 4)), Bind("", "b.#", 1)])
+    write_logs(scribe.store, recovery.next_queue)
     scribe.store.commit([Delay(2, DUE_MS, position_of(3, 0), message), Books(2, ledger)])
     scribe.store.close()
     recovery = Scribe(tmp_path).store.recovery
-    assert (len(recovery.doubts), recovery.bindings) == (1 if number == 1 else 3, [Bind("", "a.#", 1)])
+    assert len(recovery.doubts) == (1 if number == 1 else 3)
+    assert sorted(recovery.bindings, key=astuple) == sorted(bindings, key=astuple)
+    assert ([log.name for log in recovery.logs], len(recovery.stages)) == (["trail", "journal"], 1)
     assert (recovery.queues[1].ledger, recovery.queues[1].next_due_ms) == (ledger, DUE_MS)
     assert check(tmp_path).findings == []
 
@@ -199,7 +239,7 @@ def test_backup_of_an_earlier_format_is_of_it_and_its_restored_store_of_the_pres
     backup(tmp_path / "data", tmp_path / "copy")
     assert rows_of(tmp_path / "copy", {BACKUP}) == before
     restore(tmp_path / "copy", tmp_path / "new")
-    assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, 3)
+    assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, records.FORMAT)
     assert names_of(tmp_path / "new") == set(TABLES)
 
 

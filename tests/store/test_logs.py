@@ -53,9 +53,7 @@ class Journalist:
         self.store: LmdbStore = open_store(path, MAP_BYTES)
         if not self.store.recovery.logs:
             self.store.commit([DeclareLog(log, name)])
-        self.segments = {
-            (row.log, row.partition): row for one in self.store.recovery.logs for row in one.segments
-        }
+        self.segments = {(row.log, row.partition): row for one in self.store.recovery.logs for row in one.segments}
 
     def append(self, count: int, partition: int = 0, size: int = 10) -> None:
         """One batch."""
@@ -347,6 +345,11 @@ def test_last_block_that_is_damaged_is_known_by_its_segment(log: Journalist) -> 
     assert (log.offsets(), log.damaged(), log.damaged(4), log.damaged(5)) == ([0, 1], [2, 3, 4], [4], [])
 
 
+def segment_row(segment: KeepSegment) -> tuple[bytes, bytes]:
+    key = records.record_key(segment.log, segment.partition, segment.first)
+    return key, records.encode_segment(key, segment)
+
+
 def test_what_retention_has_taken_is_not_damaged(log: Journalist) -> None:
     for _ in range(2):
         log.append(3)
@@ -364,8 +367,8 @@ def test_what_retention_has_taken_is_not_damaged(log: Journalist) -> None:
     ("table", "key", "value"),
     [
         (SEGMENTS, records.record_key(1, 0, 0), b"x" * 45),
-        (SEGMENTS, records.record_key(1, 0, 9), records.encode_segment(records.record_key(1, 0, 9), KeepSegment(1, 0, 9, 9))),
-        (SEGMENTS, records.record_key(1, 0, 0), records.encode_segment(records.record_key(1, 0, 0), KeepSegment(1, 0, 0, 4, 3))),
+        (SEGMENTS, *segment_row(KeepSegment(1, 0, 9, 9))),
+        (SEGMENTS, *segment_row(KeepSegment(1, 0, 0, 4, 3))),
         (POSITIONS, records.group_key(1, "g"), b"x" * 15),
         (POSITIONS, records.group_key(8, "g"), records.encode_position(records.group_key(8, "g"), [1])),
         (LOGS, records.log_key(1), b""),

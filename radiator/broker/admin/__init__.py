@@ -8,7 +8,7 @@ when it is synced. docs/PROTOCOL.md lists the requests.
 import json
 from typing import TYPE_CHECKING
 
-from radiator.broker.admin import exchanges, fanouts, nodes, queues, subscriptions
+from radiator.broker.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, subscriptions
 from radiator.broker.admin.peek import peek
 from radiator.broker.admin.request import Answer, Handler, Reply, Request, by_kind
 from radiator.broker.consumers import Connection
@@ -88,14 +88,30 @@ _REQUESTS: dict[str, Handler] = {
     "queues": queues.queues,
     "peek": peek,
     "purge": queues.purge,
-    "declare": by_kind({"queue": queues.declare, "exchange": exchanges.declare, "fanout": fanouts.declare}),
+    "declare": by_kind(
+        {"queue": queues.declare, "exchange": exchanges.declare, "fanout": fanouts.declare, "log": logs.declare}
+    ),
     "bind": exchanges.bind,
     "unbind": exchanges.unbind,
-    "describe": by_kind({"queue": queues.describe, "exchange": exchanges.describe, "fanout": fanouts.describe}),
-    "delete": by_kind({"queue": queues.delete, "exchange": exchanges.delete, "fanout": fanouts.delete}),
+    "describe": by_kind(
+        {"queue": queues.describe, "exchange": exchanges.describe, "fanout": fanouts.describe, "log": logs.describe}
+    ),
+    "delete": by_kind(
+        {"queue": queues.delete, "exchange": exchanges.delete, "fanout": fanouts.delete, "log": logs.delete}
+    ),
+    "offsets": logs.offsets,
+    "await": logs.wait,
+    "position": logs.position,
     "prefetch": subscriptions.prefetch,
     "extend": subscriptions.extend,
     "move": queues.move,
+    "checkout": checkouts.checkout,
+    "checkout-ack": checkouts.acknowledge,
+    "checkout-release": checkouts.release,
+    "commit": prepared.commit,
+    "abort": prepared.abort,
+    "prepared": prepared.prepared,
+    "version": prepared.version,
     "peers": nodes.peers,
     "peer-release": nodes.release,
     "drain": nodes.drain,

@@ -29,7 +29,8 @@ def named(request: Request, key: str = "queue") -> Queue:
 def queues(request: Request) -> None:
     """All that have a name."""
     there = sorted(request.broker.destinations.everything(), key=lambda queue: queue.name)
-    request.answer(queues=[{"name": queue.name, **of_queue(queue)} for queue in there])
+    taken = request.broker.checkouts.count
+    request.answer(queues=[{"name": queue.name, **of_queue(queue, taken(queue))} for queue in there])
 
 
 # ---- declare, describe ----------------------------------------------------------------------------------------------
@@ -104,6 +105,7 @@ def _described(request: Request, queue: Queue) -> Answer:
         "ready": queue.ready_count,
         "unacked": len(queue.entries_out),
         "delayed": queue.delayed_count,
+        "checked_out": request.broker.checkouts.count(queue),
         "consumers": len(queue.subscriptions),
     }
 
@@ -142,6 +144,8 @@ def delete(request: Request) -> None:
             f"{address} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked "
             "messages: stop them first.",
         )
+    if request.broker.checkouts.has(queue):
+        raise Refusal("in-use", request.broker.checkouts.described(queue))
     if is_empty and queue.ledger.stored:
         raise Refusal("not-empty", f"{address} holds {queue.ledger.stored} messages: purge it first.")
     count = queue.ledger.stored

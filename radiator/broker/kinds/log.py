@@ -20,9 +20,9 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import LoadedLog
 from radiator.errors import Refusal
-from radiator.journal import Told
+from radiator.journal import CameFrom, Told
 from radiator.limits import (
-    BATCH_WRITES,
+    EVENT_BYTES,
     GROUPS_MAX,
     KEYED_BODY_MAX_BYTES,
     LOAD_BYTES,
@@ -39,11 +39,10 @@ from radiator.settings import LogSettings, QueueSettings
 from radiator.writes import Append, DropPosition, KeepSegment, KeepSegments, Tell
 
 if TYPE_CHECKING:
-    from radiator.broker.kinds.log_reader import Cursor, Readers
+    from radiator.broker.kinds.log_reader import Cursor, LogReader, Readers
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
-TOLD_BYTES = 64  # what an event of the journal counts in a segment
 KEY_HEADER = b"partition-key:"
 
 
@@ -135,7 +134,7 @@ class Log(Queue):
         for partition in self.partitions:
             partition.recover(segment for segment in stored.segments if segment.partition == partition.index)
         self.groups = {
-            kept.group: Group(self, kept.group, kept.offsets, [p.next for p in self.partitions])
+            kept.group: Group(self, kept.group, kept.offsets, [p.next for p in self.partitions], is_kept=True)
             for kept in stored.positions
         }
         self.turns = 0  # where the next record without a key goes
@@ -143,9 +142,9 @@ class Log(Queue):
         self.touched: dict[tuple[int, int], KeepSegment] = {}
         self.sealed: list[tuple[Partition, int]] = []
         self.waiting: list[Waiting] = []
-        self.set(log_settings)
+        self.use(log_settings)
 
-    def set(self, log_settings: LogSettings) -> None:
+    def use(self, log_settings: LogSettings) -> None:
         """These are in force."""
         self.log_settings = log_settings
         parts = SEGMENTS_MIN * log_settings.partitions
@@ -154,7 +153,9 @@ class Log(Queue):
         self.segment_bytes = SEGMENT_BYTES if bytes_max is None else min(SEGMENT_BYTES, max(1, bytes_max // parts))
         self.segment_ms = None if ms_max is None else ms_max // SEGMENTS_MIN
         path = log_settings.partition_key
-        self.key_path = None if path is None else [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+        self.key_path = (
+            None if path is None else [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+        )
 
     @property
     def address(self) -> str:
@@ -181,7 +182,7 @@ class Log(Queue):
         """At once, whatever the queues beside it do."""
         self.put(message)
 
-    def put(self, message: Message) -> None:
+    def put(self, message: Message, came_from: CameFrom | None = None) -> None:
         """Append it; the partition is chosen by its key."""
         self.append(self.partition_of(message), message)
 
@@ -201,7 +202,7 @@ class Log(Queue):
         """Append events of the journal, all of this batch at once."""
         partition, count = self.partitions[0], len(events)
         self.ledger.accepted += count
-        size = count * TOLD_BYTES
+        size = count * EVENT_BYTES
         offset = partition.next
         self.grow(partition, count, size, self.desk.now_ms)
         self.desk.write(Tell(self.number, 0, offset, events), size)
@@ -354,8 +355,6 @@ class Log(Queue):
         if timeout_ms <= 0 or self.has_more_than(nexts):
             done()
             return
-        if len(self.waiting) >= BATCH_WRITES:
-            self.waiting.pop(0).done()
         self.waiting.append(Waiting(nexts, self.desk.now_s + timeout_ms / 1000, done))
 
     def has_more_than(self, nexts: list[int]) -> bool:
@@ -379,7 +378,9 @@ class Log(Queue):
         found = self.groups.get(name)
         if found is None:
             if len(self.groups) >= GROUPS_MAX:
-                raise Refusal("too-many-destinations", f"{self.name} has {len(self.groups)} groups: at most {GROUPS_MAX}.")
+                raise Refusal(
+                    "too-many-destinations", f"{self.name} has {len(self.groups)} groups: at most {GROUPS_MAX}."
+                )
             offsets = positions()
             found = self.groups[name] = Group(self, name, offsets, list(offsets))
             self.desk.part(found)
@@ -392,7 +393,8 @@ class Log(Queue):
         for partition, offset in zip(self.partitions, offsets, strict=True):
             if not 0 <= offset <= partition.next:
                 raise Refusal(
-                    "no-such-offset", f"Partition {partition.index} of {self.name} goes to {partition.next}: not {offset}."
+                    "no-such-offset",
+                    f"Partition {partition.index} of {self.name} goes to {partition.next}: not {offset}.",
                 )
         self.unused(name)
         self.group(name, lambda: offsets).move(offsets)
@@ -403,8 +405,9 @@ class Log(Queue):
         if group is None:
             return False
         del self.groups[name]
-        self.desk.drop_part(group)
-        self.desk.write(DropPosition(self.number, name))
+        self.desk.open.parts.pop(group, None)
+        if group.is_kept:
+            self.desk.write(DropPosition(self.number, name))
         return True
 
     def unused(self, name: str) -> Group | None:
@@ -428,7 +431,12 @@ class Log(Queue):
 
     @property
     def has_readers(self) -> bool:
-        return any(partition.cursors for partition in self.partitions) or any(g.members for g in self.groups.values())
+        return bool(self.all_readers())
+
+    def all_readers(self) -> "set[LogReader]":
+        """All that are subscribed to it, or have records of it unacked."""
+        found = {cursor.reader for partition in self.partitions for cursor in partition.cursors}
+        return found.union(*(group.members for group in self.groups.values()))
 
     def end(self) -> None:
         super().end()

@@ -4,9 +4,9 @@ Windows, unacked messages, NACKs and timeouts are those of any queue. Nothing of
 position (../groups.py). `ack:auto` needs nothing of all that: what is handed to the connection is done with.
 """
 
+import heapq
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Delivery, Subscription
 from radiator.broker.entry import Entry
@@ -15,45 +15,45 @@ from radiator.broker.kinds.log import Log, Partition
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import MEMORY_MOVES, Event, State, move
 from radiator.broker.turn import Desk
-from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Place, Subscribe
+from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
 from radiator.errors import Refusal
-from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, READERS_BYTES, READS_PER_TURN
+from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, PARTITIONS_MAX, READ_BYTES, READERS_BYTES, READS_PER_TURN
 from radiator.message import ESCAPING_1_2, Message
 from radiator.replies import Deliver, Refuse
 
-if TYPE_CHECKING:
-    from radiator.broker.broker import Broker
-
 
 class Readers:
-    """The readers of all logs. size: bytes of what was read and is not done with; tails_bytes: of the last records
-    that logs keep in memory. due: who goes on in the next turn, since this one has handed out enough.
+    """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked;
+    tails_bytes: of the last records that logs keep in memory. timed: those with an end that time may bring. due: who
+    goes on in the next turn, since this one has handed out enough.
     """
 
-    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "size", "tails_bytes", "timed")
+    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "out", "size", "tails_bytes", "timed")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.all: dict[LogReader, None] = {}
-        self.timed: dict[LogReader, None] = {}  # those with an end that time may bring
+        self.timed: dict[LogReader, None] = {}
         self.due: dict[LogReader, None] = {}
         self.size = 0
+        self.out = 0
         self.tails_bytes = 0
         self.handed = self.handed_turn = 0
 
     @property
     def memory_bytes(self) -> int:
-        return self.size + self.tails_bytes
+        return self.size + self.out + self.tails_bytes
 
     def left(self) -> int:
-        """How many records may still be handed out in this turn."""
+        """How many records may still be handed out in this turn; larger ones count as several."""
         turn = self.desk.turn_number
         if self.handed_turn != turn:
             self.handed_turn, self.handed = turn, 0
         return READS_PER_TURN - self.handed
 
     def end_turn(self) -> None:
-        """Those whom an earlier turn has left waiting."""
+        """Those whom a turn has left waiting: they come in their order, whoever else has had something."""
+        self.handed = 0
         for reader in list(self.due):
             if self.left() <= 0:
                 return
@@ -111,19 +111,21 @@ class Record(Entry):
 
 
 class LogReader(Queue):
-    """See above. cursors: by partition. behind: those that have something to read. is_auto: `ready` has messages, not
-    entries. until: as it was said; ends: an offset for each partition, or None where it is not known (yet).
+    """See above. cursors: by partition. behind: those that have something to read. is_auto: what it has read is in
+    `unsent`, otherwise in `ready`. until: as it was said; ends: an offset for each partition, None where none is known.
     """
 
     __slots__ = (
-        "behind", "cursors", "ends", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log", "partition",
-        "readers", "subscription", "until",
+        "behind", "cursors", "ends", "firsts", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log",
+        "partition", "readers", "subscription", "unsent", "until",
     )  # fmt: skip
 
     moves = MEMORY_MOVES
     subscription: Subscription
 
     def __init__(self, log: Log, command: Subscribe, readers: Readers) -> None:
+        """Raises Refusal for what cannot be subscribed to."""
+        _check(log, command)
         super().__init__(log.name, log.settings, log.desk, log.bury, log.on_room)
         self.log = log
         self.readers = readers
@@ -136,7 +138,9 @@ class LogReader(Queue):
         self.cursors: dict[int, Cursor] = {}
         self.behind: dict[Cursor, None] = {}
         self.group: Group | None = None
-        self.ends: list[int | None] = []
+        self.unsent: deque[Message] = deque()
+        self.firsts = _firsts(log, command)
+        self.ends = _ends(log, command)
 
     @property
     def address(self) -> str:
@@ -144,27 +148,23 @@ class LogReader(Queue):
 
     # ---- begin and end ----------------------------------------------------------------------------------------------
 
-    def begin(self, subscription: Subscription, command: Subscribe) -> bool:
-        """It has its place; nothing is read before `join`. Whether that made a group. Raises Refusal."""
-        log, name = self.log, command.group
-        start = command.start or (LATEST, 0)
-        firsts = _firsts(log, start, self.partition)
-        self.ends = _ends(log, self.until, self.partition)
+    def begin(self, subscription: Subscription, command: Subscribe) -> None:
+        """It has its place; nothing is read before `join`. Raises Refusal."""
+        log, name, firsts = self.log, command.group, self.firsts
         self.subscription = subscription
-        from_ms = start[1] if start[0] == TIME else 0
-        is_new = name is not None and name not in log.groups
+        from_ms = command.start[1] if command.start is not None and command.start[0] == TIME else 0
         if name is None:
             for index, first in enumerate(firsts):
                 if self.partition in (None, index):
                     self.attach(Cursor(self, log.partitions[index], first, self.ends[index], from_ms))
         else:
+            is_new = name not in log.groups
             self.group = group = log.group(name, lambda: firsts)
             if is_new and from_ms:
                 group.from_ms = [from_ms] * len(firsts)
         self.readers.all[self] = None
         if self.until is not None:
             self.readers.timed[self] = None
-        return is_new
 
     def join(self, subscription: Subscription) -> None:
         if self.group is not None and self not in self.group.members and not subscription.is_over:
@@ -197,25 +197,32 @@ class LogReader(Queue):
         cursor.is_over = True
         if not cursor.partition.cursors:
             self.log.clear_tail(cursor.partition)
-        if self.group is not None:
-            kept = [record for record in self.ready if _cursor(record) is not cursor]
-            self.weigh(sum(entry.size for entry in kept) - sum(entry.size for entry in self.ready))
-            self.ready = deque(kept)
-            back = [pair for pair in self.returned if _cursor(pair[1]) is not cursor]
-            self.weigh(sum(entry.size for _, entry in back) - sum(entry.size for _, entry in self.returned))
-            self.returned = back
-            if not self.cursors and self.subscription.is_over:
-                self.end()
+        self.drop_ready(cursor)
+        if not self.cursors and self.subscription.is_over:
+            self.end()
+
+    def yield_partition(self, cursor: Cursor) -> None:
+        """Another reader of the group gets the partition when nothing of it is unacked."""
+        cursor.is_leaving = True
+        self.behind.pop(cursor, None)
+        self.drop_ready(cursor)
+
+    def drop_ready(self, cursor: Cursor) -> None:
+        """What it has of that partition beyond what is out, somebody else reads."""
+        entries = [*self.ready, *(entry for _, entry in self.returned)]
+        self.weigh(-sum(entry.size for entry in entries if _is_of(entry, cursor)))
+        self.ready = deque(entry for entry in self.ready if not _is_of(entry, cursor))
+        self.returned = [pair for pair in self.returned if not _is_of(pair[1], cursor)]
+        heapq.heapify(self.returned)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         super().unsubscribe(subscription)
-        self.readers.forget(self)
-        if self.group is None:
-            self.end()
-        else:
+        self.readers.timed.pop(self, None)
+        self.readers.due.pop(self, None)
+        if self.group is not None:
             self.group.leave(self)
-            if not self.cursors:
-                self.end()
+        if self.group is None or not self.cursors:
+            self.end()
 
     def end(self) -> None:
         for cursor in list(self.cursors.values()):
@@ -225,11 +232,15 @@ class LogReader(Queue):
             if not cursor.partition.cursors:
                 self.log.clear_tail(cursor.partition)
         super().end()
+        self.readers.forget(self)
+        self.unsent.clear()
         self.behind.clear()
         self.weigh(-self.held_bytes)
+        self.readers.out -= self.out_bytes
+        self.out_bytes = 0
 
     def weigh(self, size: int) -> None:
-        """It holds so much more."""
+        """So much more was read and not handed out."""
         self.held_bytes += size
         self.readers.size += size
 
@@ -243,27 +254,31 @@ class LogReader(Queue):
 
     def refill(self, is_needed: bool = False) -> None:
         """The next stretch, of one partition after the other: from memory, or one at a time from the disk."""
-        if self.is_loading or self.is_gone or len(self.ready) > LOAD_MESSAGES // 2:
-            return
-        cursor = self.next_behind()
-        if cursor is None:
-            return
-        del self.behind[cursor]
-        count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
-        there = self.log.in_tail(cursor.partition, cursor.next, count)
-        if there is not None:
-            for message in there:
-                self.take_record(cursor, cursor.next, message)
-            self.went_on(cursor)
-            return
-        self.is_loading = True
         is_crowded = self.readers.size > READERS_BYTES
+        most = 0 if is_crowded else LOAD_MESSAGES // 2
+        while not self.is_loading and not self.is_gone and len(self.ready) + len(self.unsent) <= most:
+            cursor = self.next_behind()
+            if cursor is None:
+                return
+            del self.behind[cursor]
+            count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
+            there = self.log.in_tail(cursor.partition, cursor.next, count)
+            if there is None:
+                self.ask(cursor, count, 1 if is_crowded else LOAD_BYTES)
+                return
+            for offset, message in enumerate(there, cursor.next):
+                self.take_record(cursor, offset, message)
+            self.went_on(cursor)
+
+    def ask(self, cursor: Cursor, messages_max: int, bytes_max: int) -> None:
+        """Have so much read back."""
+        self.is_loading = True
         asked_at = cursor.partition.committed
 
         def loaded(answer: LoadedLog) -> None:
             self.loaded(cursor, asked_at, answer)
 
-        self.log.read(cursor.index, cursor.next, count, 1 if is_crowded else LOAD_BYTES, loaded)
+        self.log.read(cursor.index, cursor.next, messages_max, bytes_max, loaded)
 
     def next_behind(self) -> Cursor | None:
         """The partition whose turn it is."""
@@ -285,7 +300,7 @@ class LogReader(Queue):
         self.is_loading = False
         if self.is_gone:
             return
-        if cursor.is_over:
+        if cursor.is_over or cursor.is_leaving:
             self.pump()
             return
         records = answer.records
@@ -298,7 +313,7 @@ class LogReader(Queue):
         for record in records:
             if record.message is None:
                 self.pass_over(cursor, record.offset + 1)
-            elif cursor.end is None or record.offset < cursor.end:
+            else:
                 self.take_record(cursor, record.offset, record.message)
         self.went_on(cursor)
         self.pump()
@@ -320,6 +335,7 @@ class LogReader(Queue):
         group = self.group
         if cursor.end is None and self.until is not None and self.is_past(message):
             cursor.end = self.ends[cursor.index] = offset
+        if cursor.end is not None and offset >= cursor.end:
             return
         cursor.next = offset + 1
         if cursor.from_ms:
@@ -331,10 +347,13 @@ class LogReader(Queue):
             if group is not None:
                 group.from_ms[cursor.index] = 0
         if group is None:
-            self.ready.append(message if self.is_auto else Record(cursor, offset, message, False))  # type: ignore[arg-type]
+            if self.is_auto:
+                self.unsent.append(message)
+            else:
+                self.ready.append(Record(cursor, offset, message, False))
             self.weigh(message.size)
             return
-        if offset in group.acked[cursor.index]:
+        if offset < group.positions[cursor.index] or offset in group.acked[cursor.index]:
             return
         if cursor.skipped:
             message = replace(message, headers=b"skipped:%d\n%b" % (cursor.skipped, message.headers))
@@ -358,8 +377,8 @@ class LogReader(Queue):
         desk.count("log_readers_overtaken")
         desk.note("warning", "log_reader_overtaken", connection=connection.number, log=self.log.bare_name)
         sentence = (
-            f"Partition {cursor.index} of {self.name} begins with {cursor.partition.first} by now: {cursor.next}, which "
-            "this subscription was to get next, is gone."
+            f"Partition {cursor.index} of {self.name} begins with {cursor.partition.first} by now: {cursor.next}, "
+            "which this subscription was to get next, is gone."
         )
         connection.say(desk, Refuse(connection.number, "no-such-offset", sentence))
 
@@ -372,9 +391,9 @@ class LogReader(Queue):
         subscription, readers = self.subscription, self.readers
         left = readers.left()
         while True:
-            if not self.ready and not self.returned:
+            if not (self.unsent or self.ready or self.returned):
                 self.refill()
-                if not self.ready:
+                if not (self.unsent or self.ready):
                     if self.ready_for_end:
                         self.say_end()
                     return
@@ -389,38 +408,41 @@ class LogReader(Queue):
             if self.is_auto:
                 given = self.hand(left)
             else:
-                given = 1
                 entry = self.take_head()
-                assert entry is not None
                 self.deliver(entry, subscription)
+                given = 1 + entry.size // READ_BYTES
             left -= given
             readers.handed += given
         self.refill()
 
     def hand(self, most: int) -> int:
-        """What is acked by being sent: as many as the outgoing buffer takes. How many."""
-        subscription, desk, ready = self.subscription, self.desk, self.ready
+        """What is acked by being sent: as many as the outgoing buffer takes. How much of `left` that was."""
+        subscription, desk, unsent = self.subscription, self.desk, self.unsent
         connection = subscription.connection
         connection.last_own_place = subscription.place
         name = subscription.name if subscription.is_named else None
         number, room = connection.number, connection.outbox_max_bytes - connection.outbox_bytes
-        most = min(most, len(ready))
+        most = min(most, len(unsent))
         given = size = 0
         while given < most and room > 0:
-            message: Message = ready.popleft()  # type: ignore[assignment]
+            message = unsent.popleft()
             bytes_ = len(message.headers) + len(message.body)
-            connection.post(desk, Deliver(number, name, desk.message_id(desk.next_position()), message, False), bytes_, None)
+            connection.post(
+                desk, Deliver(number, name, desk.message_id(desk.next_position()), message, False), bytes_, None
+            )
             room -= bytes_ + MESSAGE_COST_BYTES
             size += bytes_
             given += 1
         self.weigh(-size)
-        return given
+        return given + size // READ_BYTES
 
-    def take_head(self) -> Entry | None:
+    def take_head(self) -> Record:
         """The record that is next, with a place of its own for this delivery."""
-        record = self.returned.pop(0)[1] if self.returned else self.ready.popleft()
+        record = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
         assert isinstance(record, Record)
         record.position = self.desk.next_position()
+        self.weigh(-record.size)
+        self.readers.out += record.size
         cursor, group = record.cursor, self.group
         cursor.out += 1
         if group is not None:
@@ -430,31 +452,39 @@ class LogReader(Queue):
     @property
     def ready_for_end(self) -> bool:
         """Whether all that it will ever get has been sent."""
-        return self.until is not None and not self.is_loading and all(
-            self.is_at_end(partition)
-            for partition in self.log.partitions
-            if self.partition in (None, partition.index)
+        return (
+            self.until is not None
+            and not self.is_loading
+            and all(
+                self.is_at_end(partition)
+                for partition in self.log.partitions
+                if self.partition in (None, partition.index)
+            )
         )
 
     def is_at_end(self, partition: Partition) -> bool:
         """Of that partition; in a group another reader may have it."""
         assert self.until is not None
-        cursor = self.cursors.get(partition.index)
+        cursor, end = self.cursors.get(partition.index), self.ends[partition.index]
         if cursor is not None:
             at = cursor.next
         elif self.group is not None:
             at = self.group.positions[partition.index]
         else:
             return True
-        end = self.ends[partition.index]
         if end is not None:
             return at >= end
+        # what will be accepted is accepted later than that
         return self.desk.now_ms >= self.until[1] and at >= partition.next
 
     def say_end(self) -> None:
         """The last MESSAGE."""
         self.until = None
         self.readers.timed.pop(self, None)
+        nexts = [partition.next for partition in self.log.partitions]
+        self.ends = [end if known is None else known for known, end in zip(self.ends, nexts, strict=True)]
+        for cursor in self.cursors.values():
+            cursor.end = self.ends[cursor.index]
         desk, subscription = self.desk, self.subscription
         connection = subscription.connection
         message = Message(self.name, b"end:true\n", ESCAPING_1_2, b"", desk.now_ms)
@@ -468,7 +498,6 @@ class LogReader(Queue):
         """Done with; a group's position may move."""
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
-        self.weigh(-record.size)
         if self.group is not None:
             self.group.done(record.cursor.index, record.offset)
         self.settled(record.cursor)
@@ -477,14 +506,13 @@ class LogReader(Queue):
         """It comes again: to this subscription, or, where that is over, to who gets the partition next."""
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
-        if self.subscription.is_over:
-            self.weigh(-record.size)
-        else:
+        cursor = record.cursor
+        if not (self.subscription.is_over or cursor.is_over or cursor.is_leaving):
+            self.weigh(record.size)
             record.redelivered = True
             record.redeliveries += 1
             self.redelivered += 1
-            self.returned.append((record.offset, record))
-            self.returned.sort(key=_order)
+            heapq.heappush(self.returned, (record.offset * PARTITIONS_MAX + record.cursor.index, record))
         self.settled(record.cursor)
 
     def reject(self, delivery: Delivery) -> None:
@@ -495,6 +523,7 @@ class LogReader(Queue):
         record = delivery.entry
         assert isinstance(record, Record)
         self.left_out(record)
+        self.readers.out -= record.size
         record.cursor.out -= 1
         return record
 
@@ -511,3 +540,62 @@ class LogReader(Queue):
     @property
     def memory_bytes(self) -> int:
         return self.held_bytes
+
+
+def _is_of(entry: Entry, cursor: Cursor) -> bool:
+    return isinstance(entry, Record) and entry.cursor is cursor
+
+
+# ---- what a SUBSCRIBE may say ---------------------------------------------------------------------------------------
+
+
+def _check(log: Log, command: Subscribe) -> None:
+    """Raises Refusal for what does not go with a log, or with that one."""
+    count = len(log.partitions)
+    wrong = ""
+    if command.exclusive:
+        wrong = "`exclusive` is for queues: a reader of a log takes nothing away from others"
+    elif command.group is not None and command.ack == AUTO:
+        wrong = "a group's position is moved by ACK: `group` needs ack:client or client-individual"
+    if wrong:
+        raise Refusal("protocol", f"{log.name}: {wrong}.")
+    if command.partition is not None and not 0 <= command.partition < count:
+        raise Refusal("no-such-offset", f"{log.name} has {count} partitions, from 0 on: not {command.partition}.")
+    for name, place in (("from", command.start), ("until", command.until)):
+        if place is not None and place[0] == OFFSET and command.partition is None and count > 1:
+            raise Refusal(
+                "protocol", f"{log.name} has {count} partitions: `{name}:offset:{place[1]}` needs `partition` too."
+            )
+
+
+def _firsts(log: Log, command: Subscribe) -> list[int]:
+    """Where to begin in each partition. Raises Refusal."""
+    kind, number = command.start or (LATEST, 0)
+    partitions = log.partitions
+    if kind == LATEST:
+        return [partition.next for partition in partitions]
+    if kind == TIME:
+        return [max(partition.first, partition.segment_at(number)) for partition in partitions]
+    firsts = [partition.first for partition in partitions]
+    if kind == OFFSET:
+        asked = partitions[command.partition or 0]
+        has_position = command.group is not None and command.group in log.groups
+        if not (asked.first <= number <= asked.next or has_position):
+            raise Refusal(
+                "no-such-offset",
+                f"Partition {asked.index} of {log.name} has the records from {asked.first} on, and the next will be "
+                f"{asked.next}: it cannot be read from {number} on.",
+            )
+        firsts[asked.index] = number
+    return firsts
+
+
+def _ends(log: Log, command: Subscribe) -> list[int | None]:
+    """Where to stop in each partition, as far as that is known."""
+    kind, number = command.until or (None, 0)
+    if kind == END:
+        return [partition.next for partition in log.partitions]
+    ends: list[int | None] = [None] * len(log.partitions)
+    if kind == OFFSET:
+        ends[command.partition or 0] = number
+    return ends

@@ -38,6 +38,7 @@ class Queue:
 
     moves: dict[tuple[State, Event], State]
     is_persistent: bool
+    number = 0  # its name on the disk, where it has one
 
     __slots__ = (
         "bury", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking", "journal",
@@ -80,6 +81,11 @@ class Queue:
         self.is_gone = False
         self.had_consumer = False
         self.reply_id = ""
+
+    @property
+    def address(self) -> str:
+        """How it is called in sentences."""
+        return f"/queue/{self.name}"
 
     # ---- what a subclass does ---------------------------------------------------------------------------------------
 

@@ -14,23 +14,36 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 
 from radiator.archive import manifest
 from radiator.journal import (
-    ACCEPTED, ACKED, CHECKED_OUT, COPIED, DEAD_LETTERED, DELETED, DROPPED, EVENTS, EXPIRED, MOVED, PURGED, STARTED,
+    ACCEPTED,
+    ACKED,
+    CHECKED_OUT,
+    COPIED,
+    DEAD_LETTERED,
+    DELETED,
+    DROPPED,
+    EVENTS,
+    EXPIRED,
+    MOVED,
+    PURGED,
+    STARTED,
 )  # fmt: skip
-from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_journal, write_parquet
+from radiator.settings import JOURNAL
+from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_journal, read_parquet, write_parquet
 
 ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
 DOUBLED, GHOST, LOST, HALF_FANNED = "doubled", "ghost", "lost", "half-fanned"
 STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"
 WRONG = (LOST, DOUBLED, GHOST)
+PLACE = "struct<boot:bigint,number:bigint>"
 BLOCK_SEQS = 65_536  # how many offsets are looked at together for a gap
 _NAMED = "named"  # not an event: another message has become this one
 
 
-def verdicts(journal: DataFrame, stored: DataFrame | None, boot: int | None = None) -> DataFrame:
+def verdicts(journal: DataFrame, stored: DataFrame | None, gaps: DataFrame) -> DataFrame:
     """message_id and verdict, of every message that is told of or stored.
 
     journal: of one store, up to the cut of the snapshot; stored: what that had, with a column message_id, None: there
-    is no snapshot; boot: the snapshot's, None: that of the last event.
+    is no snapshot; gaps: as `holes` found them.
     """
     lives = _lives(journal, stored)
     has_begun = F.col("accepted") > 0
@@ -48,11 +61,11 @@ def verdicts(journal: DataFrame, stored: DataFrame | None, boot: int | None = No
         .otherwise(OPEN if stored is None else LOST)
     )
     # one row, that goes to every task
-    return lives.crossJoin(F.broadcast(holes(journal, boot))).select("message_id", verdict.alias("verdict"))
+    return lives.crossJoin(F.broadcast(gaps)).select("message_id", verdict.alias("verdict"))
 
 
 def _lives(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
-    """One row for each message: what happened to it, in numbers alone, since Spark groups those several times faster."""
+    """One row for each message: what happened to it, in numbers alone, since Spark groups those much faster."""
     deleted = journal.where(F.col("event") == DELETED).groupBy("queue").agg(F.max("seq").alias("deleted_seq"))
     is_accepted = F.col("event") == ACCEPTED
     own = (
@@ -69,11 +82,11 @@ def _lives(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
     rows = own.unionByName(_alone(named, "other_id", _NAMED), allowMissingColumns=True)
     if stored is not None:
         rows = rows.unionByName(_alone(stored, "message_id", STORED), allowMissingColumns=True)
-    end = F.array_position(_texts(ENDS), F.col("event")) - 1
+    end = F.coalesce(*(F.when(F.col("event") == name, number) for number, name in enumerate(ENDS)))
     return rows.groupBy("message_id").agg(
         F.count_if(F.col("event") == ACCEPTED).alias("accepted"),
         F.count_if(F.col("event").isin(*ENDS)).alias("ends"),
-        F.max(F.when(end >= 0, end)).cast("int").alias("end"),
+        F.max(end).alias("end"),
         F.count_if(F.col("event") == STORED).alias("stored"),
         F.count_if(~F.col("event").isin(STORED, _NAMED)).alias("own"),
         F.max("accepted_seq").alias("accepted_seq"),
@@ -94,13 +107,22 @@ def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
     told = journal.where(F.col("event").isin(ACCEPTED, STARTED, COPIED)).crossJoin(F.broadcast(starts))
     is_copy = F.col("event") == COPIED
     place = F.when(~is_copy, _place("message_id"))
-    number = F.size(F.filter("starts", lambda start: start <= F.col("seq")))
-    seen = told.groupBy(number.alias("stretch")).agg(
-        F.min(place).alias("low"),
-        F.max(place).alias("high"),
-        F.max(F.when(is_copy, F.struct("seq", "other_id"))).alias("copy"),
+    stretch = F.size(F.filter("starts", lambda start: start <= F.col("seq"))).alias("stretch")
+    # numbers alone at first, as in _lives
+    by_boot = told.groupBy(stretch, place.getField("boot").alias("boot")).agg(
+        F.min(place.getField("number")).alias("low"),
+        F.max(place.getField("number")).alias("high"),
+        F.max(F.when(is_copy, F.col("seq"))).alias("copy_seq"),
     )
-    each = begins.select(F.row_number().over(Window.orderBy("seq")).alias("stretch"), "seq").join(seen, "stretch", "left")
+    low, high = (F.when(F.col("boot").isNotNull(), F.struct("boot", F.col(n).alias("number"))) for n in ("low", "high"))
+    seen = by_boot.groupBy("stretch").agg(
+        F.min(low).alias("low"), F.max(high).alias("high"), F.max("copy_seq").alias("copy_seq")
+    )
+    copies = journal.where(F.col("event") == COPIED).select(
+        F.col("seq").alias("copy_seq"), F.col("other_id").alias("copy")
+    )
+    numbered = begins.select(F.row_number().over(Window.orderBy("seq")).alias("stretch"), "seq")
+    each = numbered.join(seen, "stretch", "left").join(copies, "copy_seq", "left")
     started = journal.where(F.col("event") == STARTED).agg(F.max(_place("message_id").getField("boot")).alias("boot"))
     # behind the last stretch: what a snapshot of a later boot may have
     last = F.lit(boot).cast("bigint") > F.col("boot")
@@ -110,13 +132,13 @@ def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
         F.array_sort(F.collect_list(F.struct("stretch", "hole", "copy", "seq", "high"))).alias("all")
     )
     final = F.element_at("all", -1)
-    tail = F.struct(final.getField("high").alias("after"), F.lit(None).cast("struct<boot:bigint,number:bigint>").alias("before"))
+    tail = F.struct(final.getField("high").alias("after"), F.lit(None).cast(PLACE).alias("before"))
     whole = F.col("all").getField("hole")
-    copies = F.filter(F.col("all"), lambda one: has_tail | (one.getField("stretch") < final.getField("stretch")))
+    cut = F.filter(F.col("all"), lambda one: has_tail | (one.getField("stretch") < final.getField("stretch")))
     return found.crossJoin(started).select(
         F.when(has_tail, F.concat(whole, F.array(tail))).otherwise(whole).alias("holes"),
         F.when(has_tail, F.lit(2**63 - 1)).otherwise(final.getField("seq")).alias("last_hole"),
-        copies.getField("copy").getField("other_id").alias("fanouts"),
+        cut.getField("copy").alias("fanouts"),
     )
 
 
@@ -162,7 +184,7 @@ def _texts(texts: tuple[str, ...]) -> Column:
     return F.array(*(F.lit(text) for text in texts))
 
 
-def half_fanned(journal: DataFrame, boot: int | None = None) -> DataFrame:
+def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
     """fanout_id, address, copies (how many there should be) and told (how many there are)."""
     copies = journal.where(F.col("event") == COPIED)
     once = copies.groupBy("other_id", "message_id").agg(
@@ -171,7 +193,7 @@ def half_fanned(journal: DataFrame, boot: int | None = None) -> DataFrame:
     found = once.groupBy(F.col("other_id").alias("fanout_id")).agg(
         F.min("address").alias("address"), F.max("copies").alias("copies"), F.count("*").alias("told")
     )
-    half = found.where(F.col("told") != F.col("copies")).crossJoin(F.broadcast(holes(journal, boot)))
+    half = found.where(F.col("told") != F.col("copies")).crossJoin(F.broadcast(gaps))
     is_cut = _is_in_a_hole(_place("fanout_id"), F.col("holes")) | F.array_contains("fanouts", F.col("fanout_id"))
     return half.where(~F.coalesce(is_cut, F.lit(False))).select("fanout_id", "address", "copies", "told")
 
@@ -192,7 +214,9 @@ def wrong(journal: DataFrame, found: DataFrame) -> DataFrame:
     line = F.transform("events", lambda one: F.concat_ws(" ", one.getField("seq"), one.getField("event")))
     return (
         bad.join(stories, "message_id", "left")
-        .select("message_id", "verdict", F.element_at("events", -1).getField("queue").alias("queue"), line.alias("events"))
+        .select(
+            "message_id", "verdict", F.element_at("events", -1).getField("queue").alias("queue"), line.alias("events")
+        )
         .orderBy("verdict", "message_id")
     )
 
@@ -213,33 +237,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(spark: SparkSession, args: argparse.Namespace) -> int:
     journal, stored, boot = _read(spark, args)
-    found = verdicts(journal, stored, boot).cache()
-    bad, half = wrong(journal, found).cache(), half_fanned(journal, boot).cache()
-    print_table(found.groupBy("verdict").agg(F.count("*").alias("messages")).orderBy(F.desc("messages")))
-    is_wrong = False
-    for name, frame in (("wrong", bad.withColumn("events", F.array_join("events", ", "))), (HALF_FANNED, half)):
-        if not frame.isEmpty():
-            is_wrong = True
-            print(f"\n{name}")
-            print_table(frame)
+    gaps = holes(journal, boot).cache()
+    found = verdicts(journal, stored, gaps)
     if args.out:
-        for name, frame in (("verdicts", found), ("wrong", bad), (HALF_FANNED, half), ("books", books(journal, stored))):
-            write_parquet(frame, f"{args.out}/{name}")
+        write_parquet(found, f"{args.out}/verdicts")
+        found = read_parquet(spark, f"{args.out}/verdicts")
+    counts = found.groupBy("verdict").agg(F.count("*").alias("messages")).orderBy(F.desc("messages")).cache()
+    print_table(counts)
+    half = half_fanned(journal, gaps).cache()
+    bad = wrong(journal, found).cache()
+    is_wrong = not counts.where(F.col("verdict").isin(*WRONG)).isEmpty()
+    if is_wrong:
+        print("\nwrong")
+        print_table(bad.withColumn("events", F.array_join("events", ", ")))
+    if not half.isEmpty():
+        is_wrong = True
+        print(f"\n{HALF_FANNED}")
+        print_table(half)
+    if args.out:
+        write_parquet(bad, f"{args.out}/wrong")
+        write_parquet(half, f"{args.out}/{HALF_FANNED}")
+        write_parquet(books(journal, stored), f"{args.out}/books")
     print("\nThe books do not close." if is_wrong else "\nEvery message is accounted for.")
     return int(is_wrong)
 
 
 def _read(spark: SparkSession, args: argparse.Namespace) -> tuple[DataFrame, DataFrame | None, int | None]:
-    """The journal up to the cut of the last snapshot, that snapshot, and its boot."""
+    """The journal up to the cut of the last snapshot that it reaches, that snapshot, and its boot."""
     journal = read_journal(spark, args.archive)
     if args.no_snapshot:
         return journal, None, None
     if "://" in args.archive:
         raise JobFailed(f"the manifest of {args.archive} cannot be read from here: give --no-snapshot")
-    snapshots = manifest.read(Path(args.archive)).snapshots
-    if not snapshots:
+    contents = manifest.read(Path(args.archive))
+    end = contents.next_of(JOURNAL, 0) or 0
+    usable = [one for one in contents.snapshots if one.next <= end]
+    if not usable:
         return journal, None, None
-    last = snapshots[-1]
+    last = usable[-1]
     stored = spark.read.parquet(str(Path(args.archive, last.file).absolute()))
     return journal.where(F.col("seq") < last.next), stored, last.boot
 

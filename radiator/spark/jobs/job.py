@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pyspark.sql.functions as F
 from pyspark.errors import AnalysisException, PySparkException
@@ -14,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
 from radiator.cli.text import printable, table
-from radiator.errors import EXIT_REFUSED, EXIT_USAGE, RadiatorError
+from radiator.errors import EXIT_USAGE, RadiatorError
+from radiator.settings import JOURNAL
 from radiator.spark.jobs.progress import Progress
 
 SETTINGS = {
@@ -73,7 +75,7 @@ def parser(job: Job) -> argparse.ArgumentParser:
 
 
 def session(name: str, args: argparse.Namespace) -> SparkSession:
-    """Of the cluster or server that is asked for. The workers' Python is this one, unless PYSPARK_PYTHON says otherwise."""
+    """Of the cluster or server that is asked for. Its workers' Python is this one, or PYSPARK_PYTHON."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"radiator {name}")
     if args.remote:
@@ -94,8 +96,7 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
 def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | None = None) -> DataFrame:
     """What the archive has of a log. Raises JobFailed where it has none."""
     reader = spark.read if schema is None else spark.read.schema(schema)
-    place = archive if "://" in archive else str(Path(archive).absolute())
-    frame = reader.parquet(f"{place}/log={log}")
+    frame = reader.parquet(f"{_absolute(archive)}/log={quote(log, safe='$ ')}")  # as the archive names it
     try:
         frame.schema  # noqa: B018  over Spark Connect it is only looked for now
     except AnalysisException as error:
@@ -104,14 +105,13 @@ def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | N
 
 
 def read_journal(spark: SparkSession, archive: str) -> DataFrame:
-    return read_log(spark, archive, "journal")
+    return read_log(spark, archive, JOURNAL)
 
 
 def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
     """The first rows, aligned, times in UTC; and whether there are more."""
-    plain = [F.col(f"`{f.name}`").cast("string").alias(f.name) if isinstance(f.dataType, TimestampType) else F.col(f"`{f.name}`")
-             for f in frame.schema.fields]  # fmt: skip
-    found = frame.limit(rows + 1).select(plain).collect()
+    times = [field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)]
+    found = frame.limit(rows + 1).withColumns({name: F.col(name).cast("string") for name in times}).collect()
     print(table(frame.columns, [[_cell(value) for value in row] for row in found[:rows]]))
     if len(found) > rows:
         print(f"... and more than these {rows}")
@@ -119,7 +119,16 @@ def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
 
 def write_parquet(frame: DataFrame, place: str) -> None:
     """One directory of Parquet; what was there is replaced."""
-    frame.write.mode("overwrite").parquet(place if "://" in place else str(Path(place).absolute()))
+    frame.write.mode("overwrite").parquet(_absolute(place))
+
+
+def read_parquet(spark: SparkSession, place: str) -> DataFrame:
+    """What `write_parquet` wrote."""
+    return spark.read.parquet(_absolute(place))
+
+
+def _absolute(place: str) -> str:
+    return place if "://" in place else str(Path(place).absolute())
 
 
 def _cell(value: Any) -> str | int:

@@ -25,7 +25,7 @@ TITLES = {
     "accept-ack": "accepted to acked",
 }
 STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; color: #222; background: #fff; margin: 2em auto; max-width: 62em; padding: 0 1em }
+body { font: 15px/1.45 system-ui, sans-serif; color: #222; background: #fff; margin: 2em auto; max-width: 62em }
 h1 { font-size: 1.5em } h2 { font-size: 1.1em; margin: 2em 0 .3em; overflow-wrap: anywhere }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 td, th { padding: .15em .8em; text-align: right; border-bottom: 1px solid #ddd; font-weight: normal }
@@ -42,9 +42,10 @@ def latency_page(rows: Sequence[Row]) -> str:
     parts = [_of_queue(queue, its) for queue, its in queues.items()] or ["<p>No message has been accepted.</p>"]
     legend = ", ".join(f'<b class="{name[:3]}">{name[:3]}</b>' for name, _ in QUANTILES)
     return (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width">\n'
         f"<title>Latencies by queue and hour</title>\n<style>{STYLE}</style></head>\n<body>\n"
-        f"<h1>Latencies by queue and hour</h1>\n<p>{legend}; milliseconds, hours in UTC, by the time of acceptance.</p>\n"
+        f"<h1>Latencies by queue and hour</h1>\n<p>{legend}; milliseconds, hours in UTC, by time of acceptance.</p>\n"
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
@@ -69,7 +70,9 @@ def _of_queue(queue: str, rows: Sequence[Row]) -> str:
 def _plots(rows: Sequence[Row]) -> str:
     """Three plots beside each other, with one scale."""
     with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": "radiator", "font.size": 9}):
-        figure, axes = pyplot.subplots(1, len(TITLES), figsize=(11, 2.3), sharex=True, sharey=True, layout="constrained")
+        figure, axes = pyplot.subplots(
+            1, len(TITLES), figsize=(11, 2.3), sharex=True, sharey=True, layout="constrained"
+        )
         for one, (span, title) in zip(axes, TITLES.items(), strict=True):
             mine = [row for row in rows if row["span"] == span]
             hours = [datetime.fromtimestamp(row["hour"], UTC) for row in mine]

@@ -11,7 +11,7 @@ import sys
 import pyspark.sql.functions as F
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 
-from radiator.journal import ACKED, DELIVERED, NACKED, RETURNED
+from radiator.journal import ACKED, DELIVERED, HANDED_OVER, NACKED, RETURNED
 from radiator.spark.jobs.job import Job, main, print_table, read_journal, read_log, write_parquet
 
 TOP = 10
@@ -19,7 +19,8 @@ TOP = 10
 
 def consumers(journal: DataFrame) -> DataFrame:
     """node, queue, client, delivered, acked, nacked, returned, and its share of the queue's deliveries."""
-    done = journal.where(F.col("event").isin(DELIVERED, ACKED, NACKED, RETURNED) & F.col("client").isNotNull())
+    is_one = F.col("client").isNotNull() & ~F.col("reason").eqNullSafe(HANDED_OVER)  # not another node
+    done = journal.where(F.col("event").isin(DELIVERED, ACKED, NACKED, RETURNED) & is_one)
     counts = done.groupBy("node", "queue", "client").agg(
         *(F.count_if(F.col("event") == event).alias(event) for event in (DELIVERED, ACKED, NACKED, RETURNED))
     )

@@ -1,0 +1,66 @@
+"""Requests about prepared transactions: commit, abort, what there is, and the last version of an app."""
+
+from dataclasses import asdict
+from typing import Any
+
+from radiator.broker.admin.request import Request
+from radiator.errors import Refusal
+from radiator.limits import DESCRIBED_PREPARED, NAME_MAX_BYTES, TIME_MAX_MS
+
+
+def commit(request: Request) -> None:
+    """Several at once, as one version of an app."""
+    request.has_only("prepared", "app", "version")
+    names, app, version = _names(request), name_in(request, "app"), _version(request)
+    count = request.broker.staging.commit(names, app, version)
+    request.answer_synced(lambda: {"committed": count is not None, "messages": count or 0})
+
+
+def abort(request: Request) -> None:
+    """What is prepared under these names is let go of, where it is."""
+    request.has_only("prepared")
+    count = request.broker.staging.abort(_names(request))
+    request.answer_synced(lambda: {"aborted": count})
+
+
+def prepared(request: Request) -> None:
+    """All that is not over."""
+    request.has_only()
+    staging = request.broker.staging
+    there = [asdict(one) for one in staging.described(DESCRIBED_PREPARED)]
+    request.answer(prepared=there, count=staging.count)
+
+
+def version(request: Request) -> None:
+    """The last that was committed for the app, once that is on the disk."""
+    request.has_only("app")
+    last = request.broker.staging.apps.get(name_in(request, "app"))
+    request.answer_synced(lambda: {"version": None if last is None else last.version})
+
+
+def name_in(request: Request, key: str) -> str:
+    """A name of a prepared transaction, an app or a group."""
+    return _name(key, request.asked.get(key))
+
+
+def _names(request: Request) -> list[str]:
+    given = request.asked.get("prepared")
+    if not isinstance(given, list) or not given:
+        raise Refusal("bad-request", f"`prepared` must be a list of names; it is {given!r:.80}.")
+    return [_name("prepared", name) for name in given]
+
+
+def _name(key: str, value: Any) -> str:
+    try:
+        if isinstance(value, str) and 1 <= len(value.encode()) <= NAME_MAX_BYTES:
+            return value
+    except UnicodeEncodeError:
+        pass  # half of a pair, as JSON can write it
+    raise Refusal("bad-request", f"`{key}` must be a name of 1 to {NAME_MAX_BYTES} bytes; it is {value!r:.80}.")
+
+
+def _version(request: Request) -> int:
+    value = request.asked.get("version")
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TIME_MAX_MS:
+        return value
+    raise Refusal("bad-request", f"`version` must be a whole number from 0 to {TIME_MAX_MS}; it is {value!r:.80}.")

@@ -1,0 +1,254 @@
+"""Checkout: a group takes messages of a queue out of it, under consecutive numbers, and reads them as often as it
+needs.
+
+What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are acked, or released back to the queue.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from radiator.broker.chores import Chore
+from radiator.broker.destinations import Destinations
+from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.log import Log
+from radiator.broker.kinds.queue import Queue
+from radiator.broker.states import Event
+from radiator.broker.turn import Desk
+from radiator.commands import LoadedLog, StoredRecord
+from radiator.declaring import RESERVED_LOGS
+from radiator.errors import Refusal
+from radiator.journal import RELEASED, CameFrom
+from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
+from radiator.message import Message
+from radiator.patterns import name_mistake
+from radiator.settings import LogSettings
+
+PREFIX = RESERVED_LOGS[0]
+SETTINGS = LogSettings(partitions=1, retention_ms=None, retention_bytes=None)
+
+
+class Checkouts:
+    """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back;
+    growing: how many requests to take more are under way.
+    """
+
+    __slots__ = ("chores", "desk", "destinations", "ending", "groups", "growing")
+
+    def __init__(self, desk: Desk, destinations: Destinations, chores: Callable[[Chore], None]) -> None:
+        self.desk = desk
+        self.destinations = destinations
+        self.chores = chores
+        self.groups: dict[str, dict[str, Log]] = {}
+        self.ending: set[Log] = set()
+        self.growing: dict[Log, int] = {}
+        for name, log in destinations.logs.items():
+            if name.startswith(PREFIX):
+                queue, _, group = name.removeprefix(PREFIX).rpartition("/")
+                self.groups.setdefault(queue, {})[group] = log
+
+    def has(self, queue: Queue) -> bool:
+        """Whether a group has it checked out: then it stays."""
+        return queue.name in self.groups
+
+    def count(self, queue: Queue) -> int:
+        """How many of its messages are taken and not acked."""
+        return sum(log.records for log in self.groups.get(queue.name, {}).values())
+
+    def described(self, queue: Queue) -> str:
+        """What keeps the queue from being deleted."""
+        groups = ", ".join(f"{group} ({log.records} messages)" for group, log in self.groups[queue.name].items())
+        return f"{queue.address} is checked out by {groups}: `radiator release {queue.name} GROUP` ends that."
+
+    # ---- what a group does ------------------------------------------------------------------------------------------
+
+    def log(self, queue: str, group: str) -> Log:
+        """The log of the group. Raises Refusal where there is none, or it is ending."""
+        found = self.groups.get(queue, {}).get(group)
+        if found is None:
+            raise Refusal(
+                "no-such-destination", f"The group {group!r:.80} has nothing of /queue/{queue:.255} checked out."
+            )
+        if found in self.ending:
+            raise Refusal("in-use", f"{found.name} is being released: wait for its end.")
+        return found
+
+    def take(self, queue: Queue, group: str, most: int, bytes_max: int | None, done: Callable[[Log], None]) -> None:
+        """Up to so many more of its messages, the oldest that are ready; `done` when they are on the disk, and records
+        of the group's log. Raises Refusal.
+        """
+        if not isinstance(queue, DurableQueue):
+            raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
+        if queue.name not in self.destinations.queues:
+            raise Refusal("reserved", f"{queue.address} is a queue that the broker keeps for itself.")
+        if group not in self.groups.get(queue.name, {}):
+            self.begin(queue.name, group)
+        log = self.log(queue.name, group)
+        queue.used()
+        self.growing[log] = self.growing.get(log, 0) + 1
+
+        def taken() -> None:
+            self.growing[log] -= 1
+            if not self.growing[log]:
+                del self.growing[log]
+            done(log)
+
+        taking = Taking(self.desk, queue, log, group, most, bytes_max, taken)
+        taking.step()
+        if not taking.is_done:
+            self.chores(taking)
+
+    def begin(self, queue: str, group: str) -> None:
+        """A log for the group. Raises Refusal."""
+        name = f"{PREFIX}{queue}/{group}"
+        wrong = "has a / in it" if "/" in group else name_mistake(name)
+        if wrong:
+            raise Refusal(
+                "bad-request", f"{group!r:.80} cannot be `group`: it, or {name!r:.80} as the name of a log, {wrong}."
+            )
+        self.destinations.declare_log(name, SETTINGS, may_be_reserved=True)
+        self.groups.setdefault(queue, {})[group] = self.destinations.logs[name]
+
+    def ack(self, queue: str, group: str, before: int) -> Log:
+        """All before that number are done with, by the open batch. Raises Refusal."""
+        log = self.log(queue, group)
+        end = log.partitions[0].committed
+        if before > end:
+            raise Refusal("no-such-offset", f"{log.name} goes to {end}: {before} is beyond it.")
+        log.let_go(before)
+        return log
+
+    def release(self, queue: str, group: str, done: Callable[[int], None], refused: Callable[[Refusal], None]) -> None:
+        """What it has goes back to the end of its queue, and the group is over. `done`: how many, by the open batch;
+        `refused`: somebody has begun to read it meanwhile. Raises Refusal.
+        """
+        log = self.log(queue, group)
+        if log.has_readers or log in self.growing:
+            raise Refusal("in-use", f"{log.name} is read, or grows, just now: end that first.")
+        self.ending.add(log)
+
+        def released(count: int) -> None:
+            self.ending.discard(log)
+            try:
+                self.destinations.delete_log(log, may_be_reserved=True)
+            except Refusal as refusal:
+                refused(refusal)
+                return
+            del self.groups[queue][group]
+            if not self.groups[queue]:
+                del self.groups[queue]
+            done(count)
+
+        self.chores(Releasing(self.desk, log, self.destinations.target(queue), released))
+
+
+class Taking:
+    """A chore: out of the queue and into the log, each slice in one batch."""
+
+    __slots__ = ("bytes_left", "desk", "done", "group", "is_done", "left", "log", "queue", "taken")
+
+    def __init__(
+        self,
+        desk: Desk,
+        queue: Queue,
+        log: Log,
+        group: str,
+        most: int,
+        bytes_max: int | None,
+        done: Callable[[], None],
+    ) -> None:
+        self.desk = desk
+        self.queue = queue
+        self.log = log
+        self.group = group
+        self.left = most
+        self.bytes_left = bytes_max
+        self.done = done
+        self.taken = 0
+        self.is_done = False
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.queue.peek_head() is not None and self.desk.open.size < BATCH_BYTES
+
+    def step(self) -> None:
+        queue = self.queue
+        is_enough = queue.is_gone or self.left == 0
+        for _ in range(min(CHORE_MESSAGES, self.left)):
+            if self.desk.open.size >= BATCH_BYTES or is_enough:
+                break
+            head = queue.peek_head()
+            if head is None:
+                queue.refill(is_needed=True)
+                break
+            if self.bytes_left is not None and self.taken and head.size > self.bytes_left:
+                is_enough = True
+                break
+            entry = queue.take_head()
+            if entry is None:
+                continue  # it had expired
+            # D29: the record and the message's removal are in one batch
+            self.log.put(entry.message)
+            if queue.journal is not None:
+                queue.journal.checked_out(queue.name, entry, self.log.name, self.group)
+            queue.ledger.acked += 1
+            queue.ledger.acked_bytes += entry.size
+            queue.leave(entry, Event.DROP)
+            self.taken += 1
+            self.left -= 1
+            if self.bytes_left is not None:
+                self.bytes_left -= entry.size
+        if self.left == 0 or is_enough or queue.ready_count == 0:
+            self.is_done = True
+            self.desk.open.then.append(self.done)
+
+
+class Releasing:
+    """A chore: out of the log and to the end of the queue, each slice in one batch; over its bounds, if need be."""
+
+    __slots__ = ("desk", "done", "is_done", "log", "queue", "records", "total")
+
+    def __init__(self, desk: Desk, log: Log, queue: Queue, done: Callable[[int], None]) -> None:
+        self.desk = desk
+        self.log = log
+        self.queue = queue
+        self.done = done
+        self.total = 0
+        self.is_done = False
+        self.records: list[StoredRecord] = []
+        self.read()
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.records) and self.desk.open.size < BATCH_BYTES
+
+    def read(self) -> None:
+        """The next slice, or the end."""
+        partition = self.log.partitions[0]
+        if partition.first < partition.committed:
+            self.log.read(0, partition.first, LOAD_MESSAGES, LOAD_BYTES, self.answered)
+        else:
+            self.is_done = True
+            self.done(self.total)
+
+    def answered(self, answer: LoadedLog) -> None:
+        self.records = answer.records
+
+    def step(self) -> None:
+        if not self.records:
+            return
+        for record in self.records:
+            if record.message is None:
+                self.desk.note("error", "damaged_record", queue=self.log.name, position=f"{record.offset:x}")
+                continue
+            # D29: the record goes in the batch that has the message's Put
+            self.queue.put(_as_taken(record.message), CameFrom(RELEASED, 0, self.log.name))
+            self.total += 1
+        self.log.let_go(self.records[-1].offset + 1)
+        self.records = []
+        self.queue.pump()
+        self.read()
+
+
+def _as_taken(record: Message) -> Message:
+    """The message without what names it as a record."""
+    return replace(record, headers=record.headers.split(b"\n", 2)[2])

@@ -1,0 +1,90 @@
+"""What is too old in a log, or too much, goes: whole segments, the oldest first. For readers at once; from the disk one
+segment a batch, so that nobody waits for it.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from radiator.broker.kinds.log import Log, Partition
+from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.limits import CHORE_MESSAGES
+from radiator.writes import DropSegment, KeepSegment
+
+
+class Retention:
+    """A chore (chores.py). leaving: segments that are gone for readers, and still on the disk. After a crash they are
+    found again, and go again.
+    """
+
+    __slots__ = ("desk", "in_batch", "leaving", "logs")
+
+    def __init__(self, desk: Desk, logs: Mapping[str, Log]) -> None:
+        self.desk = desk
+        self.logs = logs
+        self.leaving: deque[DropSegment] = deque()
+        self.in_batch = 0
+
+    def look(self) -> bool:
+        """At each Tick: whether there is something to do."""
+        for log in self.logs.values():
+            self.look_at(log)
+        return bool(self.leaving)
+
+    def look_at(self, log: Log) -> None:
+        """What is over by its age, or was let go of; then what is too much."""
+        settings = log.log_settings
+        before_ms = 0 if settings.retention_ms is None else self.desk.now_ms - settings.retention_ms
+        for partition in log.partitions:
+            while partition.segments and _is_over(partition.segments[0], before_ms) and self.take_off(log, partition):
+                pass
+        if settings.retention_bytes is None:
+            return
+        while log.size > settings.retention_bytes:
+            # one that is appended to stays: it is a small part of all
+            full = [partition for partition in log.partitions if len(partition.segments) > 1]
+            if not full or not self.take_off(log, min(full, key=_first_ms)):
+                return
+
+    def keep_within(self, log: Log, size: int) -> bool:
+        """Whether the oldest of the log's first partition has gone before its time, since that was larger."""
+        partition = log.partitions[0]
+        return partition.size > size and len(partition.segments) > 1 and self.take_off(log, partition)
+
+    def take_off(self, log: Log, partition: Partition) -> bool:
+        """The partition's oldest segment is no more. Not one that the open batch still changes."""
+        segment = partition.segments[0]
+        if (partition.index, segment.first) in log.touched:
+            return False
+        if len(partition.segments) == 1:
+            log.begin_segment(partition)
+        partition.segments.popleft()
+        partition.size -= segment.size
+        self.drop([segment])
+        return True
+
+    def drop(self, segments: Iterable[KeepSegment]) -> None:
+        """They leave the disk."""
+        self.leaving.extend(DropSegment(s.log, s.partition, s.first, s.first + s.count) for s in segments)
+
+    # ---- the chore --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return not self.leaving
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.leaving) and self.in_batch != self.desk.open.number
+
+    def step(self) -> None:
+        if self.can_go_on:
+            self.in_batch = self.desk.open.number
+            self.desk.write(self.leaving.popleft(), CHORE_MESSAGES * WRITE_COST_BYTES)
+
+
+def _is_over(segment: KeepSegment, before_ms: int) -> bool:
+    return segment.count > 0 and (segment.last_ms < before_ms or segment.begin == segment.first + segment.count)
+
+
+def _first_ms(partition: Partition) -> int:
+    return partition.segments[0].first_ms

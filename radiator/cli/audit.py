@@ -1,0 +1,114 @@
+"""`radiator audit`: is every accepted message accounted for?"""
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from radiator.cli.broker import whole_number
+from radiator.cli.command import Command
+from radiator.cli.journal import add_journal, store_of, without_pyarrow
+from radiator.cli.text import count_text, printable, table
+from radiator.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:
+    from radiator.audit.journal import Journal
+    from radiator.audit.verdicts import Report
+
+_SHOWN = 20
+_MEANING = {
+    "lost": "accepted, and neither gone nor there",
+    "doubled": "came or ended twice, or ended and is still there",
+    "ghost": "told of or stored, and never accepted",
+    "half-fanned": "fanouts of which copies are missing",
+    "open": "no end yet; without a snapshot it may be stored or lost",
+    "unknown-beginning": "from before what the journal tells",
+    "unknown-end": "may have ended where the journal does not tell",
+    "stored": "still in their queues",
+}
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_journal(parser)
+    parser.add_argument("--json", action="store_true", help="the whole result, as JSON on one line")
+    parser.add_argument(
+        "--show", metavar="N", type=whole_number, default=_SHOWN, help=f"list at most so many (default: {_SHOWN})"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from radiator.audit.journal import ArchivedJournal, StoredJournal
+
+    if arguments.archive is None:
+        with store_of(arguments) as source:
+            return _tell(arguments, StoredJournal(source))
+    try:
+        return _tell(arguments, ArchivedJournal(arguments.archive))
+    except ModuleNotFoundError as missing:
+        raise without_pyarrow(missing) from None
+
+
+def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
+    from radiator.audit.journal import audit
+
+    report = audit(journal)
+    wrong = [
+        {"verdict": verdict, "message_id": journal.text_of(one), "queue": queue}
+        for verdict, those in report.wrong.items()
+        for one, queue in those
+    ]
+    if arguments.json:
+        print(json.dumps(_as_json(report, wrong)))
+    else:
+        print(_formed(report, wrong, arguments.show))
+    if wrong:
+        sys.stdout.flush()
+        print(f"radiator: {count_text(len(wrong), 'message')} not accounted for.", file=sys.stderr)
+    return EXIT_REFUSED if wrong else 0
+
+
+def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]:
+    return {
+        "events": report.events,
+        "cut": report.cut,
+        "has_snapshot": report.has_snapshot,
+        "stretches": report.stretches,
+        "counts": dict(sorted(report.counts.items())),
+        "wrong": wrong,
+    }
+
+
+def _formed(report: "Report", wrong: list[dict[str, str]], most: int) -> str:
+    rows: list[list[str | int]] = [
+        [verdict, count, _MEANING.get(verdict, "")] for verdict, count in sorted(report.counts.items())
+    ]
+    parts = [table(["verdict", "messages", ""], rows) if rows else "no messages"]
+    lines = [
+        f"{one['verdict']}: {printable(one['message_id'])}, {printable(one['queue']) or 'of no queue that is known'}"
+        for one in wrong[:most]
+    ]
+    if len(wrong) > most:
+        lines.append(f"and {len(wrong) - most} more: --show {len(wrong)} lists all")
+    parts.append("\n".join(lines))
+    parts.append(
+        f"{count_text(report.events, 'event')} up to offset {report.cut}, in "
+        f"{count_text(report.stretches, 'stretch').replace('stretchs', 'stretches')} without a gap; "
+        + ("with" if report.has_snapshot else "WITHOUT")
+        + " what is stored."
+    )
+    return "\n\n".join(filter(None, parts))
+
+
+AUDIT = Command(
+    name="audit",
+    summary="ask the journal whether every accepted message is accounted for",
+    description=(
+        "Reads the journal, of a running or stopped broker's store or of an archive, beside what is stored, and judges "
+        "every message: it was acked, dead-lettered, expired, moved, purged, dropped, checked out or deleted with its "
+        "queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or half-fanned; then the exit "
+        "status is 1. What was accepted or ended where the journal does not tell is counted apart."
+    ),
+    example="radiator audit --config /etc/radiator/config.toml\nradiator audit --archive /archive --json",
+    add_arguments=_arguments,
+    run=_run,
+)

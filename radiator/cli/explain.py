@@ -1,0 +1,147 @@
+"""`radiator explain`: one message's whole story."""
+
+import argparse
+import json
+import re
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from radiator.cli.command import Command
+from radiator.cli.journal import add_journal, store_of, without_pyarrow
+from radiator.cli.text import bytes_text, printable
+from radiator.errors import EXIT_REFUSED
+
+if TYPE_CHECKING:
+    from radiator.audit.story import Happened
+
+_MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
+_LINES = 40  # shown of a longer story: its beginning and its end
+
+
+def _message_id(text: str) -> str:
+    if not _MESSAGE_ID.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no message-id; one looks like 4f0c2a91b7d3e865-3-17")
+    return text
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_journal(parser)
+    parser.add_argument("message_id", metavar="MESSAGE-ID", type=_message_id, help="as MESSAGE has it, or `peek`")
+    parser.add_argument("--json", action="store_true", help="its events as JSON, one a line")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from radiator.audit.story import StoredTeller, story
+
+    if arguments.archive is None:
+        with store_of(arguments) as source:
+            return _tell(arguments, story(StoredTeller(source), arguments.message_id))
+    try:
+        from radiator.audit.archived import ArchivedTeller
+    except ModuleNotFoundError as missing:
+        raise without_pyarrow(missing) from None
+    return _tell(arguments, story(ArchivedTeller(arguments.archive), arguments.message_id))
+
+
+def _tell(arguments: argparse.Namespace, happened: "list[Happened]") -> int:
+    if arguments.json:
+        for one in happened:
+            print(json.dumps(asdict(one)))
+    elif happened:
+        print("\n".join(_lines(happened)))
+    else:
+        print(
+            f"The journal tells nothing of {arguments.message_id}. It may be of another store, in memory only, or from "
+            "before what the journal has."
+        )
+    return 0 if happened else EXIT_REFUSED
+
+
+def _lines(happened: "list[Happened]") -> list[str]:
+    names = {one.message_id: None for one in happened}
+    lines: list[str] = []
+    last = ""
+    for one in happened:
+        if one.message_id != last and len(names) > 1:
+            lines.append(f"{one.message_id}:")
+        last = one.message_id
+        at = datetime.fromtimestamp(one.ms / 1000).astimezone().isoformat(" ", "milliseconds")
+        where = f" on {printable(one.node)}" if one.node else ""
+        lines.append(f"  {at}  {printable(_said(one))}{where}")
+    if len(lines) > _LINES:
+        half = _LINES // 2
+        lines[half:-half] = [f"  ... {len(lines) - 2 * half} more (--json has all)"]
+    return lines
+
+
+def _said(one: "Happened") -> str:
+    """An event as a sentence."""
+    saying = _SAYINGS.get(one.event)
+    if saying is None:
+        return " ".join(filter(None, [one.event, one.queue, one.client, one.reason]))
+    return saying(one)
+
+
+def _accepted(one: "Happened") -> str:
+    text = f"accepted in {one.queue} ({bytes_text(one.bytes)})"
+    text += f", sent to {one.address}" if one.address else ""
+    if one.reason == "handed-over":
+        return f"{text}, handed over by {one.client}"
+    return f"{text}, as {one.reason} of {one.other_id} in {one.other_queue}" if one.other_id else text
+
+
+def _acked(one: "Happened") -> str:
+    if one.reason == "handed-over":
+        return f"handed over to {one.client}, which has it on its disk"
+    if one.reason == "written":
+        return f"written to {one.client}, which counts as acked (ack:auto)"
+    return f"acked by {one.client}"
+
+
+def _delivered(one: "Happened") -> str:
+    again = f", redelivery {one.attempt}" if one.attempt else ""
+    return f"delivered to {one.client}{again}"
+
+
+def _because(one: "Happened") -> str:
+    return f" ({one.reason})" if one.reason else ""
+
+
+def _delayed(one: "Happened") -> str:
+    due = datetime.fromtimestamp(one.number / 1000).astimezone().isoformat(" ", "milliseconds")
+    return f"kept back until {due}"
+
+
+_SAYINGS = {
+    "accepted": _accepted,
+    "fanout-copy": lambda one: f"one of {one.number} copies of {one.other_id}, sent to {one.address}",
+    "delivered": _delivered,
+    "acked": _acked,
+    "nacked": lambda one: f"given back by {one.client}{_because(one)}",
+    "returned": lambda one: f"came back from {one.client}{_because(one)}",
+    "delayed": _delayed,
+    "due": lambda one: "its time has come",
+    "expired": lambda one: "expired, and let go of",
+    "dead-lettered": lambda one: f"dead-lettered{_because(one)} to {one.other_queue}, as {one.other_id}",
+    "dropped": lambda one: f"dropped{_because(one)}: there is no dead-letter queue",
+    "purged": lambda one: f"purged from {one.queue} by an operator",
+    "moved": lambda one: f"moved to {one.other_queue}" + (f", as {one.other_id}" if one.other_id else ""),
+    "checked-out": lambda one: f"checked out by group {one.client}, into {one.other_queue}",
+}
+
+EXPLAIN = Command(
+    name="explain",
+    summary="tell one message's whole story",
+    description=(
+        "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
+        "whom it was delivered, whether it came back, and how it ended; of a dead letter or a moved message also what it "
+        "was before, and what became of it afterwards."
+    ),
+    example=(
+        "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"
+        "radiator explain --archive /archive 4f0c2a91b7d3e865-3-17"
+    ),
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,40 @@
+"""Where `audit` and `explain` find a journal: `--config`, `--data` or `--archive`."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from radiator.config import load
+from radiator.errors import Refusal
+
+if TYPE_CHECKING:
+    from radiator.archive.source import Source
+
+NO_PYARROW = 'An archive needs pyarrow: `pip install "radiator[archive]"`.'
+
+
+def add_journal(parser: argparse.ArgumentParser) -> None:
+    """Where the journal is: one of three."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--config", metavar="FILE", type=Path, help="the broker's config.toml: where its data is")
+    where.add_argument("--data", metavar="DATA_DIR", type=Path, help="the broker's data directory")
+    where.add_argument("--archive", metavar="DIR", type=Path, help="what `radiator archive` has written")
+
+
+@contextmanager
+def store_of(arguments: argparse.Namespace) -> "Iterator[Source]":
+    """The store of `--config` or `--data`, opened for reading. Raises StoreError, ConfigError."""
+    from radiator.archive.source import Source
+
+    data_dir = arguments.data if arguments.data is not None else load(arguments.config).data_dir
+    with Source(data_dir) as source:
+        yield source
+
+
+def without_pyarrow(missing: ModuleNotFoundError) -> Refusal:
+    """The sentence for it. Raises the error itself where something else is missing."""
+    if missing.name != "pyarrow":
+        raise missing
+    return Refusal("no-pyarrow", NO_PYARROW)

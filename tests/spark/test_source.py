@@ -1,0 +1,236 @@
+"""Logs as Spark reads them: batches and streams, with a real broker and a real Spark."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from radiator.client import Client
+from tests.broker_process import BrokerProcess
+from tests.spark.running import Batches, run, started
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[Client]:
+    with Client(broker.address) as one:
+        yield one
+
+
+@pytest.fixture
+def log(client: Client) -> str:
+    """A log of two partitions, of this test alone."""
+    name = f"log{next(NUMBERS)}"
+    client.admin({"do": "declare", "log": name, "partitions": 2})
+    return name
+
+
+def fill(client: Client, log: str, numbers: range) -> None:
+    """Keys by turns, so that both partitions get some; m0, m1, ..."""
+    for number in numbers:
+        client.send(f"/log/{log}", f"m{number}", {"partition-key": f"k{number % 8}"}, confirm=False)
+    client.flush()
+
+
+def texts(numbers: range) -> list[str]:
+    return sorted(f"m{number}" for number in numbers)
+
+
+Load = Callable[..., DataFrame]
+
+
+@pytest.fixture
+def batch(spark: SparkSession, broker: BrokerProcess, log: str) -> Load:
+    def load(**options: Any) -> DataFrame:
+        given = {"url": broker.address, "subscribe": log, **options}
+        told = {name: value for name, value in given.items() if value is not None}
+        return spark.read.format("radiator").options(**told).load()
+
+    return load
+
+
+@pytest.fixture
+def stream(spark: SparkSession, broker: BrokerProcess, log: str) -> Load:
+    def load(**options: Any) -> DataFrame:
+        given = {"url": broker.address, "subscribe": log, "startingOffsets": "earliest", **options}
+        return spark.readStream.format("radiator").options(**given).load()
+
+    return load
+
+
+def values(rows: list[Row]) -> list[str]:
+    return sorted(bytes(row.value).decode() for row in rows)
+
+
+def offsets(first: int, second: int, log: str) -> str:
+    return json.dumps({log: {"0": first, "1": second}})
+
+
+# ---- batches
+
+
+def test_a_batch_has_all_that_is_there(client: Client, log: str, batch: Load) -> None:
+    assert batch().count() == 0
+    before = datetime.now(UTC)
+    fill(client, log, range(20))
+    client.send(f"/log/{log}", b"\x00\xff", {"colour": "red"})
+    rows = batch(includeHeaders="true").collect()
+    assert len(rows) == 21
+    last = next(row for row in rows if bytes(row.value) == b"\x00\xff")
+    assert last.headers == [Row(key="colour", value="red")]
+    assert (last.log, last.destination, last.key) == (log, f"/log/{log}", None)
+    assert abs(last.timestamp.replace(tzinfo=UTC) - before).total_seconds() < 60
+    kept = [row for row in rows if row is not last]
+    assert values(kept) == texts(range(20))
+    assert all(row.key is not None and row.headers[0].key == "partition-key" for row in kept)
+    for partition in (0, 1):
+        found = sorted(row.offset for row in rows if row.partition == partition)
+        assert found == list(range(len(found))) and found
+
+
+def test_ranges_of_a_batch(client: Client, log: str, batch: Load) -> None:
+    fill(client, log, range(40))
+    every = batch().collect()
+    by_place = {(row.partition, row.offset): bytes(row.value).decode() for row in every}
+    some = batch(startingOffsets=offsets(1, -2, log), endingOffsets=offsets(3, 2, log)).collect()
+    assert {(row.partition, row.offset) for row in some} == {(0, 1), (0, 2), (1, 0), (1, 1)}
+    assert all(by_place[row.partition, row.offset] == bytes(row.value).decode() for row in some)
+    parts = batch(minPartitions="7")
+    assert parts.rdd.getNumPartitions() >= 7
+    assert sorted(parts.collect()) == sorted(every)
+    assigned = batch(subscribe=None, assign=json.dumps({log: [1]})).collect()
+    assert {row.partition for row in assigned} == {1}
+
+
+def test_times_of_a_batch(client: Client, log: str, batch: Load) -> None:
+    fill(client, log, range(10))
+    time.sleep(0.05)
+    middle_ms = int(time.time() * 1000)
+    fill(client, log, range(10, 30))
+    assert values(batch(startingTimestamp=str(middle_ms)).collect()) == texts(range(10, 30))
+    assert values(batch(endingTimestamp=str(middle_ms)).collect()) == texts(range(10))
+    assert batch(startingTimestamp=str(middle_ms + 3_600_000)).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            {"startingOffset": "earliest"},
+            "There is no option 'startingoffset' for a batch that is read. Is startingOffsets meant?",
+        ),
+        ({"startingOffsets": "first"}, "The option startingOffsets is 'first'"),
+        ({"subscribe": "nothing"}, "nothing"),
+        ({"mode": "checkout", "group": "g"}, "A queue is read by checkout in a stream only"),
+        (
+            {"url": "stomp://127.0.0.1:1", "fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "1"},
+            "It was tried 2 times.",
+        ),
+    ],
+)
+def test_wrong_options_of_a_batch(batch: Load, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(PySparkException, match=re.escape(sentence)):
+        batch(**options).count()
+
+
+def test_a_batch_that_is_gone(client: Client, log: str, batch: Load) -> None:
+    fill(client, log, range(4))
+    beyond = {"endingOffsets": offsets(1000, 1000, log)}
+    with pytest.raises(PySparkException, match="is there any more.*failOnDataLoss"):
+        batch(**beyond).count()
+    assert batch(failOnDataLoss="false", **beyond).count() == 4
+
+
+# ---- streams
+
+
+def test_what_there_is_now_and_then_what_is_new(client: Client, log: str, stream: Load, tmp_path: Path) -> None:
+    fill(client, log, range(30))
+    sink = Batches()
+    run(stream(), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(30))
+    run(stream(), tmp_path, sink)
+    assert len(sink.tries) == 1
+    fill(client, log, range(30, 40))
+    run(stream(), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(40))
+    assert [number for number, _ in sink.tries] == [0, 1]
+
+
+def test_batches_are_bounded(client: Client, log: str, stream: Load, tmp_path: Path) -> None:
+    fill(client, log, range(50))
+    sink = Batches()
+    run(stream(maxOffsetsPerTrigger="20"), tmp_path, sink)
+    assert [len(rows) for _, rows in sink.tries] == [20, 20, 10]
+    assert sorted(sink.values) == texts(range(50))
+
+
+def test_a_tail(client: Client, log: str, stream: Load, tmp_path: Path) -> None:
+    """The default: from now on."""
+    fill(client, log, range(5))
+    sink = Batches()
+    query = started(stream(startingOffsets="latest"), tmp_path, sink)
+    try:
+        deadline_s = time.monotonic() + 60
+        while not (tmp_path / "offsets").exists() and not query.lastProgress and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        time.sleep(1)
+        for number in range(5, 15):
+            fill(client, log, range(number, number + 1))
+        while len(sink.rows) < 10 and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+    finally:
+        query.stop()
+    assert sorted(sink.values) == texts(range(5, 15))
+
+
+def test_a_sink_that_fails_gets_the_same_rows_again(client: Client, log: str, stream: Load, tmp_path: Path) -> None:
+    fill(client, log, range(30))
+    sink = Batches(fail=1)
+    bounded = stream(maxOffsetsPerTrigger="10", minPartitions="3")
+    with pytest.raises(StreamingQueryException):
+        run(bounded, tmp_path, sink)
+    fill(client, log, range(30, 35))
+    run(bounded, tmp_path, sink)
+    first, again = [rows for number, rows in sink.tries if number == 1]
+    assert first == again and len(first) == 10
+    assert sorted(sink.values) == texts(range(35))
+
+
+def test_another_log_of_the_same_name(client: Client, log: str, stream: Load, tmp_path: Path) -> None:
+    fill(client, log, range(10))
+    sink = Batches()
+    run(stream(), tmp_path, sink)
+    client.admin({"do": "delete", "log": log})
+    client.admin({"do": "declare", "log": log, "partitions": 2})
+    fill(client, log, range(100, 104))
+    with pytest.raises(StreamingQueryException, match="is another log than the one that the checkpoint speaks of"):
+        run(stream(), tmp_path, sink)
+    run(stream(failOnDataLoss="false"), tmp_path, sink)
+    assert sorted(sink.values) == sorted(texts(range(10)) + texts(range(100, 104)))
+
+
+def test_several_logs(client: Client, log: str, spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> None:
+    other = f"{log}-other"
+    client.admin({"do": "declare", "log": other})
+    fill(client, log, range(10))
+    fill(client, other, range(10, 20))
+    both = {"url": broker.address, "subscribe": f"{log}, /log/{other}", "startingOffsets": "earliest"}
+    sink = Batches()
+    run(spark.readStream.format("radiator").options(**both).load(), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(20))
+    assert {row.log for row in sink.rows} == {log, other}
+
+
+def test_wrong_options_of_a_stream(stream: Load, tmp_path: Path) -> None:
+    with pytest.raises(StreamingQueryException, match="maxOffsetsPerTrigger is 'x': it must be a whole number"):
+        run(stream(maxOffsetsPerTrigger="x"), tmp_path, Batches())
