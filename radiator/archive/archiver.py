@@ -199,8 +199,8 @@ class Archiver:
 
     @contextmanager
     def _snapshot(self, journal: Log) -> Iterator[Partition]:
-        """Reads it, and the journal's end, in one read transaction, and gives what the journal has then. Afterwards, with
-        the journal archived up to there, it has its file, and the oldest goes.
+        """Reads it, and the journal's end, in one read transaction, and gives what the journal has then. Afterwards,
+        with the journal archived up to there, it has its file, and the oldest goes.
         """
         with ExitStack() as stack:
             with self.source.moment() as moment:
@@ -246,7 +246,8 @@ def _split(stretch: Stretch, date: str) -> tuple[Stretch | None, Stretch | None]
     assert found, "a stretch with records has at least one"
     if date_of(max(_ms(found[0]), _ms(found[-1]))) <= date:
         return stretch, None
-    at = next((index for index, one in enumerate(found) if date_of(_ms(one)) > date), len(found))
+    times = [_ms(one) for one in found]
+    at = next((index for index, ms in enumerate(times) if date_of(ms) > date), len(found))
     if at == len(found):
         return stretch, None
     today = Stretch(stretch.first, stretch.first + at, found[:at]) if at else None

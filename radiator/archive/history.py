@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +42,7 @@ class History:
         """How many events it has."""
         return sum(one.rows for one in self.files)
 
-    def columns(self, names: Sequence[str] = COLUMNS) -> Iterator[list[list[object]]]:
+    def columns(self, names: Sequence[str] = COLUMNS) -> Iterator[list[list[Any]]]:
         """Some events at a time, column by column."""
         for file in self.files:
             for batch in rows_of(self.directory, file.file, list(names)):

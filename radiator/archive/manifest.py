@@ -1,6 +1,6 @@
 """What an archive says that it has: JSON objects, one a line, only ever appended to and synced.
 
-A line is written after what it tells of is there. A crash may leave the last line torn: it is cut off at the next start.
+A line is written after what it tells of is there. A crash may leave the last line torn: the next start cuts it off.
 """
 
 import json
@@ -62,14 +62,19 @@ class Contents:
     gaps: list[Gap] = field(default_factory=list)
     snapshots: list[Sealed] = field(default_factory=list)
 
+    @property
+    def pieces(self) -> "list[Sealed | Gap]":
+        """Files and gaps."""
+        return [*self.files, *self.gaps]
+
     def next_of(self, log: str, partition: int) -> int | None:
         """The offset with which the archive of a partition goes on; None: it has nothing of it."""
-        ends = [one.next for one in (*self.files, *self.gaps) if (one.log, one.partition) == (log, partition)]
+        ends = [one.next for one in self.pieces if (one.log, one.partition) == (log, partition)]
         return max(ends, default=None)
 
     def incarnation_of(self, log: str) -> str | None:
         """Which log of that name it has."""
-        return next((one.incarnation for one in (*self.files, *self.gaps) if one.log == log), None)
+        return next((one.incarnation for one in self.pieces if one.log == log), None)
 
     def add(self, row: dict[str, Any]) -> None:
         """One line."""
@@ -167,7 +172,7 @@ def sync_directory(directory: Path) -> None:
 def in_order(contents: Contents) -> Iterator[tuple[tuple[str, int], list[Sealed | Gap]]]:
     """For each log and partition its files and gaps, by offset."""
     by_partition: dict[tuple[str, int], list[Sealed | Gap]] = {}
-    for one in (*contents.files, *contents.gaps):
+    for one in contents.pieces:
         by_partition.setdefault((one.log, one.partition), []).append(one)
     for key in sorted(by_partition):
         yield key, sorted(by_partition[key], key=lambda one: (one.first, one.next))

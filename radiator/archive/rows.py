@@ -45,10 +45,11 @@ JOURNAL = pa.schema(
         ("number", pa.int64()),
     ]
 )
-"""An event of the journal. Null: it has no such thing. `number`: what docs/JOURNAL.md calls due_ms, copies, messages."""
+"""An event of the journal. Null: it has none. `number`: what docs/JOURNAL.md calls due_ms, copies or messages."""
 
 SNAPSHOT = pa.schema([("queue", pa.string()), ("message_id", pa.string())])
 """A message that a queue holds."""
+
 
 def offset_of(schema: pa.Schema) -> str | None:
     """The name of the column that numbers the rows, if they are numbered."""

@@ -12,7 +12,7 @@ from radiator.journal import Told
 from radiator.limits import MIB
 from radiator.message import Message
 from radiator.store import records
-from radiator.store.blocks import count_of, records_in
+from radiator.store.blocks import records_in
 from radiator.store.reader import Reader, Snapshot
 from radiator.store.tables import BOOT, META
 
@@ -61,9 +61,7 @@ class Moment:
 
     def stored(self) -> Iterator[tuple[str, int]]:
         """Queue and position of every message that a persistent queue of clients holds; deleted queues hold none."""
-        names = {
-            number: name for number, name in self.snapshot.queues().items() if not name.startswith("$outbox/")
-        }
+        names = {number: name for number, name in self.snapshot.queues().items() if not name.startswith("$outbox/")}
         return ((names[number], position) for number, position in self.snapshot.stored() if number in names)
 
 
@@ -127,9 +125,10 @@ class Source:
 
     def raw(self, log: Log, partition: int, first: int) -> Iterator[tuple[int, bytes, bytes]]:
         """First offset, key and value of each block from that of `first` on, undecoded and unchecked."""
-        while blocks := self._blocks(log.number, partition, first):
+        last = -1
+        while blocks := [one for one in self._blocks(log.number, partition, max(first, last + 1)) if one[0] > last]:
             yield from blocks
-            first = blocks[-1][0] + max(1, count_of(blocks[-1][2]))
+            last = blocks[-1][0]
 
     def _blocks(self, number: int, partition: int, at: int) -> list[tuple[int, bytes, bytes]]:
         """As many as one read transaction may copy out."""

@@ -25,7 +25,7 @@ class Report:
 
 
 def verify(directory: Path, progress: Progress = lambda done, all_: None) -> Report:
-    """Raises ArchiveError where there is no archive, or its manifest is damaged. progress: hears files done, and all."""
+    """Raises ArchiveError where there is no archive, or its manifest is damaged. progress: hears files done, of all."""
     contents = read(directory)
     report = Report()
     listed = [*contents.files, *contents.snapshots]

@@ -1,4 +1,4 @@
-"""The events of a journal for an audit, column by column, and what was stored at their end: of a store, or an archive."""
+"""The events of a journal for an audit, column by column, and what was stored then: of a store, or of an archive."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -48,7 +48,8 @@ class StoredJournal:
                 )
             self._log = log
             part = log.partitions.get(0, Partition(0, 0))
-            self.first, self.end, self.boot = part.first, part.next, moment.boot
+            self.first, self.end = part.first, part.next
+            self.boot: int | None = moment.boot
             # 16 bytes each instead of 60: there may be millions
             self._boots, self._numbers = array("Q"), array("Q")
             for _, position in moment.stored():
@@ -58,7 +59,9 @@ class StoredJournal:
     def columns(self) -> Iterator[Columns]:
         for stretch in self._source.stretches(self._log, 0, self.first, self.end):
             if stretch.records:
-                event, _, queue, position, _, _, _, other, other_queue, _, _, number = zip(*stretch.records, strict=True)
+                event, _, queue, position, _, _, _, other, other_queue, _, _, number = zip(
+                    *stretch.records, strict=True
+                )
                 yield range(stretch.first, stretch.next), event, queue, position, other, other_queue, number
 
     def stored(self) -> Iterator[int]:
@@ -92,7 +95,7 @@ class ArchivedJournal:
             if seq[-1] >= self.end:
                 most = next((index for index, one in enumerate(seq) if one >= self.end), len(seq))
                 found = [column[:most] for column in found]
-            yield tuple(found)
+            yield found[0], found[1], found[2], found[3], found[4], found[5], found[6]
 
     def stored(self) -> Iterable[str]:
         snapshot = self._history.stored()

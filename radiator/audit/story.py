@@ -44,8 +44,8 @@ class Teller(Protocol):
 
 
 def story(teller: Teller, one: str) -> list[Happened]:
-    """All that is told of a message and of its relatives, in order: the message that it came from (dead letter, move), what
-    it became, but not other copies of the same fanout.
+    """All that is told of a message and of its relatives, in order: the message that it came from (dead letter, move),
+    and what it became, but not other copies of the same fanout.
     """
     known = {one}
     asked: set[str] = set()
@@ -69,7 +69,9 @@ class StoredTeller:
         """Raises Refusal where the store has no journal."""
         log = source.logs().get(JOURNAL)
         if log is None:
-            raise Refusal("no-journal", "This store has no journal: [journal] enabled = true in config.toml begins one.")
+            raise Refusal(
+                "no-journal", "This store has no journal: [journal] enabled = true in config.toml begins one."
+            )
         self._source = source
         self._log = log
         self._part = log.partitions.get(0, Partition(0, 0))

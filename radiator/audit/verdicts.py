@@ -1,8 +1,8 @@
 """The conservation question, by the rules of docs/ARCHIVE.md, "Verdicts". Pure.
 
-The first pass keeps only what is open: what was accepted and has not ended. Whatever does not fit is a *suspect*; a second
-pass counts everything that is told of the suspects, and judges them by the table. So memory is for what is open and odd,
-however long the journal is. An id is a position (of a store), or a text `STORE-BOOT-NUMBER` (of an archive).
+The first pass keeps only what is open: what was accepted and has not ended. Whatever does not fit is a *suspect*; a
+second pass counts everything that is told of the suspects, and judges them by the table. So memory is for what is open
+and odd, however long the journal is. An id is a position (of a store), or a text `STORE-BOOT-NUMBER` (of an archive).
 """
 
 from collections import Counter
@@ -224,8 +224,8 @@ def unended(has_snapshot: bool, may_have_ended: bool) -> str:
 
 @dataclass(slots=True)
 class _Counts:
-    """What is told of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which the first
-    pass had it among those that are open.
+    """What is told of one suspect. is_deleted: with its queue, after it was accepted. open_in: queues in which the
+    first pass had it among those that are open.
     """
 
     accepted: int = 0

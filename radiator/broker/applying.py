@@ -191,8 +191,14 @@ class Applying:
         """Out of memory: another may be read."""
         self.intake.waiting_bytes -= _size(applier.sends)
         applier.sends = []
-        self.in_memory -= 1
+        self.has_let_go()
         self.intake.forget_found(applier)  # as long as they are kept, what has come since is kept too
+
+    def has_let_go(self) -> None:
+        """One less is in memory: the next may be read, though nothing else would say so."""
+        self.in_memory -= 1
+        if self.turns:
+            self.stay_awake()
 
     # ---- into the destinations --------------------------------------------------------------------------------------
 
@@ -263,14 +269,14 @@ class Applying:
             self.desk.write(DropStage(staged.stage))
             self.leave_room(applier)
             del self.appliers[applier]
-            self.in_memory -= 1
+            self.has_let_go()
             return
         self.desk.write(Unstage(staged.stage, first, staged.applied))
         self.desk.write(staged.row())
         if applier.sends:
             self.go_on_with(applier)
         else:
-            self.in_memory -= 1
+            self.has_let_go()
             self.ask(applier)
 
     # ---- waiting ----------------------------------------------------------------------------------------------------

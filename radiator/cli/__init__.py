@@ -27,8 +27,10 @@ from radiator.cli.describe import DESCRIBE
 from radiator.cli.explain import EXPLAIN
 from radiator.cli.peek import PEEK
 from radiator.cli.peers import DRAIN, PEER, PEERS
+from radiator.cli.prepared import PREPARED
 from radiator.cli.queues import MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
+from radiator.cli.release import RELEASE
 from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
 from radiator.cli.stats import STATS
@@ -38,7 +40,7 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigEr
 
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, DECLARE, BIND, UNBIND, DELETE, PURGE,
-    MOVE, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN,
+    MOVE, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN,
     BENCH,
 )  # fmt: skip
 

@@ -105,8 +105,8 @@ AUDIT = Command(
     description=(
         "Reads the journal, of a running or stopped broker's store or of an archive, beside what is stored, and judges "
         "every message: it was acked, dead-lettered, expired, moved, purged, dropped, checked out or deleted with its "
-        "queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or half-fanned; then the exit "
-        "status is 1. What was accepted or ended where the journal does not tell is counted apart."
+        "queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or half-fanned; then the "
+        "exit status is 1. What was accepted or ended where the journal does not tell is counted apart."
     ),
     example="radiator audit --config /etc/radiator/config.toml\nradiator audit --archive /archive --json",
     add_arguments=_arguments,

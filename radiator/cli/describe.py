@@ -33,6 +33,7 @@ def _queue(name: str, answer: dict[str, Any]) -> str:
     rows: list[list[str]] = [
         ["messages", f"{field(answer, 'messages')} ({bytes_text(int(field(answer, 'bytes')))})"],
         *[[word, str(field(answer, word))] for word in ("ready", "unacked", "delayed", "consumers")],
+        *([["checked out", str(answer["checked_out"])]] if answer.get("checked_out") else []),
         ["oldest", "none is ready" if oldest_ms is None else f"ready since {duration_text(oldest_ms / 1000)}"],
     ]
     settings = render_table("queue", name, field(answer, "settings")).rstrip("\n")

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -113,7 +114,7 @@ def _delayed(one: "Happened") -> str:
     return f"kept back until {due}"
 
 
-_SAYINGS = {
+_SAYINGS: "dict[str, Callable[[Happened], str]]" = {
     "accepted": _accepted,
     "fanout-copy": lambda one: f"one of {one.number} copies of {one.other_id}, sent to {one.address}",
     "delivered": _delivered,
@@ -135,8 +136,8 @@ EXPLAIN = Command(
     summary="tell one message's whole story",
     description=(
         "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
-        "whom it was delivered, whether it came back, and how it ended; of a dead letter or a moved message also what it "
-        "was before, and what became of it afterwards."
+        "whom it was delivered, whether it came back, and how it ended; of a dead letter or a moved message also what "
+        "it was before, and what became of it afterwards."
     ),
     example=(
         "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"

@@ -56,9 +56,9 @@ def test_a_message_is_accepted_delivered_and_acked(broker: BrokerProcess) -> Non
         assert told[2]["client"] == told[1]["client"] and "client" not in told[0]
 
 
+@pytest.mark.durability("D28")
 @pytest.mark.parametrize("end", ["stop", "kill"])
 def test_the_books_and_the_journal_agree_over_restarts(broker: BrokerProcess, end: str) -> None:
-    # D28
     for _ in range(3):
         with broker:
             wire = connected(broker)

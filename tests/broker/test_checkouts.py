@@ -76,6 +76,7 @@ def test_what_is_taken_leaves_the_queue_and_has_consecutive_numbers() -> None:
     assert read(broker) == bodies(0, 5) and broker.stored("q") == []
 
 
+@pytest.mark.durability("D29")
 def test_the_same_numbers_are_the_same_messages_also_after_a_crash() -> None:
     broker = node()
     fill(broker, 5)
@@ -87,6 +88,7 @@ def test_the_same_numbers_are_the_same_messages_also_after_a_crash() -> None:
     assert take(broker, 0) == (0, 4)
 
 
+@pytest.mark.durability("D29")
 def test_it_is_taken_wherever_the_power_fails_whole_or_not_at_all() -> None:
     broker = node()
     fill(broker, 5)
@@ -317,6 +319,7 @@ def test_another_log_of_the_same_name_has_another_incarnation() -> None:
     assert len(seen) == 3
 
 
+@pytest.mark.durability("D29")
 def test_a_release_in_slices_loses_and_doubles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkouts, "LOAD_MESSAGES", 4)
     broker = node()

@@ -7,6 +7,7 @@ RADIATOR_EXAMPLES=5000 runs more of them; `scripts/prove model` runs many, each 
 
 import json
 import os
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -37,12 +38,14 @@ from radiator.limits import GIB
 from radiator.replies import Deliver, Receipt, Reply
 from radiator.settings import (
     DIRECT,
+    JOURNAL,
     MEMORY_BYTES_MAX,
     MEMORY_MESSAGES_MAX,
     TOPIC,
     Binding,
     Declarations,
     ExchangeSettings,
+    LogSettings,
     QueueSettings,
 )
 from radiator.writes import Declare, Delay, Put, Remove, Wake
@@ -85,6 +88,7 @@ DECLARED = Declarations(
     exchanges={"t": ExchangeSettings(type=TOPIC)},
     bindings=[Binding(one.exchange, one.key, one.queue) for one in BOUND],
 )
+TOLD = replace(DECLARED, logs={JOURNAL: LogSettings(retention_ms=None)}, has_journal=True)
 TARGETS = ["a", "a", "a", "b", "b", "l", "m", "o", "o", "o", "u", "x", "/fanout/f", "/topic/t", *MADE]
 EXCHANGED = ["/exchange/t/k.a", "/exchange/t/j", "/exchange/amq.topic/k.b", "/exchange/amq.direct/k.a",
              "/exchange/s/k.a", "/exchange/v/j"]  # fmt: skip
@@ -100,11 +104,11 @@ def durable_queue(address: str, name: bytes) -> str:
 class Watched(Node):
     """A Node whose model hears everything, in the order in which the core does."""
 
-    def __init__(self, model: Model, platter: Platter | None = None) -> None:
+    def __init__(self, model: Model, platter: Platter | None = None, has_journal: bool = False) -> None:
         self.model: Model | None = None
         self.written_before = 0  # of the writes of the open batch: those that the model knows of
         self.batch_before = 0
-        super().__init__(DECLARED, platter=platter, now_ms=model.now_ms)
+        super().__init__(TOLD if has_journal else DECLARED, platter=platter, now_ms=model.now_ms)
         self.names = {number: name for number, (name, _) in self.disk.platter.queues.items()}
         self.auto = False
         self.heard = 0  # of the replies of this turn
@@ -198,10 +202,14 @@ class Watched(Node):
 
 
 class Machine(RuleBasedStateMachine):
+    """has_journal: what is committed is held against the journal too."""
+
+    has_journal = False
+
     def __init__(self) -> None:
         super().__init__()
         self.model = Model(QUEUES, FANOUTS, EXCHANGES, BOUND, 1_700_000_000_000)
-        self.node = Watched(self.model)
+        self.node = Watched(self.model, has_journal=self.has_journal)
         self.bodies = 0
         self.connections = 0
         self.holds_commits = False
@@ -589,7 +597,7 @@ class Machine(RuleBasedStateMachine):
             self.node.disk.commit(self.node.at_sea.writes)
             self.model.reached_the_disk(self.node.at_sea.number)
         self.model.crashed(clean=way == "stop")
-        self.node = Watched(self.model, self.node.disk.platter)
+        self.node = Watched(self.model, self.node.disk.platter, self.has_journal)
         self.holds_commits = data.draw(st.booleans())
         self.connect(data)
 
@@ -658,7 +666,7 @@ class Machine(RuleBasedStateMachine):
         self.tell()
         assert not self.model.asked, "all is on the disk, and somebody still waits"
         self.model.crashed(clean=False)
-        self.node = Watched(self.model, self.node.disk.platter)
+        self.node = Watched(self.model, self.node.disk.platter, self.has_journal)
         for name in [*self.model.queues]:
             if name in self.model.queues:
                 self.drain(name)

@@ -6,7 +6,7 @@ import pytest
 
 from radiator import limits
 from radiator.broker import applying, staging
-from radiator.commands import Begin, Commit, Send
+from radiator.commands import Begin, Commit, Read, Send
 from radiator.limits import LOAD_MESSAGES, Limits
 from radiator.replies import Receipt
 from radiator.settings import Binding, Declarations, ExchangeSettings, QueueSettings
@@ -67,6 +67,7 @@ def test_a_prepared_transaction_is_on_the_disk_and_nowhere_else() -> None:
     assert broker.broker.connections[1].transaction_bytes == 0 and not broker.broker.connections[1].transactions
 
 
+@pytest.mark.durability("D30")
 def test_the_receipt_of_a_prepare_waits_for_the_disk() -> None:
     broker = node(auto=False)
     fill(broker, sends("a", 1))
@@ -192,6 +193,7 @@ def test_it_is_committed_after_a_crash_and_applied_after_another() -> None:
     assert broker.stored("a") == bodies(3) and names(broker) == []
 
 
+@pytest.mark.durability("D30")
 def test_a_crash_before_the_commits_receipt_leaves_it_prepared() -> None:
     broker = node()
     prepare(broker, "p", *sends("a", 3))
@@ -269,6 +271,7 @@ def test_an_open_transaction_is_carried_out_once_for_each_version() -> None:
     assert broker.stored("a") == bodies(2) * 2 and not broker.broker.connections[1].transactions
 
 
+@pytest.mark.durability("D30")
 def test_an_open_transaction_and_its_version_are_in_one_batch() -> None:
     broker = node(auto=False, m=MEMORY)
     broker.say(subscribe(2, "m"))
@@ -353,6 +356,7 @@ def test_many_are_applied_in_slices_in_their_order(monkeypatch: pytest.MonkeyPat
     assert seen == {0, 10, 20, 30, count}
 
 
+@pytest.mark.durability("D30")
 def test_each_message_once_wherever_the_power_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applying, "LOAD_MESSAGES", 10)
     count = 27
@@ -430,6 +434,18 @@ def test_one_that_waits_does_not_keep_others_waiting() -> None:
     assert broker.stored("b") == bodies(5) and broker.stored("a") == bodies(3)
     assert len(list(consume(broker, "a"))) == 5 * 2 * limits.APPLIES_AT_ONCE
     assert names(broker) == []
+
+
+def test_those_that_get_room_all_at_once_come_all() -> None:
+    count = limits.APPLIES_AT_ONCE + 2
+    queues = [f"a{number}" for number in range(count)]
+    broker = node(**{queue: QueueSettings(max_messages=1) for queue in queues})
+    for number, queue in enumerate(queues):
+        broker.say(subscribe(2, queue, prefetch_count=10), send(1, queue, b"first"))
+        prepare(broker, queue, send(1, queue, b"second"))
+        broker.say(committed(queue, number))
+    broker.turn([Read(2, [ack(deliver) for deliver in broker.messages(2)])])
+    assert broker.bodies(2) == [b"second"] * count and names(broker) == []
 
 
 def test_what_is_refused_is_tried_again_and_told_once() -> None:

@@ -28,7 +28,7 @@ from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import SERVER, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.formats.make import LATE_MS, NEWS, NEWS_QUEUE, program
+from tests.formats.make import APP_VERSION, GROUP_AT, LATE_MS, NEWS, NEWS_QUEUE, PREPARED, program
 
 FORMATS = Path(__file__).resolve().parent.parent / "formats"
 KINDS = ("clean", "unclean")
@@ -202,6 +202,11 @@ def drain(old: Old, run: Run, broker: BrokerProcess) -> None:
     if old.format >= 3:
         expected |= {"never": 1, "few": 1, "pair.a": 1, "pair.b": 1, NEWS_QUEUE: 1}
         use_what_was_declared(broker)
+    if old.format >= 4:
+        expected |= {"prepared": 2}
+        for fault in faults_of_logs(broker, old.expected["logs"]):
+            run.violation(f"{old}: {fault}")
+        commit_what_was_prepared(broker)
     left = {name: queue["stored"] for name, queue in stats(broker)["queues"].items() if queue["stored"]}
     if left != expected or not all(adds_up(queue) for queue in stats(broker)["queues"].values()):
         run.violation(f"{old}: after the drain, and new SENDs, it stores {left}, and should {expected}")
@@ -218,6 +223,48 @@ def use_what_was_declared(broker: BrokerProcess) -> None:
             wire.send(destination, "new", {"mandatory": "true"})
         wire.begin_ask("SEND", {"destination": "/exchange/routes/a.b.c"})
         assert wire.refusal()["code"] == "queue-full"
+
+
+def faults_of_logs(broker: BrokerProcess, logs: dict[str, list[list[str]]]) -> list[str]:
+    """Each record, the group's position, and the journal, whose events go on from one run to the next."""
+    wrong = []
+    for name, partitions in logs.items():
+        for partition, bodies in enumerate(partitions):
+            found = [frame.body.decode() for frame in read_log(broker, name, partition)]
+            if found != bodies:
+                wrong.append(f"partition {partition} of /log/{name} has {found}, and should {bodies}")
+    with connected(broker) as wire:
+        answer = json.loads(wire.admin(b'{"do": "position", "log": "trail", "group": "g"}'))
+    if answer["offsets"] != [GROUP_AT, 0]:
+        wrong.append(f"the position of the group is {answer}")
+    events = [json.loads(frame.body) for frame in read_log(broker, "journal", 0)]
+    if [event["seq"] for event in events] != [*range(len(events))]:
+        wrong.append(f"the journal has a gap: {[event['seq'] for event in events]}")
+    starts = [event["reason"] for event in events if event["event"] == "started" and not event["queue"]]
+    if len(starts) < 2:
+        wrong.append(f"the journal has the starts {starts}")
+    return wrong
+
+
+def read_log(broker: BrokerProcess, name: str, partition: int) -> list[Frame]:
+    frames = []
+    with connected(broker) as wire:
+        where = {"from": "earliest", "until": "end", "partition": str(partition), "prefetch-count": "60000"}
+        wire.subscribe(f"/log/{name}", headers=where)
+        while (frame := wire.message()).get("end") is None:
+            frames.append(frame)
+    return frames
+
+
+def commit_what_was_prepared(broker: BrokerProcess) -> None:
+    """The first comes into its queue; the other one is let go of, for its version was committed before."""
+    with connected(broker) as wire:
+        for name, version in zip(PREPARED, (APP_VERSION + 1, APP_VERSION), strict=True):
+            wire.ask("COMMIT", {"transaction": name, "txn-app-id": "app", "txn-version": str(version)})
+        deadline_s = time.monotonic() + 10
+        while json.loads(wire.admin(b'{"do": "prepared"}'))["prepared"]:
+            assert time.monotonic() < deadline_s, "a prepared transaction is not over"
+            time.sleep(0.02)
 
 
 def faults(frame: Frame, entry: Expected) -> list[str]:

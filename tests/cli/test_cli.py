@@ -13,7 +13,7 @@ from tests.broker_process import environment
 
 CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
-    "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top",
+    "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
@@ -59,6 +60,12 @@ dead_letter = "dead"
 
 [fanout."events"]
 children = ["events.a", "events.b"]
+
+[log."trail"]
+partitions = 2
+
+[journal]
+enabled = true
 """
 
 BODIES = (b"", b"plain", "schön ✓".encode(), bytes(range(256)), b"\0\n\0", b"large " * 1_000)
@@ -76,6 +83,10 @@ DECLARATIONS = (
     {"do": "bind", "exchange": "routes", "key": "a.*.#", "queue": "few"},
     {"do": "declare", "fanout": "pair", "children": ["pair.a", "pair.b"]},
 )
+TRAIL, TAKEN = "trail", "$checkout/taken/engine"  # logs
+GROUP_AT = 2  # what group `g` has acked of partition 0 of the trail
+PREPARED = ("later", "never")  # the second one is let go of
+APP_VERSION = 7
 DEDUP_IDS = 5
 LEDGER = ("accepted", "stored", "acked", "dead_lettered", "accepted_bytes", "stored_bytes")
 
@@ -89,6 +100,7 @@ class Author:
         self.broker = broker
         self.queues: dict[str, list[Entry]] = {}
         self.late: set[str] = set()  # queues that show nothing before LATE_MS have passed
+        self.logs: dict[str, list[list[str]]] = {}  # bodies by partition
 
     def wire(self, version: str = "1.2") -> Wire:
         wire = Wire((self.broker.host, self.broker.port), version)
@@ -108,6 +120,9 @@ class Author:
         self.send_once()
         self.delay()
         self.declare()
+        self.append()
+        self.check_out()
+        self.prepare()
         return self.hold()
 
     def send_every_kind(self) -> None:
@@ -205,6 +220,43 @@ class Author:
                 wire.send("/topic/news.a", f"news {number}")
                 self.note(NEWS_QUEUE, b"news %d" % number, {})
 
+    def append(self) -> None:
+        """Records with keys in both partitions; a group has acked the first two of one of them."""
+        bodies = self.logs[TRAIL] = [[], []]
+        with self.wire() as wire:
+            for number in range(40):
+                key = f"key-{number % 7}"
+                wire.send(f"/log/{TRAIL}", f"record {number}", {"partition-key": key, "n": str(number)})
+                bodies[crc32(key.encode()) % 2].append(f"record {number}")
+            group = {"group": "g", "from": "earliest", "partition": "0", "prefetch-count": str(GROUP_AT)}
+            wire.subscribe(f"/log/{TRAIL}", headers=group)
+            for frame in wire.messages(GROUP_AT):
+                wire.ack(frame)
+
+    def check_out(self) -> None:
+        """Three of five are taken by a group, one of which it has acked: all three are there until retention."""
+        with self.wire() as wire:
+            for number in range(5):
+                wire.send("/queue/taken", f"taken {number}")
+            taken = {"do": "checkout", "queue": "taken", "group": "engine", "max_messages": 3}
+            assert json.loads(wire.admin(json.dumps(taken).encode()))["log"] == TAKEN
+            wire.admin(json.dumps({"do": "checkout-ack", "queue": "taken", "group": "engine", "before": 1}).encode())
+        self.logs[TAKEN] = [["taken 1", "taken 2"]]
+        for number in (3, 4):
+            self.note("taken", b"taken %d" % number, {})
+
+    def prepare(self) -> None:
+        """Two transactions are prepared, and not committed; a third is, with its version."""
+        with self.wire() as wire:
+            for name in (*PREPARED, "now"):
+                wire.ask("BEGIN", {"transaction": name})
+                for number in range(2):
+                    wire.ask("SEND", {"destination": "/queue/prepared", "transaction": name}, b"%d" % number)
+                version = {"txn-app-id": "app", "txn-version": str(APP_VERSION)}
+                wire.ask("COMMIT", {"transaction": name, **(version if name == "now" else {"prepare": name})})
+        for number in range(2):
+            self.note("prepared", b"%d" % number, {})
+
     def hold(self) -> Wire:
         """One of `orders` is acked, the next two are out."""
         wire = self.wire()
@@ -254,7 +306,7 @@ def write_store(directory: Path, is_clean: bool) -> tuple[bytes, dict[str, Any]]
             broker.kill()
         holding.close()
         ledgers = {name: {key: queue[key] for key in LEDGER} for name, queue in numbers.items()}
-        expected = {"queues": author.queues, "ledgers": ledgers, "written_ms": clock_ms()}
+        expected = {"queues": author.queues, "ledgers": ledgers, "logs": author.logs, "written_ms": clock_ms()}
         return (broker.data_dir / "data.mdb").read_bytes(), expected
 
 

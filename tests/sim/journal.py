@@ -123,23 +123,32 @@ class Journal:
 
     def _judge_ledgers(self, events: list[Told], writes: list[Write], names: dict[int, str]) -> None:
         """What is added to the columns of each queue is what is told of it."""
-        said: Counter[tuple[str, str]] = Counter()
+        # of a queue that is deleted and made anew, the events up to `deleted` are of the old one
+        said: Counter[tuple[str, int, str]] = Counter()
+        lives: Counter[str] = Counter()
         for told in events:
             column = "accepted" if told.event == ACCEPTED else ENDS.get(told.event)
             if column is not None:
-                said[told.queue, column] += 1
-                said[told.queue, f"{column}_bytes"] += told.size
+                said[told.queue, lives[told.queue], column] += 1
+                said[told.queue, lives[told.queue], f"{column}_bytes"] += told.size
+            lives[told.queue] += told.event == DELETED
+        ended: Counter[str] = Counter()
         retired = {write.queue: write.name for write in writes if isinstance(write, Retire)}
         names = names | {number: name for number, name in retired.items() if not name.startswith(OUTBOX)}
         for write in writes:
             if not isinstance(write, Books) or write.queue not in names:
                 continue
             name = names[write.queue]
+            life = ended[name] if write.queue in retired else lives[name]
             before, self.ledgers[name] = self.ledgers.get(name, Ledger()), replace(write.ledger)
             for column in (*COLUMNS, *(f"{column}_bytes" for column in COLUMNS)):
-                added, told_of = getattr(write.ledger, column) - getattr(before, column), said.pop((name, column), 0)
+                added, told_of = (
+                    getattr(write.ledger, column) - getattr(before, column),
+                    said.pop((name, life, column), 0),
+                )
                 assert added == told_of, f"{column} of {name} grows by {added}, the journal tells {told_of}: {events}"
             if write.queue in retired:
+                ended[name] += 1
                 del self.ledgers[name]  # whoever comes with that name is another
         assert not said, f"told, and in no ledger: {said} of {events}"
 

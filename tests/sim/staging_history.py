@@ -24,9 +24,10 @@ from tests.sim.history import FAULTS_S, drawn_bounds
 from tests.sim.log_history import drawn_segments, place_of
 from tests.sim.simulation import Scheduler, SimNode
 
+TIGHT_MESSAGES = 2
 QUEUES = {
     "a": QueueSettings(),
-    "tight": QueueSettings(max_messages=2),
+    "tight": QueueSettings(max_messages=TIGHT_MESSAGES),
     "x": QueueSettings(),
     "y": QueueSettings(),
 }
@@ -79,7 +80,7 @@ class Driver(Asking):
         self.names: dict[int, str] = {}  # by part: as receipted
         self.old: list[tuple[int, list[str]]] = []
         self.parts = self.drawn_parts(scheduler.random)
-        self.is_at_once = scheduler.random.random() < 0.3
+        self.is_at_once = self.drawn_at_once(scheduler.random)
         super().__init__(scheduler, node, books, name)
 
     def drawn_parts(self, random: Random) -> list[list[tuple[str, bytes]]]:
@@ -90,6 +91,11 @@ class Driver(Asking):
             ]
             for part in range(random.randrange(1, 4))
         ]
+
+    def drawn_at_once(self, random: Random) -> bool:
+        """Not what could never have room."""
+        tight = sum(to == "/queue/tight" for part in self.parts for to, _ in part)
+        return tight <= TIGHT_MESSAGES and random.random() < 0.3
 
     @property
     def is_done(self) -> bool:
@@ -214,7 +220,7 @@ class Driver(Asking):
         self.is_committing = False
         self.names = {}
         self.parts = self.drawn_parts(self.random)
-        self.is_at_once = self.random.random() < 0.3
+        self.is_at_once = self.drawn_at_once(self.random)
         if self.old and self.random.random() < 0.2:
             self.later(0.01, self.commit_an_old_one)
         else:
@@ -248,7 +254,9 @@ class Engine(Asking):
     def got(self, deliver: Deliver) -> None:
         answer = self.answer_of(deliver)
         if answer is not None:
-            if not answer["ok"]:
+            if answer.get("code") == "in-use" and self.releases:
+                self.later(0.05, self.check_out)  # what it has released is on its way back
+            elif not answer["ok"]:
                 self.books.mistakes.append(f"refused: {self.name!r} asked for {self.asked}, and was answered {answer}")
             elif self.asked == "checkout":
                 self.checked_out(answer)
@@ -283,7 +291,7 @@ class Engine(Asking):
             Subscribe(
                 self.link.number,
                 b"range",
-                str(answer["log"]),
+                "/log/" + str(answer["log"]).removeprefix("/log/"),
                 AUTO,
                 start=(OFFSET, first),
                 until=(OFFSET, end),

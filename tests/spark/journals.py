@@ -1,11 +1,14 @@
 """Journals as a broker would tell them, made by a seed; and what may be wrong with one, put into it on purpose."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 
+from radiator.archive.manifest import Manifest
 from radiator.archive.rows import JOURNAL, SNAPSHOT, of_events, of_stored
+from radiator.archive.sealing import SNAPSHOTS, Sealing, date_of, folder_of
 from radiator.journal import (
     ACCEPTED,
     ACKED,
@@ -27,6 +30,7 @@ from radiator.journal import (
     Told,
 )  # fmt: skip
 from radiator.message import message_id, position_of
+from radiator.settings import JOURNAL as JOURNAL_LOG
 
 STORE = "4f0c1d2e3a4b5c6d7e8f90a1b2c3d4e5"
 BEGIN_MS = 1_764_000_000_000
@@ -106,19 +110,39 @@ class Journal:
         """Those offsets are missing."""
         self.events = [(seq, told) for seq, told in self.events if not low <= seq < high]
 
-    def table(self, node: str = "node-a") -> pa.Table:
-        """As the archive has it."""
+    def runs(self) -> list[tuple[int, list[Told]]]:
+        """Events without a gap, and the offset of the first."""
         runs: list[tuple[int, list[Told]]] = []
         for seq, told in self.events:
             if runs and runs[-1][0] + len(runs[-1][1]) == seq:
                 runs[-1][1].append(told)
             else:
                 runs.append((seq, [told]))
-        return pa.Table.from_batches([of_events(STORE, node, first, told) for first, told in runs], JOURNAL)
+        return runs
+
+    def table(self) -> pa.Table:
+        """As the archive has it."""
+        return pa.Table.from_batches([of_events(STORE, "node-a", *run) for run in self.runs()], JOURNAL)
 
     def snapshot(self) -> pa.Table:
         stored = [(queue, position) for position, queue in self.stored.items()]
         return pa.Table.from_batches([of_stored(STORE, stored)], SNAPSHOT)
+
+    def write(self, directory: Path, boot: int | None = None) -> None:
+        """An archive with one file, or more where offsets are missing, and a snapshot of that boot."""
+        manifest = Manifest(directory, STORE)
+        runs = self.runs()
+        for first, told in runs:
+            file = f"{folder_of(JOURNAL_LOG, date_of(told[0].ms))}/{first:020d}.parquet"
+            with Sealing(directory, file, JOURNAL) as sealing:
+                sealing.add(of_events(STORE, "node-a", first, told))
+                sealing.seal(manifest, JOURNAL_LOG, "1", 0, first, first + len(told))
+        cut = runs[-1][0] + len(runs[-1][1])
+        boot = self.boot if boot is None else boot
+        with Sealing(directory, f"{SNAPSHOTS}/{cut:020d}-{boot}.parquet", SNAPSHOT) as sealing:
+            for batch in self.snapshot().to_batches():
+                sealing.add(batch)
+            sealing.seal(manifest, "", "1", 0, cut, cut, boot)
 
 
 def lively(seed: int, steps: int, boots: int = 1) -> Journal:
@@ -149,7 +173,7 @@ def _step(journal: Journal, random: Random) -> None:
         journal.ms += 10
         journal.tell(DUE, journal.stored[delayed], delayed)
     elif what == 11 and random.randrange(5) == 0:
-        journal.delete(random.choice(QUEUES))
+        journal.delete(QUEUES[-1])
     else:
         _consume(journal, random.choice(mine), random)
 

@@ -1,13 +1,34 @@
 """Conservation: each verdict of docs/ARCHIVE.md, journals that are right, and what was put into them on purpose."""
 
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from radiator.audit.journal import ArchivedJournal, audit
 from radiator.journal import ACCEPTED, ACKED, DELETED, DELIVERED, MOVED, STARTED
 from radiator.message import position_of
 from radiator.spark.jobs.conserve import ENDS, WRONG, books, half_fanned, holes, verdicts, wrong
 from tests.spark.journals import Journal, id_of, lively, spoil
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Of a few hundred rows each, the compilers would take most of the time."""
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 def frames(spark: SparkSession, journal: Journal) -> tuple[DataFrame, DataFrame]:
@@ -161,6 +182,46 @@ def test_the_last_fanout_before_a_hole_may_be_cut_in_two(spark: SparkSession) ->
     told = spark.createDataFrame(journal.table())
     found = half_fanned(told, holes(told)).collect()
     assert [(row.fanout_id, row.told, row.copies) for row in found] == [(id_of(position_of(1, 4)), 1, 2)]
+
+
+def disturbed(seed: int) -> Journal:
+    """A journal with holes and everything wrong."""
+    random = Random(seed)
+    journal = lively(seed, 300, boots=3)
+    spoil(journal, random)
+    boot = random.choice((2, 2, 3))
+    if seed % 3 == 0:  # that boot is not told of
+        journal.events = [(seq, told) for seq, told in journal.events if told.position >> 64 != boot]
+        journal.renumber()
+    if seed % 3 == 1:
+        low = random.randrange(journal.next_seq - 60)
+        journal.cut(low, low + random.randrange(1, 60))
+    if seed % 2:
+        journal.cut(0, random.randrange(1, 100))
+    for _, told in random.sample(journal.events, 8):
+        if told.position:
+            random.choice((journal.forget, lambda place: journal.stored.pop(place, None)))(told.position)
+    journal.renumber() if seed % 3 != 1 and not seed % 2 else None
+    return journal
+
+
+@pytest.mark.parametrize("seed", (0, 1, 5))
+def test_the_audit_without_spark_says_the_same(spark: SparkSession, seed: int, tmp_path: Path) -> None:
+    """Of the same archive, message by message."""
+    journal = disturbed(seed)
+    boot = journal.boot + (seed == 5)
+    journal.write(tmp_path, boot)
+    report = audit(ArchivedJournal(tmp_path))
+    told, stored = frames(spark, journal)
+    gaps = holes(told, boot).cache()
+    found = verdicts(told, stored, gaps).collect()
+    half = {row.fanout_id for row in half_fanned(told, gaps).collect()}
+    assert half == {one for one, _ in report.wrong.get("half-fanned", [])}
+    assert {row.message_id: row.verdict for row in found if row.verdict in WRONG} == {
+        one: verdict for verdict in WRONG for one, _ in report.wrong.get(verdict, [])
+    }
+    counts = Counter(row.verdict for row in found)
+    assert counts == Counter({name: count for name, count in report.counts.items() if name != "half-fanned"})
 
 
 def test_books_are_those_of_the_ledger(spark: SparkSession) -> None:

@@ -5,19 +5,21 @@ from pathlib import Path
 import pytest
 
 from radiator.commands import LoadedLog
-from radiator.errors import StoreError
+from radiator.errors import DamagedRecord, StoreError
 from radiator.journal import ACCEPTED, ACKED, EVENTS, Told, as_json
 from radiator.limits import BLOCK_BYTES, BLOCK_RECORDS, EVENT_BYTES
 from radiator.message import ESCAPING_1_2, Message, position_of
 from radiator.reads import LoadLog
 from radiator.recovery import StoredLog
-from radiator.store import blocks, events, records
+from radiator.store import blocks, check_logs, events, records
 from radiator.store.check import check
 from radiator.store.lmdb import LmdbStore, open_store
+from radiator.store.reader import Reader
 from radiator.store.tables import LOGS, POSITIONS, RECORDS, SEGMENTS
 from radiator.writes import (
     Append,
     Bind,
+    Declare,
     DeclareLog,
     DropLog,
     DropPosition,
@@ -30,7 +32,7 @@ from radiator.writes import (
     Unbind,
     Write,
 )
-from tests.store.scribe import MAP_BYTES
+from tests.store.scribe import DELAYED, MAP_BYTES, filled
 from tests.store.test_lmdb import rewrite
 
 NOW_MS = 1_800_000_000_000
@@ -386,3 +388,178 @@ def test_start_refuses_damaged_books_and_check_says_what_they_are(
     assert check(log.path).findings
     with pytest.raises(StoreError, match="radiator check"):
         open_store(log.path, MAP_BYTES)
+
+
+# ---- what check finds ---------------------------------------------------------------------------------------------
+
+
+def finding(log: Journalist) -> str:
+    log.store.close()
+    [found] = check(log.path).findings
+    return found
+
+
+def put_back(log: Journalist, table: bytes, key: bytes, value: bytes | None) -> None:
+    log.store.close()
+    rewrite(log.path, table, key, value)
+    log.store = open_store(log.path, MAP_BYTES)
+
+
+@pytest.mark.parametrize("slice_records", [1, 4, 10_000])
+def test_check_finds_nothing_in_sound_logs(
+    log: Journalist, monkeypatch: pytest.MonkeyPatch, slice_records: int
+) -> None:
+    monkeypatch.setattr(check_logs, "CHECK_SLICE_RECORDS", slice_records)
+    for partition in (0, 1, 5):
+        for count in (3, 1, BLOCK_RECORDS + 1):
+            log.append(count, partition)
+            log.roll(partition)
+    log.store.commit([KeepSegments(1, [KeepSegment(1, 1, BLOCK_RECORDS + 5, BLOCK_RECORDS + 5)])])
+    log.store.commit([KeepPosition(1, "g", [BLOCK_RECORDS + 5, 0, 0, 7])])
+    log.store.commit([DropSegment(1, 5, 0, 3)])
+    log.store.close()
+    report = check(log.path)
+    assert (report.findings, report.logs, report.records) == ([], 1, 3 * (BLOCK_RECORDS + 5) - 3)
+
+
+def test_check_finds_missing_and_superfluous_records(log: Journalist) -> None:
+    for count in (2, 3, 2):
+        log.append(count)
+    size = record(0).size
+    key = records.record_key(1, 0, 2)
+    put_back(log, RECORDS, key, None)
+    assert finding(log) == "Segment 0 of partition 0 of log 1 has no records 2 to 4, or has some twice."
+    log.store = open_store(log.path, MAP_BYTES)
+    put_back(log, RECORDS, key, blocks.pack(key, [record(2), record(3), record(4), record(5)])[1])
+    assert finding(log) == "Segment 0 of partition 0 of log 1 has no records 6 to 4, or has some twice."
+    log.store = open_store(log.path, MAP_BYTES)
+    put_back(log, RECORDS, key, blocks.pack(key, [record(2), record(3), record(4, 11)])[1])
+    assert finding(log) == (
+        f"Segment 0 of partition 0 of log 1 has 7 records of {7 * size + 1} bytes; its books say 7 of {7 * size} bytes."
+    )
+
+
+@pytest.mark.parametrize("place", [(1, 0, 7), (1, 1, 0), (9, 0, 0)])
+def test_check_finds_blocks_that_no_segment_has(log: Journalist, place: tuple[int, int, int]) -> None:
+    log.append(7)
+    key = records.record_key(*place)
+    put_back(log, RECORDS, key, blocks.pack(key, [record(0)])[1])
+    assert finding(log) == f"The block under key {key.hex()} has 1 records that no segment has."
+
+
+def test_check_finds_a_block_of_a_segment_that_has_none(log: Journalist) -> None:
+    log.append(7)
+    log.roll()
+    log.store.commit([KeepSegments(1, [KeepSegment(1, 0, 7, 7)])])
+    key = records.record_key(1, 0, 7)
+    put_back(log, RECORDS, key, blocks.pack(key, [record(0)])[1])
+    assert "has 1 records that no segment has" in finding(log)
+
+
+def test_check_finds_books_that_say_more(log: Journalist) -> None:
+    log.append(3)
+    size = record(0).size
+    log.store.commit([KeepSegments(1, [KeepSegment(1, 0, 0, 0, 4, 3 * size)])])
+    assert finding(log) == (
+        f"Segment 0 of partition 0 of log 1 has 3 records of {3 * size} bytes; its books say 4 of {3 * size} bytes."
+    )
+
+
+def test_check_finds_a_position_behind_the_end(log: Journalist) -> None:
+    log.append(3)
+    log.append(2, partition=1)
+    log.store.commit([KeepPosition(1, "g", [3, 3])])
+    assert finding(log) == "The position of group 'g' in log 1 is 3 in partition 1, which ends at 2."
+
+
+def test_check_finds_two_logs_of_one_name_and_a_number_of_both(log: Journalist) -> None:
+    log.store.commit([DeclareLog(2, "m"), Declare(3, "q")])
+    key = records.log_key(2)
+    put_back(log, LOGS, key, records.encode_text(key, "l"))
+    assert finding(log) == "Logs 1 and 2 have one name, 'l'."
+    log.store = open_store(log.path, MAP_BYTES)
+    put_back(log, LOGS, key, records.encode_text(key, "m"))
+    key = records.log_key(3)
+    put_back(log, LOGS, key, records.encode_text(key, "n"))
+    assert finding(log) == "Number 3 is that of a queue and of a log."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\1\2\0\1",  # of no kind
+        b"\1\0\0\0",  # of none
+        b"\1\0\0\1",  # without lengths
+        b"\1\0\0\1" + (23).to_bytes(4, "big") + bytes(22),
+        b"\1\0\0\1" + (23).to_bytes(4, "big") + bytes(24),
+        b"\1\0\0\1" + (22).to_bytes(4, "big") + bytes(22),
+        b"\1\0\0\1" + (23).to_bytes(4, "big") + b"\3" + bytes(22),
+        b"\1\0\0\1" + (23).to_bytes(4, "big") + b"\0\0\1" + bytes(20),
+        b"\1\1\0\1" + bytes(5),
+    ],
+)
+def test_block_of_impossible_numbers_is_damaged(log: Journalist, content: bytes) -> None:
+    log.append(1)
+    key = records.record_key(1, 0, 0)
+    value = records.seal(key, content)
+    with pytest.raises(DamagedRecord, match="impossible"):
+        blocks.records_in(key, value)
+    put_back(log, RECORDS, key, value)
+    assert log.damaged() == [0]
+    assert "impossible" in finding(log)
+
+
+@pytest.mark.durability("D11")
+def test_flipped_bits_of_a_block_are_found_wherever_they_are(log: Journalist) -> None:
+    key = records.record_key(1, 0, 0)
+    for value in (block(0, 3), blocks.pack(key, [told(0), told(1)])[1]):
+        for bit in range(0, len(value) * 8, 7):
+            with pytest.raises(DamagedRecord):
+                blocks.records_in(key, flipped(value, bit // 8))
+            with pytest.raises(DamagedRecord):
+                blocks.records_in(records.record_key(1, 0, 1), value)
+
+
+# ---- what tools read ----------------------------------------------------------------------------------------------
+
+
+def test_reader_gives_logs_and_their_blocks(log: Journalist) -> None:
+    for count in (2, 3, 2):
+        log.append(count)
+    log.append(1, partition=1)
+    recovered = log.again().store
+    recovered.close()
+    with Reader(log.path) as reader, reader.snapshot() as snapshot:
+        assert snapshot.store_id() == recovered.recovery.store_id
+        assert snapshot.logs() == recovered.recovery.logs
+        for offset, firsts in ((0, [0, 2, 5]), (1, [0, 2, 5]), (2, [2, 5]), (4, [2, 5]), (5, [5]), (6, [5]), (9, [5])):
+            assert [first for first, _, _ in snapshot.blocks(1, 0, offset)] == firsts, offset
+        assert [blocks.count_of(value) for _, _, value in snapshot.blocks(1, 0)] == [2, 3, 2]
+        [(first, key, value)] = snapshot.blocks(1, 1, 5)
+        assert (first, blocks.records_in(key, value)) == (0, [record(0)])
+        assert [*snapshot.blocks(1, 2)] == [*snapshot.blocks(0, 0)] == [*snapshot.blocks(2, 0, 9)] == []
+
+
+def test_reader_finds_a_position_in_a_block_without_decoding_it(tmp_path: Path) -> None:
+    journal = Journalist(tmp_path / "data", name="journal")
+    journal.tell(3)
+    journal.tell(BLOCK_RECORDS + 5)
+    journal.store.close()
+    sought = position_of(3, 4).to_bytes(events.POSITION_BYTES, "big")
+    with Reader(journal.path) as reader, reader.snapshot() as snapshot:
+        [(first, key, value)] = [row for row in snapshot.blocks(1, 0) if sought in row[2]]
+        assert blocks.told_in(key, value)[4 - first] == told(4)
+
+
+def test_reader_gives_what_is_stored_in_queues(tmp_path: Path) -> None:
+    messages, names = filled(tmp_path / "data")
+    with Reader(tmp_path / "data") as reader, reader.snapshot() as snapshot:
+        stored = [*snapshot.stored()]
+        assert len(stored) == len(messages) + DELAYED
+        assert {*messages} < {*stored}
+        assert [*snapshot.queues().values()] == names[:2]
+
+
+def test_reader_of_an_earlier_format_finds_no_logs() -> None:
+    with Reader(Path(__file__).with_name("formats") / "format-3.mdb") as reader, reader.snapshot() as snapshot:
+        assert (snapshot.logs(), [*snapshot.blocks(1, 0)]) == ([], [])

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from radiator.commands import Send
 from radiator.errors import DamagedRecord
+from radiator.journal import ACCEPTED, ACKED, Told
 from radiator.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
-from radiator.store import records
-from radiator.writes import KeepPeer, Ledger
+from radiator.store import blocks, records
+from radiator.writes import KeepApp, KeepPeer, KeepSegment, KeepStage, Ledger
 
 KEY = records.message_key(7, position_of(3, 5))
 DELAYED_KEY = records.delayed_key(7, 1_500, position_of(3, 5))
@@ -144,6 +146,43 @@ def test_other_rows_are_written_as_the_format_says() -> None:
     assert records.encode_ledger(b"\0\0\0\1", ledger)[:-4].hex() == "02" + "".join(f"{n:016x}" for n in range(1, 18))
     numbers = "".join(f"{number:016x}" for number in range(1, 6))
     assert records.encode_peer(b"b", KeepPeer("b", "0f", 1, 2, 3, 4, 5)).hex() == "01" + numbers + "3066" + "23c224be"
+
+
+def test_rows_of_logs_are_written_as_the_format_says() -> None:
+    key = records.record_key(1, 2, 258)
+    assert key.hex() == "00000001" + "0002" + "0000000000000102"
+    assert records.log_key(7).hex() == "0000000701"
+    assert records.group_key(7, "g").hex() == "0000000767"
+    message = Message("/log/l", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000)
+    _, block = blocks.pack(key, [message, message])
+    one = "02" + "0006" + "00000004" + "00000000000003e8" + "00000000000007d0" + b"/log/lk:v\nhello".hex()
+    assert block[:-4].hex() == "01" + "00" + "0002" + "00000026" * 2 + one * 2
+    told = [Told(ACKED, 1_002, "q", position_of(3, 5), "1/a", 2, 300), Told(ACCEPTED, 1_000, "q", position_of(3, 6))]
+    _, block = blocks.pack(key, told)
+    names = "0005" + "0005" + "0008" + "0001" + "0003" + "0000" + b"ackedacceptedq1/a".hex()
+    columns = "010001" + "010202" + "010304" + "010404" * 3 + "010200" + "02012c0000" + "00"
+    times = "00000000000003e8" + "010200"
+    positions = "0c" + "000000030000000000000005" + "000000030000000000000006" + "00"
+    assert block[:-4].hex() == "01" + "01" + "0002" + names + columns + times + positions
+    segment = KeepSegment(1, 2, 258, 1, 2, 3, 4, 5)
+    numbers = "".join(f"{number:016x}" for number in range(1, 6))
+    assert records.encode_segment(key, segment)[:-4].hex() == "01" + numbers
+    assert records.encode_position(records.group_key(7, "g"), [1, 258])[:-4].hex() == (
+        "01" + "0002" + "0000000000000001" + "0000000000000102"
+    )
+
+
+def test_rows_of_prepared_transactions_are_written_as_the_format_says() -> None:
+    assert records.stage_key(258).hex() == "0000000000000102"
+    assert records.staged_key(258, 5).hex() == "0000000000000102" + "00000005"
+    assert records.app_key("a") == b"a"
+    numbers = "".join(f"{number:016x}" for number in range(1, 5))
+    assert records.encode_stage(b"k", KeepStage(1, "n", 1, 2, 3, 4))[:-4].hex() == "01" + numbers + "6e"
+    send = Send(0, "/queue/a", b"k:v\n", 1, b"hello", expires_ms=5, deliver_at_ms=6, dedup_id=b"i")
+    assert records.encode_staged(b"k", send)[:-4].hex() == (
+        "01" + "1d" + "0008" + "0001" + "00000004" + f"{5:016x}{6:016x}" + b"/queue/aik:v\nhello".hex()
+    )
+    assert records.encode_app(b"a", KeepApp("a", 1, 2))[:-4].hex() == "01" + f"{1:016x}{2:016x}"
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

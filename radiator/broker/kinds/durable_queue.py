@@ -7,8 +7,9 @@ room; otherwise it is read back when the window runs low. Delayed messages (dela
 
 import heapq
 from collections.abc import Callable
-from copy import copy
+from dataclasses import fields
 from functools import partial
+from operator import attrgetter
 
 from radiator.broker.entry import DelayedEntry, Entry
 from radiator.broker.kinds.delayed import Delayed
@@ -31,6 +32,9 @@ from radiator.message import Message
 from radiator.reads import Load
 from radiator.settings import QueueSettings
 from radiator.writes import Books, Count, Ledger, Put, Remove
+
+
+_columns = attrgetter(*(field.name for field in fields(Ledger)))  # copy.copy takes four times as long, in each batch
 
 
 class Windows:
@@ -257,7 +261,7 @@ class DurableQueue(Queue):
         self.windows.out += entry.size
 
     def books(self) -> Books:
-        return Books(self.number, copy(self.ledger))
+        return Books(self.number, Ledger(*_columns(self.ledger)))
 
     # ---- the window -------------------------------------------------------------------------------------------------
 

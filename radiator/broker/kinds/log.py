@@ -76,7 +76,7 @@ class Partition:
     @property
     def first(self) -> int:
         """The first offset that is kept."""
-        return self.segments[0].begin if self.segments else self.next
+        return next((s.begin for s in self.segments if s.begin < s.first + s.count), self.next)
 
     @property
     def first_ms(self) -> int:

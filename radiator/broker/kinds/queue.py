@@ -249,6 +249,7 @@ class Queue:
         self.left_out(entry)
         self.ledger.acked += 1
         self.ledger.acked_bytes += entry.size
+        # D28: what changes a column of the books is told of beside that, here as in all other places
         if self.journal is not None:
             self.journal.acked(self.name, delivery, event)
         self.leave(entry, event)

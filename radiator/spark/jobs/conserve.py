@@ -99,50 +99,49 @@ def _alone(frame: DataFrame, column: str, event: str) -> DataFrame:
 
 
 def holes(journal: DataFrame, boot: int | None = None) -> DataFrame:
-    """One row. holes: places (boot, number) that each lies between, null: no bound; last_hole: the offset behind the
-    last one (beyond all offsets where it has no end); fanouts: the last that is told of before each.
+    """One row. holes: the places (boot, number) that each lies between, null: no bound; last_hole: the offset behind
+    the last one (beyond all offsets where it has no end); fanouts: the last that is told of before each.
+
+    boot: of the snapshot; None: that of the last event.
     """
-    begins = _stretches(journal)
-    starts = begins.agg(F.sort_array(F.collect_set("seq")).alias("starts"))
-    told = journal.where(F.col("event").isin(ACCEPTED, STARTED, COPIED)).crossJoin(F.broadcast(starts))
-    is_copy = F.col("event") == COPIED
-    place = F.when(~is_copy, _place("message_id"))
+    given = journal.where(F.col("event").isin(ACCEPTED, STARTED)).withColumn("place", _place("message_id"))
+    begins = _stretches(journal, given)
+    starts = F.broadcast(begins.agg(F.sort_array(F.collect_set("seq")).alias("starts")))
     stretch = F.size(F.filter("starts", lambda start: start <= F.col("seq"))).alias("stretch")
     # numbers alone at first, as in _lives
-    by_boot = told.groupBy(stretch, place.getField("boot").alias("boot")).agg(
-        F.min(place.getField("number")).alias("low"),
-        F.max(place.getField("number")).alias("high"),
-        F.max(F.when(is_copy, F.col("seq"))).alias("copy_seq"),
+    by_boot = given.crossJoin(starts).groupBy(stretch, F.col("place.boot").alias("boot")).agg(
+        F.min("place.number").alias("low"), F.max("place.number").alias("high")
+    )  # fmt: skip
+    low, high = (F.struct("boot", F.col(name).alias("number")) for name in ("low", "high"))
+    places = by_boot.groupBy("stretch").agg(F.min(low).alias("before"), F.max(high).alias("high"))
+    copied = journal.where(F.col("event") == COPIED)
+    last_seqs = copied.crossJoin(starts).groupBy(stretch).agg(F.max("seq").alias("copy_seq"))
+    copies = last_seqs.join(copied.select(F.col("seq").alias("copy_seq"), "other_id"), "copy_seq")
+    found = begins.select("seq", F.row_number().over(Window.orderBy("seq")).alias("stretch"))
+    earlier = Window.orderBy("stretch").rowsBetween(Window.unboundedPreceding, -1)
+    each = (
+        found.join(places, "stretch", "left")
+        .join(copies, "stretch", "left")
+        .withColumn("after", F.max("high").over(earlier))
+        .withColumn("is_last", F.lead("seq").over(Window.orderBy("stretch")).isNull())
     )
-    low, high = (F.when(F.col("boot").isNotNull(), F.struct("boot", F.col(n).alias("number"))) for n in ("low", "high"))
-    seen = by_boot.groupBy("stretch").agg(
-        F.min(low).alias("low"), F.max(high).alias("high"), F.max("copy_seq").alias("copy_seq")
+    whole = each.agg(
+        F.collect_list(F.when(F.col("before").isNotNull(), F.struct("after", "before"))).alias("between"),
+        F.max("high").alias("high"),
+        F.max("seq").alias("last_seq"),
+        F.collect_list(F.when(~F.col("is_last"), F.col("other_id"))).alias("fanouts"),
     )
-    copies = journal.where(F.col("event") == COPIED).select(
-        F.col("seq").alias("copy_seq"), F.col("other_id").alias("copy")
-    )
-    numbered = begins.select(F.row_number().over(Window.orderBy("seq")).alias("stretch"), "seq")
-    each = numbered.join(seen, "stretch", "left").join(copies, "copy_seq", "left")
-    started = journal.where(F.col("event") == STARTED).agg(F.max(_place("message_id").getField("boot")).alias("boot"))
-    # behind the last stretch: what a snapshot of a later boot may have
-    last = F.lit(boot).cast("bigint") > F.col("boot")
-    has_tail = F.coalesce(last, F.lit(False))
-    between = F.struct(F.lag("high").over(Window.orderBy("stretch")).alias("after"), F.col("low").alias("before"))
-    found = each.withColumn("hole", between).agg(
-        F.array_sort(F.collect_list(F.struct("stretch", "hole", "copy", "seq", "high"))).alias("all")
-    )
-    final = F.element_at("all", -1)
-    tail = F.struct(final.getField("high").alias("after"), F.lit(None).cast(PLACE).alias("before"))
-    whole = F.col("all").getField("hole")
-    cut = F.filter(F.col("all"), lambda one: has_tail | (one.getField("stretch") < final.getField("stretch")))
-    return found.crossJoin(started).select(
-        F.when(has_tail, F.concat(whole, F.array(tail))).otherwise(whole).alias("holes"),
-        F.when(has_tail, F.lit(2**63 - 1)).otherwise(final.getField("seq")).alias("last_hole"),
-        cut.getField("copy").alias("fanouts"),
+    # a snapshot of a later boot, or nothing that was given a place: then nothing is known of what comes last
+    has_tail = F.coalesce(F.lit(boot).cast("bigint") > F.col("high.boot"), F.lit(boot is not None))
+    tail = F.array(F.struct(F.col("high").alias("after"), F.lit(None).cast(PLACE).alias("before")))
+    return whole.select(
+        F.when(has_tail | F.col("high").isNull(), F.concat("between", tail)).otherwise(F.col("between")).alias("holes"),
+        F.when(has_tail, F.lit(2**63 - 1)).otherwise(F.col("last_seq")).alias("last_hole"),
+        "fanouts",
     )
 
 
-def _stretches(journal: DataFrame) -> DataFrame:
+def _stretches(journal: DataFrame, given: DataFrame) -> DataFrame:
     """seq: the offset with which each begins."""
     block = F.floor(F.col("seq") / BLOCK_SEQS)
     blocks = journal.groupBy(block.alias("block")).agg(
@@ -158,9 +157,15 @@ def _stretches(journal: DataFrame) -> DataFrame:
         .withColumn("before", F.lag("seq").over(within))
         .where(F.col("seq") > F.col("before") + 1)
     )
-    boots = journal.where(F.col("event") == STARTED).select("seq", _place("message_id").getField("boot").alias("boot"))
-    earlier = F.lag("boot").over(Window.orderBy("seq"))
-    unseen = boots.withColumn("earlier", earlier).where(~(F.col("boot") - F.col("earlier")).isin(0, 1))
+    # a boot whose `started` is the first that is told of it, while the one before it is not the last
+    is_start = F.col("event") == STARTED
+    boots = given.groupBy(F.col("place.boot").alias("boot")).agg(
+        F.min("seq").alias("seq"), F.min(F.when(is_start, F.col("seq"))).alias("started_seq")
+    )
+    last = F.max("boot").over(Window.orderBy("seq").rowsBetween(Window.unboundedPreceding, -1))
+    unseen = boots.withColumn("last", last).where(
+        (F.col("started_seq") == F.col("seq")) & ~F.col("boot").isin(F.col("last"), F.col("last") + 1)
+    )
     return first.select(F.col("low").alias("seq")).union(gaps.select("seq")).union(unseen.select("seq")).distinct()
 
 

@@ -49,7 +49,7 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
     try:
         return with_session(job, args)
     except (RadiatorError, PySparkException) as error:
-        print(f"{job.name}: {printable(_sentence(error))}", file=sys.stderr)
+        print(f"{job.name}: {printable(sentence(error))}", file=sys.stderr)
         return EXIT_USAGE
 
 
@@ -100,7 +100,7 @@ def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | N
     try:
         frame.schema  # noqa: B018  over Spark Connect it is only looked for now
     except AnalysisException as error:
-        raise JobFailed(f"{archive} has nothing of the log {log!r} ({_sentence(error)})") from None
+        raise JobFailed(f"{archive} has nothing of the log {log!r} ({sentence(error)})") from None
     return frame
 
 
@@ -144,5 +144,6 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
+    """The first line of what went wrong."""
     return str(error).strip().partition("\n")[0][:SENTENCE_CHARS]

@@ -66,7 +66,7 @@ def percentiles(journal: DataFrame) -> DataFrame:
         )
         for span in SPANS
     ]
-    grouped = spans(journal).groupingSets([["queue", "hour"], ["queue"]], "queue", "hour")  # type: ignore[list-item]
+    grouped = spans(journal).groupingSets([["queue", "hour"], ["queue"]], "queue", "hour")
     return (
         grouped.agg(F.array(*of_each).alias("all"))
         .select("queue", "hour", F.explode("all").alias("one"))

@@ -77,12 +77,12 @@ def _plots(rows: Sequence[Row]) -> str:
             mine = [row for row in rows if row["span"] == span]
             hours = [datetime.fromtimestamp(row["hour"], UTC) for row in mine]
             for name, colour in QUANTILES:
-                one.plot(hours, [row[name] for row in mine], color=colour, lw=1.3, marker="o", ms=2.5)  # type: ignore[arg-type]
+                one.plot(hours, [row[name] for row in mine], color=colour, lw=1.3, marker="o", ms=2.5)
             one.set_title(title, fontsize=9, loc="left")
             one.set_yscale("symlog", linthresh=1)  # 0 ms is a latency too
             one.yaxis.set_major_formatter(FuncFormatter(_milliseconds))
-            one.xaxis.set_major_locator(place := dates.AutoDateLocator(maxticks=6, tz=UTC))
-            one.xaxis.set_major_formatter(dates.ConciseDateFormatter(place, tz=UTC))
+            one.xaxis.set_major_locator(place := dates.AutoDateLocator(maxticks=6, tz=UTC))  # type: ignore[no-untyped-call]
+            one.xaxis.set_major_formatter(dates.ConciseDateFormatter(place, tz=UTC))  # type: ignore[no-untyped-call]
             one.grid(alpha=0.25)
             one.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylim(bottom=0)  # behind the lines: it fixes the top too, for all three

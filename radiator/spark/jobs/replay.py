@@ -19,8 +19,8 @@ from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_log
 
 # of the first sending alone: times that are past, an answer that nobody awaits, and what the writer itself sets
 NOT_AGAIN = (
-    "content-length", "dedup-id", "delay", "deliver-at", "destination", "expiration", "expires", "immediate", "mandatory",
-    "partition-key", "receipt", "reply-to", "transaction",
+    "content-length", "dedup-id", "delay", "deliver-at", "destination", "expiration", "expires", "immediate",
+    "mandatory", "partition-key", "receipt", "reply-to", "transaction",
 )  # fmt: skip
 STEPS_PER_S = 10  # how smooth a rate is
 RATE_MAX = 100_000

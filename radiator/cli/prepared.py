@@ -1,0 +1,71 @@
+"""`radiator prepared`: transactions that were prepared under a name, and are not over; letting go of one."""
+
+import argparse
+import json
+from typing import Any
+
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
+from radiator.cli.command import Command
+from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.errors import EXIT_REFUSED
+
+_HEADS = ("name", "state", "messages", "size", "applied", "age", "")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--abort", metavar="NAME", help="let go of what is prepared under this name")
+    which.add_argument("--json", action="store_true", help="as the broker tells it, for a program")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.abort is not None:
+        return _abort(arguments)
+    answer = ask(arguments, {"do": "prepared"})
+    prepared = field(answer, "prepared")
+    if arguments.json:
+        print(json.dumps(answer))
+    elif prepared:
+        print(table(_HEADS, [_row(one) for one in prepared]))
+        more = int(answer.get("count", 0)) - len(prepared)
+        if more > 0:
+            print(f"and {more} more")
+    else:
+        print("No transaction is prepared.")
+    return 0
+
+
+def _abort(arguments: argparse.Namespace) -> int:
+    name = printable(arguments.abort)
+    aborted = field(ask(arguments, {"do": "abort", "prepared": [arguments.abort]}, CHANGE_TIMEOUT_S), "aborted")
+    print(f"{name} is aborted: nothing of it was sent." if aborted else f"No transaction is prepared as {name}.")
+    return 0 if aborted else EXIT_REFUSED
+
+
+def _row(one: dict[str, Any]) -> list[str | int]:
+    is_committed = field(one, "is_committed")
+    return [
+        str(field(one, "name")) or "(from before a restart)",
+        "committed" if is_committed else "prepared",
+        int(field(one, "messages")),
+        bytes_text(int(field(one, "bytes"))),
+        int(field(one, "applied")),
+        duration_text(int(field(one, "age_ms")) / 1000),
+        str(one.get("waits") or ""),
+    ]
+
+
+PREPARED = Command(
+    name="prepared",
+    summary="list prepared transactions, or let go of one",
+    description=(
+        "One line for each transaction that was prepared and is not over. `prepared`: it waits for its COMMIT, until "
+        "prepared_max_s are over. `committed`: it is on its way into its destinations; so many of it are applied, and "
+        "where it cannot go on, it says why. With --abort, what is prepared under a name is let go of: nothing of it "
+        "is sent. What is committed cannot be aborted."
+    ),
+    example="radiator prepared\nradiator prepared --abort etl-17-3",
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,36 @@
+"""`radiator release`: what a group has checked out of a queue goes back to it."""
+
+import argparse
+
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field
+from radiator.cli.command import Command
+from radiator.cli.text import count_text, printable
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    add_queue(parser)
+    parser.add_argument("group", metavar="GROUP", help="the group that has checked it out")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    request = {"do": "checkout-release", "queue": arguments.queue, "group": arguments.group}
+    released = field(ask(arguments, request, CHANGE_TIMEOUT_S), "released")
+    queue, group = printable(arguments.queue), printable(arguments.group)
+    print(f"{count_text(released, 'message')} of the group {group} went back to {queue}; the group is over.")
+    return 0
+
+
+RELEASE = Command(
+    name="release",
+    summary="give back to a queue what a group has checked out of it",
+    description=(
+        "A group that has checked messages out of a queue (a Spark query that reads it, for example) keeps them until "
+        "it acks them: nothing times out. Is it gone for good, this puts them back at the end of the queue, each once, "
+        "and ends the group. What the group has read and not acked will be processed again. Refused while somebody "
+        "reads them."
+    ),
+    example="radiator release orders spark-etl",
+    add_arguments=_arguments,
+    run=_run,
+)

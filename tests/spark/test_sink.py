@@ -1,0 +1,236 @@
+"""Rows that Spark sends: exactly once by prepared transactions, at least once by receipts."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from radiator.client import Client
+from tests.broker_process import BrokerProcess
+from tests.spark.running import END_MAX_S
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[Client]:
+    with Client(broker.address) as one:
+        yield one
+
+
+@pytest.fixture
+def queue(client: Client) -> str:
+    name = f"queue{next(NUMBERS)}"
+    client.admin({"do": "declare", "queue": name, "dedup_window_s": 3600})
+    return name
+
+
+def taken(client: Client, queue: str) -> list[str]:
+    """All that is in the queue now, which is empty then. What is committed is put there soon, not at once."""
+    while prepared(client):
+        time.sleep(0.01)
+    count_now = client.admin({"do": "describe", "queue": queue})["messages"]
+    name = client.subscribe(f"/queue/{queue}", ack="client-individual", prefetch=1000)
+    found = []
+    for _ in range(count_now):
+        message = client.receive(10)
+        assert message is not None
+        found.append(message.body.decode())
+        client.ack(message, confirm=False)
+    client.flush()
+    client.unsubscribe(name)
+    return found
+
+
+def numbers(spark: SparkSession, how_many: int, partitions: int = 3) -> DataFrame:
+    return spark.range(0, how_many, 1, partitions).select(F.concat(F.lit("m"), F.col("id")).alias("value"))
+
+
+def texts(found: range) -> list[str]:
+    return sorted(f"m{number}" for number in found)
+
+
+def write(frame: DataFrame, broker: BrokerProcess, **options: Any) -> None:
+    frame.write.format("radiator").options(url=broker.address, **options).mode("append").save()
+
+
+def prepared(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.admin({"do": "prepared"})["prepared"]
+    return found
+
+
+@pytest.mark.parametrize("delivery", ["exactlyOnce", "atLeastOnce"])
+def test_a_batch(spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, delivery: str) -> None:
+    write(numbers(spark, 100), broker, destination=f"/queue/{queue}", delivery=delivery)
+    assert sorted(taken(client, queue)) == texts(range(100))
+    assert prepared(client) == []
+
+
+@pytest.mark.parametrize("delivery", ["exactlyOnce", "atLeastOnce"])
+def test_destinations_keys_and_headers_of_rows(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, delivery: str
+) -> None:
+    other = f"{queue}-log"
+    client.admin({"do": "declare", "log": other, "partitions": 4})
+    rows = [
+        (bytearray(b"\x00\xff"), f"/queue/{queue}", None, [("colour", "red"), ("shape", "round")]),
+        (bytearray(b"to a log"), f"/log/{other}", "key", []),
+    ]
+    columns = "value binary, destination string, key string, headers array<struct<key:string,value:string>>"
+    write(spark.createDataFrame(rows, columns), broker, delivery=delivery)
+    client.subscribe(f"/queue/{queue}")
+    message = client.receive(10)
+    assert message is not None and message.body == b"\x00\xff"
+    assert (message.headers["colour"], message.headers["shape"]) == ("red", "round")
+    client.subscribe(f"/log/{other}", headers={"from": "earliest"})
+    record = client.receive(10)
+    assert record is not None and record.body == b"to a log" and record.headers["partition-key"] == "key"
+
+
+def test_a_batch_of_an_application_is_written_once(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    def again(how_many: int, version: int) -> None:
+        app = {"txnAppId": f"app-{queue}", "txnVersion": str(version)}
+        write(numbers(spark, how_many), broker, destination=f"/queue/{queue}", **app)
+
+    again(10, 1)
+    again(10, 1)
+    assert sorted(taken(client, queue)) == texts(range(10))
+    again(5, 0)
+    assert taken(client, queue) == []
+    again(5, 2)
+    assert sorted(taken(client, queue)) == texts(range(5))
+    assert prepared(client) == []
+
+
+def test_a_task_that_fails_leaves_nothing(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    broken = numbers(spark, 100).withColumn(
+        "value", F.when(F.col("value") == "m99", F.raise_error(F.lit("broken"))).otherwise(F.col("value"))
+    )
+    with pytest.raises(PySparkException):
+        write(broken, broker, destination=f"/queue/{queue}")
+    assert taken(client, queue) == []
+    assert prepared(client) == []
+
+
+def test_at_least_once_is_once_with_a_dedup_column(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    rows = numbers(spark, 50).withColumn("number", F.col("value"))
+    for _ in range(2):
+        write(rows, broker, destination=f"/queue/{queue}", delivery="atLeastOnce", dedupColumn="number")
+    assert sorted(taken(client, queue)) == texts(range(50))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "Where is it sent to?"),
+        ({"destination": "/queue/a", "delivery": "once"}, "The option delivery is 'once'"),
+        (
+            {"destination": "/queue/a", "subscribe": "a"},
+            "The option subscribe has no meaning for a batch that is written",
+        ),
+        ({"destination": "/nowhere/a"}, "/nowhere/a"),
+        ({"destination": "/log/journal"}, "journal"),
+    ],
+)
+def test_wrong_options(spark: SparkSession, broker: BrokerProcess, options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(PySparkException, match=re.escape(sentence)):
+        write(numbers(spark, 1), broker, **options)
+
+
+def test_overwriting_is_refused(spark: SparkSession, broker: BrokerProcess) -> None:
+    writer = numbers(spark, 1).write.format("radiator").options(url=broker.address, destination="/queue/a")
+    with pytest.raises(PySparkException, match="Nothing can be overwritten"):
+        writer.mode("overwrite").save()
+
+
+# ---- streams
+
+
+def stream_into(source: DataFrame, broker: BrokerProcess, checkpoint: Path, **options: str) -> None:
+    query = (
+        source.select(F.col("value"))
+        .writeStream.format("radiator")
+        .options(url=broker.address, checkpointLocation=str(checkpoint), **options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(END_MAX_S)
+    finally:
+        query.stop()
+
+
+@pytest.fixture
+def log(client: Client) -> str:
+    name = f"log{next(NUMBERS)}"
+    client.admin({"do": "declare", "log": name, "partitions": 2})
+    client_numbers = range(60)
+    for number in client_numbers:
+        client.send(f"/log/{name}", f"m{number}", confirm=False)
+    client.flush()
+    return name
+
+
+def read_stream(spark: SparkSession, broker: BrokerProcess, log: str) -> DataFrame:
+    options = {"url": broker.address, "subscribe": log, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "25"}
+    return spark.readStream.format("radiator").options(**options).load()
+
+
+def forget_commits(checkpoint: Path, *, of_batch: int) -> None:
+    """As after a crash between the sink's commit and Spark's own record of it: that batch is run again."""
+    (checkpoint / "commits" / str(of_batch)).unlink()
+    (checkpoint / "commits" / f".{of_batch}.crc").unlink(missing_ok=True)
+
+
+def test_a_stream_is_written_once(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, log: str, tmp_path: Path
+) -> None:
+    source = read_stream(spark, broker, log)
+    stream_into(source, broker, tmp_path, destination=f"/queue/{queue}")
+    assert len(list((tmp_path / "commits").glob("[0-9]*"))) == 3
+    forget_commits(tmp_path, of_batch=2)
+    stream_into(source, broker, tmp_path, destination=f"/queue/{queue}")
+    assert sorted(taken(client, queue)) == texts(range(60))
+    assert prepared(client) == []
+
+
+def test_a_stream_that_is_written_at_least_once_is_deduplicated(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, log: str, tmp_path: Path
+) -> None:
+    source = read_stream(spark, broker, log)
+    given = {"destination": f"/queue/{queue}", "delivery": "atLeastOnce"}
+    stream_into(source, broker, tmp_path, **given)
+    forget_commits(tmp_path, of_batch=2)
+    stream_into(source, broker, tmp_path, **given)
+    assert sorted(taken(client, queue)) == texts(range(60))
+
+
+def test_wrong_options_of_a_stream_that_is_written(
+    spark: SparkSession, broker: BrokerProcess, log: str, tmp_path: Path
+) -> None:
+    with pytest.raises((StreamingQueryException, PySparkException), match="txnVersion has no meaning for a stream"):
+        stream_into(read_stream(spark, broker, log), broker, tmp_path, destination="/queue/a", txnVersion="1")
+
+
+def test_the_source_file_of_a_checkpoint_names_the_log(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, log: str, tmp_path: Path
+) -> None:
+    stream_into(read_stream(spark, broker, log), broker, tmp_path, destination=f"/queue/{queue}")
+    told = json.loads((tmp_path / "offsets" / "2").read_text().splitlines()[-1])
+    incarnation = client.admin({"do": "describe", "log": log})["incarnation"]
+    assert told == {f"{log}@{incarnation}": {"0": 30, "1": 30}}
+    taken(client, queue)
