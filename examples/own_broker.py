@@ -31,12 +31,13 @@ def broker(about: str | None) -> Iterator[str]:
     if address is not None:
         yield address
         return
-    with tempfile.TemporaryDirectory(prefix="radiator-") as place, _started(Path(place)) as own:
+    with tempfile.TemporaryDirectory(prefix="radiator-") as place, started(Path(place)) as own:
         yield own
 
 
 @contextlib.contextmanager
-def _started(place: Path) -> Iterator[str]:
+def started(place: Path) -> Iterator[str]:
+    """One of its own: `place` has its config.toml, its data and its log."""
     config, log = place / "config.toml", place / "log"
     config.write_text(CONFIG)
     command = [sys.executable, "-m", "radiator", "serve", "--config", str(config)]

@@ -155,6 +155,7 @@ PEEK_MESSAGES_MAX = 1000  # refuse: what one `peek` may ask for
 PEEK_BODY_BYTES = 64 * KIB  # cut: one body in the answer
 PEEK_BODIES_BYTES = 8 * MIB  # cut: all bodies of one answer together: it must fit the asker's queue
 ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
+WHY_CONSUMERS = 20  # cut: consumers, and groups, in one answer to `why`
 DESCRIBED_BINDINGS = 1000  # cut: bindings in one answer to `describe`
 DESCRIBED_PREPARED = 1000  # cut: prepared transactions in one answer
 DESCRIBED_GROUPS = 1000  # cut: groups in one answer to `describe`

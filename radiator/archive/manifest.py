@@ -24,7 +24,7 @@ class ArchiveError(RadiatorError):
 @dataclass(slots=True, frozen=True)
 class Sealed:
     """A file that is never touched again. next: one past the offset of its last row. log: "" of a snapshot, whose
-    `first` and `next` are the journal's offset of its cut.
+    `first` and `next` are the journal's offset of its cut. checksum: of its rows; sha256: of its bytes.
     """
 
     file: str
@@ -38,6 +38,7 @@ class Sealed:
     bytes: int
     sealed_at: str
     boot: int = 0
+    sha256: str = ""
 
 
 @dataclass(slots=True, frozen=True)

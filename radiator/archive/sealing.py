@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from hashlib import file_digest
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -103,7 +104,7 @@ class Sealing:
             os.fsync(opened.fileno())
         self._temporary.rename(target)
         sync_directory(target.parent)
-        sealed = replace(sealed, bytes=target.stat().st_size)
+        sealed = replace(sealed, bytes=target.stat().st_size, sha256=sha256_of(target))
         manifest.sealed(sealed)
         return sealed
 
@@ -111,12 +112,18 @@ class Sealing:
 # ---- what is there already ------------------------------------------------------------------------------------------
 
 
+def sha256_of(path: Path) -> str:
+    """Of the bytes of a file."""
+    with path.open("rb") as opened:
+        return file_digest(opened, "sha256").hexdigest()
+
+
 def footer_of(directory: Path, file: str) -> Sealed:
     """What a finished file says of itself. Raises ArchiveError where it is none of ours, or torn."""
     path = directory / file
     try:
         found = (pq.read_metadata(path).metadata or {})[_FOOTER]
-        return replace(Sealed(**json.loads(found)), bytes=path.stat().st_size)
+        return replace(Sealed(**json.loads(found)), bytes=path.stat().st_size, sha256=sha256_of(path))
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise ArchiveError(f"{path} cannot be read as a file of an archive: {error!r:.200}.") from None
 

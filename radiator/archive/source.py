@@ -30,16 +30,12 @@ class Partition:
 
 @dataclass(slots=True)
 class Log:
-    """A log as it is in one state of the store."""
+    """A log as it is in one state of the store. incarnation: another log of this name has another."""
 
     number: int
     name: str
+    incarnation: str
     partitions: dict[int, Partition] = field(default_factory=dict)
-
-    @property
-    def incarnation(self) -> str:
-        """Another log of this name has another."""
-        return str(self.number)
 
 
 @dataclass(slots=True)
@@ -88,7 +84,8 @@ class Source:
             for found in snapshot.logs():
                 if not found.name:
                     continue  # deleted, and not swept yet
-                log = logs[found.name] = Log(found.number, found.name)
+                log = Log(found.number, found.name, f"{self.store_id}-{found.number}")
+                logs[found.name] = log
                 for segment in found.segments:
                     part = log.partitions.setdefault(segment.partition, Partition(segment.begin, segment.begin))
                     part.next = segment.first + segment.count

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from radiator.archive.manifest import ArchiveError, Contents, Gap, Sealed, in_order, read
 from radiator.archive.rows import Checksum, offset_of
-from radiator.archive.sealing import finished_files, footer_of, rows_of, schema_of
+from radiator.archive.sealing import finished_files, footer_of, rows_of, schema_of, sha256_of
 
 Progress = Callable[[int, int], None]
 
@@ -47,6 +47,8 @@ def _check_file(directory: Path, one: Sealed, report: Report) -> None:
     size = path.stat().st_size
     if size != one.bytes:
         report.findings.append(f"{one.file} has {size} bytes; the manifest says {one.bytes}.")
+    elif sha256_of(path) != one.sha256:
+        report.findings.append(f"The bytes of {one.file} are not those that were written.")
     try:
         rows, checksum, wrong = _read_through(directory, one)
     except ArchiveError as error:

@@ -139,7 +139,7 @@ class Broker:
             Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
         )
         applying = Applying(desk, self.destinations, self.intake, self.freed, self.chores.append)
-        self.staging = Staging(desk, self.intake, limits, recovery, applying)
+        self.staging = Staging(desk, self.intake, limits, recovery, applying, self.chores.append)
         self.checkouts = Checkouts(desk, self.destinations, self.chores.append)
         self.expiring: set[Queue] = set()
         self.is_stopping = False
@@ -850,7 +850,13 @@ class Broker:
     def weigh_memory(self) -> None:
         """Past 80 % producers wait; past the bound the largest holder is closed."""
         intake = self.intake
-        intake.memory_bytes = size = self.memory_in_use()
+        size = self.memory_in_use()
+        if size > intake.memory_tight_bytes:
+            # nobody else lets go of these: they are on the disk
+            for log in self.destinations.logs.values():
+                log.clear_tails()
+            size = self.memory_in_use()
+        intake.memory_bytes = size
         bound = self.limits.max_memory_bytes
         is_tight = size > intake.memory_tight_bytes
         if is_tight != intake.memory_room.is_tight:

@@ -227,9 +227,9 @@ class Intake:
     def store(self, puts: list[Arrival]) -> None:
         """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         desk = self.desk
-        copies: Counter[bytes] = Counter()
+        copies: dict[bytes, int] = {}
         if desk.journal is not None:
-            copies.update(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
+            copies = Counter(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
         for queue, message, dedup_id, due_ms in puts:
             if queue.is_persistent:
                 queue.take_in(message, due_ms)

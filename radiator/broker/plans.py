@@ -137,9 +137,9 @@ class Planner:
 
     def log(self, command: Send, name: str) -> Log:
         """The log that a SEND goes straight to. Raises Refusal."""
-        log = self.destinations.log(name)
         if is_reserved_log(name):
-            raise Refusal("reserved", f"{log.name} is written by the broker alone.")
+            raise Refusal("reserved", f"/log/{name:.255} is written by the broker alone.")
+        log = self.destinations.log(name)
         if command.expiration_ms is not None or command.expires_ms:
             raise Refusal(
                 "no-delay", f"{log.name} keeps everything as long as it keeps it: a record has no `expiration`."

@@ -4,10 +4,11 @@ app.
 What is prepared is on the disk alone; applying.py reads it back, and puts it into its destinations.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from radiator.broker.applying import Applying, Staged
+from radiator.broker.chores import Chore
 from radiator.broker.consumers import Connection, Transaction
 from radiator.broker.destinations import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.broker.intake import Intake, Resource
@@ -15,7 +16,7 @@ from radiator.broker.plans import Plan
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import Send
 from radiator.errors import Refusal, shown
-from radiator.limits import APPS_MAX, CHORE_MESSAGES, PREPARED_MAX, Limits
+from radiator.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREPARED_MAX, Limits
 from radiator.recovery import Recovery
 from radiator.writes import DropApp, DropStage, KeepApp, Stage
 
@@ -35,15 +36,75 @@ class Described:
     waits: str | None
 
 
+class Leaving:
+    """A chore: prepared transactions that are let go of, by name, some in each batch, so that it stays short. After a
+    crash those that are left are prepared as before. `then`: told when none is left.
+    """
+
+    __slots__ = ("desk", "in_batch", "is_awake", "room", "staged", "then", "wake")
+
+    def __init__(self, desk: Desk, wake: Callable[[Chore], None]) -> None:
+        self.desk = desk
+        self.wake = wake
+        self.staged: dict[str, Staged] = {}
+        self.then: list[Callable[[], None]] = []
+        self.in_batch = self.room = 0
+        self.is_awake = False
+
+    @property
+    def is_done(self) -> bool:
+        return not self.staged
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.staged) and (self.room > 0 or self.in_batch != self.desk.open.number)
+
+    def step(self) -> None:
+        if self.in_batch != self.desk.open.number:
+            self.in_batch, self.room = self.desk.open.number, BATCH_WRITES
+        while self.staged and self.room > 0:
+            self.drop(next(iter(self.staged)))
+        self.is_awake = bool(self.staged)
+        if not self.staged:
+            told, self.then = self.then, []
+            for then in told:
+                then()
+
+    def add(self, staged: Iterable[Staged], then: Callable[[], None]) -> None:
+        """These too; `then` when they are gone by the open batch, or an earlier one."""
+        self.staged.update((one.name, one) for one in staged)
+        self.then.append(then)
+        if not self.is_awake:
+            self.step()
+            if self.is_awake:
+                self.wake(self)
+
+    def drop(self, name: str) -> None:
+        """This one, where it is here, goes by the open batch."""
+        staged = self.staged.pop(name, None)
+        if staged is not None:
+            self.desk.write(DropStage(staged.stage))
+            self.room -= 1 + staged.count
+
+
 class Staging:
     """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
     their commits. Both are as of the open batch: what is told of them waits for that.
     """
 
-    __slots__ = ("applying", "apps", "desk", "intake", "limits", "next_stage", "prepared")
+    __slots__ = ("applying", "apps", "desk", "intake", "leaving", "limits", "next_stage", "prepared")
 
-    def __init__(self, desk: Desk, intake: Intake, limits: Limits, recovery: Recovery, applying: Applying) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        intake: Intake,
+        limits: Limits,
+        recovery: Recovery,
+        applying: Applying,
+        wake: Callable[[Chore], None],
+    ) -> None:
         self.desk = desk
+        self.leaving = Leaving(desk, wake)
         self.intake = intake
         self.limits = limits
         self.applying = applying
@@ -76,6 +137,7 @@ class Staging:
         blocked = self.intake.blocked(connection, None, True, transaction.size)
         if blocked is not None:
             return blocked
+        self.leaving.drop(name)
         # D30: the whole of it is in one batch, and the RECEIPT waits for that
         sends = [self.absolute(send) for send in transaction.sends]
         size = sum(send.size for send in sends)
@@ -90,7 +152,16 @@ class Staging:
         """Raises Refusal where a SEND could not be carried out now, or what is said cannot be kept for later."""
         if transaction.settlements:
             raise Refusal("not-preparable", "A transaction with an ACK or NACK in it cannot be prepared: SENDs only.")
+        # of those that are alike the largest stands for all
+        largest: dict[tuple[object, ...], Send] = {}
         for send in transaction.sends:
+            expires = send.expiration_ms is not None or send.expires_ms
+            is_delayed = send.delay_ms is not None or send.deliver_at_ms is not None
+            alike = send.destination, bool(expires), is_delayed, send.mandatory, send.immediate, send.reply_to
+            known = largest.get(alike)
+            if known is None or send.size > known.size:
+                largest[alike] = send
+        for send in largest.values():
             kind, _ = split(send.destination)
             if kind not in PREPARABLE:
                 raise Refusal(
@@ -106,6 +177,8 @@ class Staging:
 
     def absolute(self, send: Send) -> Send:
         """The SEND as it is kept: its times count from now."""
+        if send.expiration_ms is None and send.delay_ms is None:
+            return send
         now_ms = self.desk.now_ms
         expires_ms = send.expires_ms
         if send.expiration_ms is not None:
@@ -114,17 +187,7 @@ class Staging:
         deliver_at_ms = send.deliver_at_ms
         if send.delay_ms is not None:
             deliver_at_ms = max(now_ms + send.delay_ms, deliver_at_ms or 0)
-        return replace(
-            send,
-            connection=0,
-            receipt=None,
-            transaction=None,
-            expiration_ms=None,
-            expires_ms=expires_ms,
-            correlation_id=None,
-            delay_ms=None,
-            deliver_at_ms=deliver_at_ms,
-        )
+        return replace(send, expiration_ms=None, expires_ms=expires_ms, delay_ms=None, deliver_at_ms=deliver_at_ms)
 
     # ---- commit, abort ----------------------------------------------------------------------------------------------
 
@@ -139,7 +202,7 @@ class Staging:
         """
         names = dict.fromkeys(names)
         if self.is_committed(app, version):
-            self.abort(names)
+            self.abort(names, _nothing)
             return None
         for name in names:
             if name not in self.prepared:
@@ -174,12 +237,12 @@ class Staging:
         self.apps[app] = row = KeepApp(app, version, self.desk.now_ms)
         self.desk.write(row, WRITE_COST_BYTES + len(app))
 
-    def abort(self, names: Iterable[str]) -> int:
-        """Let go of what is prepared under these names: how many there were."""
-        found = [name for name in dict.fromkeys(names) if name in self.prepared]
-        for name in found:
-            self.desk.write(DropStage(self.prepared.pop(name).stage))
-        return len(found)
+    def abort(self, names: Iterable[str], then: Callable[[int], None]) -> None:
+        """Let go of what is prepared under these names. `then` gets how many there were, when the last of them goes by
+        the open batch, or has gone by an earlier one.
+        """
+        found = [self.prepared.pop(name) for name in dict.fromkeys(names) if name in self.prepared]
+        self.leaving.add(found, lambda: then(len(found)))
 
     # ---- over time --------------------------------------------------------------------------------------------------
 
@@ -187,12 +250,12 @@ class Staging:
         """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
         self.applying.ticked()
         before_ms = self.desk.now_ms - int(self.limits.prepared_max_s * 1000)
-        while self.prepared:
+        while self.prepared and self.leaving.is_done:
             name, oldest = next(iter(self.prepared.items()))
             if oldest.prepared_ms >= before_ms:
                 break
             self.desk.note("warning", "prepared_expired", name=name, messages=oldest.count)
-            self.abort((name,))
+            self.abort((name,), _nothing)
         before_ms = self.desk.now_ms - int(self.limits.app_max_s * 1000)
         for _ in range(CHORE_MESSAGES):
             first = next(iter(self.apps.values()), None)
@@ -204,7 +267,7 @@ class Staging:
     @property
     def count(self) -> int:
         """How many are not over, committed or not."""
-        return len(self.prepared) + self.applying.count
+        return len(self.prepared) + len(self.leaving.staged) + self.applying.count
 
     def described(self, most: int) -> list[Described]:
         """The first of all that are not over: those that are committed, then the others, the oldest first."""
@@ -218,3 +281,7 @@ class Staging:
                 Described(staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits)
             )
         return found
+
+
+def _nothing(count: int) -> None:
+    """Nobody waits for it."""

@@ -82,6 +82,7 @@ def of(broker: "Broker") -> Numbers:
         "connections": len(connections),
         "subscriptions": sum(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
         "transactions": sum(len(c.transactions) for c in connections),
+        "prepared": broker.staging.count,
         "parked": len(broker.parked),
         "memory_bytes": broker.memory_in_use(),
         "batches": broker.batches,

@@ -36,12 +36,12 @@ from radiator.cli.serve import SERVE
 from radiator.cli.stats import STATS
 from radiator.cli.text import printable
 from radiator.cli.top import TOP
+from radiator.cli.why import WHY
 from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, DECLARE, BIND, UNBIND, DELETE, PURGE,
-    MOVE, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN,
-    BENCH,
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND, DELETE,
+    PURGE, MOVE, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

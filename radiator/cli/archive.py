@@ -11,7 +11,7 @@ from radiator.cli.command import Command
 from radiator.cli.journal import without_pyarrow
 from radiator.cli.text import count_text, printable
 from radiator.config import load
-from radiator.errors import EXIT_REFUSED, Refusal
+from radiator.errors import EXIT_REFUSED, ConfigError
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verify is not None:
         return _verify(verify.verify(arguments.verify, _progress if sys.stderr.isatty() else lambda done, all_: None))
     if arguments.config is None:
-        raise Refusal("usage", "--config is needed: it says where the broker's data is.")
+        raise ConfigError(["--config is needed with --to: it says where the broker's data is."])
     config = load(arguments.config)
     os.umask(0o027 if arguments.group_readable else 0o077)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from radiator.cli.broker import add_broker, add_queue, ask, field, name_of
+from radiator.cli.broker import add_broker, ask, field, name_of, target
 from radiator.cli.command import Command
 from radiator.cli.text import printable
 
@@ -12,7 +12,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     parser.add_argument("exchange", metavar="EXCHANGE", type=name_of("exchange"), help="name of the exchange")
     parser.add_argument("key", metavar="KEY", help='the key; "" where it does not matter (type fanout)')
-    add_queue(parser)
+    parser.add_argument("queue", metavar="QUEUE", type=target, help="name of the queue, or /log/NAME")
 
 
 def _request(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
@@ -21,7 +21,8 @@ def _request(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
 
 def _said(arguments: argparse.Namespace, bound: str) -> str:
     queue, exchange, key = (printable(text) for text in (arguments.queue, arguments.exchange, arguments.key))
-    return f"Queue {queue} {bound} exchange {exchange} with the key {key!r}."
+    kind = "Log" if queue.startswith("/log/") else "Queue"
+    return f"{kind} {queue} {bound} exchange {exchange} with the key {key!r}."
 
 
 def _run_bind(arguments: argparse.Namespace) -> int:

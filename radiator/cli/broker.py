@@ -11,8 +11,8 @@ from radiator.errors import Refusal
 ENVIRONMENT = "RADIATOR_BROKER"
 ASK_TIMEOUT_S = 30.0
 CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
-KINDS = ("queue", "exchange", "fanout")  # what can be declared
-PREFIXES = ("/queue/", "/exchange/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/")
+KINDS = ("queue", "exchange", "fanout", "log")  # what can be declared
+PREFIXES = ("/queue/", "/exchange/", "/fanout/", "/topic/", "/log/", "/temp-queue/", "/reply-queue/")
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +44,11 @@ def name_of(kind: str) -> Callable[[str], str]:
         return bare
 
     return name
+
+
+def target(text: str) -> str:
+    """The type of an argument: what a fanout or a binding may lead to, a queue or `/log/NAME`."""
+    return text if text.startswith("/log/") else name_of("queue")(text)
 
 
 def add_queue(parser: argparse.ArgumentParser, name: str = "queue", metavar: str = "QUEUE") -> None:

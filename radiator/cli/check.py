@@ -40,6 +40,7 @@ def print_report(report: "Report", data_dir: Path) -> int:
         return EXIT_REFUSED
     held = f"{count_text(report.queues, 'queue')} with {count_text(report.messages, 'message')}"
     held += f" ({report.delayed} delayed)" if report.delayed else ""
+    held += f", {count_text(report.logs, 'log')} with {count_text(report.records, 'record')}" if report.logs else ""
     print(f"{where}: {held}, {bytes_text(report.message_bytes)}: every record and every ledger is right.")
     if report.exchanges_elsewhere:
         names = printable(", ".join(report.exchanges_elsewhere[:10]))

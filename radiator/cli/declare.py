@@ -1,15 +1,15 @@
-"""`radiator declare`: a queue, an exchange or a fanout, at run time."""
+"""`radiator declare`: a queue, an exchange, a fanout or a log, at run time."""
 
 import argparse
 import json
 from typing import Any
 
 from radiator.checks import Check
-from radiator.cli.broker import add_broker, ask, field, name_of
+from radiator.cli.broker import add_broker, ask, field, name_of, target
 from radiator.cli.command import Command
 from radiator.cli.text import printable
-from radiator.declaring import EXCHANGE, MAY_BE_NONE, QUEUE, queue_name
-from radiator.settings import EXCHANGE_TYPES, ExchangeSettings, QueueSettings
+from radiator.declaring import EXCHANGE, LOG, LOG_MAY_BE_NONE, MAY_BE_NONE, QUEUE, target_name
+from radiator.settings import EXCHANGE_TYPES, ExchangeSettings, LogSettings, QueueSettings
 
 _KINDS = {
     "queue": (
@@ -22,7 +22,11 @@ _KINDS = {
     ),
     "fanout": (
         "a fanout, with its children",
-        "A fanout: what is sent to /fanout/NAME is a copy in each of the queues.",
+        "A fanout: what is sent to /fanout/NAME is a copy in each of the queues (or logs, written /log/NAME).",
+    ),
+    "log": (
+        "a log, with its partitions and retention",
+        "A log: appended to by a SEND to /log/NAME, and read as often as wanted until retention takes it away.",
     ),
 }
 _OF_EXCHANGES = {
@@ -30,11 +34,18 @@ _OF_EXCHANGES = {
     "durable": "whether it outlives a restart, and its bindings to persistent queues with it",
     "auto_delete": "whether it goes with its last binding",
 }
+_OF_LOGS = {
+    "partitions": "how many partitions; it never changes",
+    "partition_key": "JSON pointer to the key in the body, such as /customer/id; without it the header partition-key",
+    "retention_ms": "what is older goes",
+    "retention_bytes": "what is beyond so many bytes goes, the oldest first; none: nothing does",
+}
 _EXAMPLES = (
     "radiator declare queue orders --max-redeliveries 5 --dead-letter orders.dead",
     "radiator declare queue cache --persistent false --max-bytes 64MiB --overflow drop-oldest",
     "radiator declare exchange events --type topic",
-    "radiator declare fanout news audit mail",
+    "radiator declare fanout news audit mail /log/clicks",
+    "radiator declare log clicks --partitions 4 --retention-bytes 10GiB",
 )
 
 
@@ -42,7 +53,7 @@ def _value(key: str, check: Check) -> Any:
     """The type of an option: what the setting takes, as JSON or else as text."""
 
     def value(text: str) -> Any:
-        if text == "none" and key in MAY_BE_NONE:
+        if text == "none" and key in MAY_BE_NONE | LOG_MAY_BE_NONE:
             return None
         try:
             written = json.loads(text)
@@ -94,13 +105,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
             _add_settings(one, QUEUE, QueueSettings(), {})
         elif kind == "exchange":
             _add_settings(one, EXCHANGE, ExchangeSettings(), _OF_EXCHANGES)
+        elif kind == "log":
+            _add_settings(one, LOG, LogSettings(), _OF_LOGS)
         else:
             one.add_argument("children", metavar="QUEUE", type=_child, nargs="*", help="each gets a copy")
 
 
 def _child(text: str) -> str:
     try:
-        return str(queue_name(name_of("queue")(text)))
+        return str(target_name(target(text)))
     except ValueError as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from None
 
@@ -120,11 +133,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 DECLARE = Command(
     name="declare",
-    summary="declare a queue, an exchange or a fanout at run time",
+    summary="declare a queue, an exchange, a fanout or a log at run time",
     description=(
-        "Makes a queue, an exchange or a fanout on a running broker, as config.toml could declare it; it outlives a "
-        "restart where it is persistent or durable. Declaring the same again is no mistake; otherwise it is refused. "
-        "`radiator declare KIND --help` lists the settings. `radiator delete` takes it back."
+        "Makes a queue, an exchange, a fanout or a log on a running broker, as config.toml could declare it; it "
+        "outlives a restart where it is persistent or durable. Declaring the same again is no mistake; otherwise it is "
+        "refused. `radiator declare KIND --help` lists the settings. `radiator delete` takes it back."
     ),
     example="\n".join(_EXAMPLES),
     add_arguments=_arguments,

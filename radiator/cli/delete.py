@@ -1,4 +1,4 @@
-"""`radiator delete`: a queue, an exchange or a fanout of a running broker."""
+"""`radiator delete`: a queue, an exchange, a fanout or a log of a running broker."""
 
 import argparse
 from typing import Any
@@ -36,6 +36,8 @@ def _run(arguments: argparse.Namespace) -> int:
     deleted = field(ask(arguments, request, CHANGE_TIMEOUT_S), "deleted")
     if kind == "queue":
         print(f"{printable(name)} deleted, and {count_text(deleted, 'message')} in it.")
+    elif kind == "log":
+        print(f"Log {printable(name)} deleted, and {count_text(deleted, 'record')} in it.")
     else:
         print(f"{kind.capitalize()} {printable(name)} deleted.")
     return 0
@@ -43,13 +45,16 @@ def _run(arguments: argparse.Namespace) -> int:
 
 DELETE = Command(
     name="delete",
-    summary="delete a queue and what is in it, an exchange, or a fanout",
+    summary="delete a queue or a log and what is in it, an exchange, or a fanout",
     description=(
         "Deletes a queue and its messages for good. Refused while it has consumers (unless --used) or unacked "
         "messages. An exchange goes with its bindings; queues that were bound to it stay, as do the children of a "
-        "fanout. Refused for what is declared in config.toml."
+        "fanout. A log goes with its records, unless it has readers. Refused for what is declared in config.toml."
     ),
-    example="radiator delete orders.old\nradiator delete queue replies --if-empty\nradiator delete exchange events",
+    example=(
+        "radiator delete orders.old\nradiator delete queue replies --if-empty\n"
+        "radiator delete exchange events\nradiator delete log clicks"
+    ),
     add_arguments=_arguments,
     run=_run,
 )

@@ -1,7 +1,8 @@
-"""`radiator describe`: one queue, exchange or fanout of a running broker."""
+"""`radiator describe`: one queue, exchange, fanout or log of a running broker."""
 
 import argparse
 import json
+from datetime import datetime
 from typing import Any
 
 from radiator.cli.broker import KINDS, add_broker, ask, field, name_of
@@ -58,6 +59,35 @@ def _fanout(name: str, answer: dict[str, Any]) -> str:
     return table(["fanout", name], rows)
 
 
+def _log(name: str, answer: dict[str, Any]) -> str:
+    there = field(answer, "partitions")
+    columns = ("first", "next", "bytes", "first_ms", "last_ms")
+    rows: list[list[str | int]] = [
+        [index, first, following, following - first, bytes_text(size), _time(first_ms), _time(last_ms)]
+        for index, (first, following, size, first_ms, last_ms) in enumerate(
+            zip(*(field(there, column) for column in columns), strict=True)
+        )
+    ]
+    groups = [str(group) for group in field(answer, "groups")]
+    facts = [
+        ["readers", str(field(answer, "readers"))],
+        ["groups", ", ".join(groups) or "none"],
+        ["incarnation", str(field(answer, "incarnation"))],
+    ]
+    settings = {key: value for key, value in field(answer, "settings").items() if value is not None}
+    return "\n\n".join(
+        [
+            table(["log", name], facts),
+            table(["partition", "first", "next", "records", "size", "oldest", "newest"], rows),
+            _shown(render_table("log", name, settings).rstrip("\n")),
+        ]
+    )
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000).astimezone().isoformat(" ", "seconds")
+
+
 def _bindings(answer: dict[str, Any], other: str) -> str:
     """other: what the bindings are listed with."""
     bindings = field(answer, "bindings")
@@ -73,18 +103,19 @@ def _shown(lines: str) -> str:
     return "\n".join(printable(line) for line in lines.split("\n"))
 
 
-_FORMED = {"queue": _queue, "exchange": _exchange, "fanout": _fanout}
+_FORMED = {"queue": _queue, "exchange": _exchange, "fanout": _fanout, "log": _log}
 
 
 DESCRIBE = Command(
     name="describe",
-    summary="show what a queue, an exchange or a fanout is, and its numbers",
+    summary="show what a queue, an exchange, a fanout or a log is, and its numbers",
     description=(
         "Shows one queue with its numbers, the age of the oldest message that is ready, its bindings, and the settings "
         "that are in force, as a table of config.toml; one exchange with its type, its bindings, and how many messages "
-        "it accepted and had no queue for (unrouted); or one fanout with its children. Of bindings the first 1000."
+        "it accepted and had no queue for (unrouted); or one fanout with its children. Of bindings the first 1000. "
+        "Of a log its partitions, with the first offset that is kept and the next, its readers and groups."
     ),
-    example="radiator describe queue orders\nradiator describe exchange amq.topic",
+    example="radiator describe queue orders\nradiator describe exchange amq.topic\nradiator describe log clicks",
     add_arguments=_arguments,
     run=_run,
 )

@@ -60,16 +60,16 @@ def _tell(arguments: argparse.Namespace, happened: "list[Happened]") -> int:
 
 
 def _lines(happened: "list[Happened]") -> list[str]:
-    names = {one.message_id: None for one in happened}
-    lines: list[str] = []
-    last = ""
+    by_message: dict[str, list[Happened]] = {}
     for one in happened:
-        if one.message_id != last and len(names) > 1:
-            lines.append(f"{one.message_id}:")
-        last = one.message_id
-        at = datetime.fromtimestamp(one.ms / 1000).astimezone().isoformat(" ", "milliseconds")
-        where = f" on {printable(one.node)}" if one.node else ""
-        lines.append(f"  {at}  {printable(_said(one))}{where}")
+        by_message.setdefault(one.message_id, []).append(one)
+    lines: list[str] = []
+    for message_id, events in by_message.items():
+        lines.append(f"{message_id}:")
+        for one in events:
+            at = datetime.fromtimestamp(one.ms / 1000).astimezone().isoformat(" ", "milliseconds")
+            where = f" on {printable(one.node)}" if one.node else ""
+            lines.append(f"  {at}  {printable(_said(one))}{where}")
     if len(lines) > _LINES:
         half = _LINES // 2
         lines[half:-half] = [f"  ... {len(lines) - 2 * half} more (--json has all)"]

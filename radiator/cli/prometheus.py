@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "storing", "consumers", "stored", "stored_bytes",
-    "damaged", "blocked", "adds_up",
+    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "checked_out", "storing", "consumers", "stored",
+    "stored_bytes", "damaged", "blocked", "adds_up",
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
 _QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
@@ -18,6 +18,7 @@ _BROKER_GAUGES = {
     "connections": "connections",
     "subscriptions": "subscriptions",
     "transactions": "transactions",
+    "prepared": "prepared",
     "parked": "parked",
     "memory_bytes": "memory_bytes",
 }
@@ -33,7 +34,7 @@ Sample = tuple[dict[str, str], int | float]
 
 
 def exposition(answer: dict[str, Any]) -> str:
-    """The whole text. Names of queues, exchanges, fanouts and topics are labels; a metric's samples stand together."""
+    """The whole text. Names (of queues, logs, ...) are labels; the samples of a metric stand together."""
     return "".join(_family(name, kind, samples) for name, kind, samples in _families(answer) if samples)
 
 
@@ -55,6 +56,16 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
     for name in ("accepted", "unrouted"):
         yield f"radiator_exchange_{name}_total", "counter", _labelled("exchange", exchanges, name)
     yield "radiator_exchange_bindings", "gauge", _labelled("exchange", exchanges, "bindings")
+    logs = answer.get("logs", {})
+    yield "radiator_log_accepted_total", "counter", _labelled("log", logs, "accepted")
+    for name in ("records", "bytes", "readers"):
+        yield f"radiator_log_{name}", "gauge", _labelled("log", logs, name)
+    unread = [
+        ({"log": log, "group": group}, count)
+        for log, one in sorted(logs.items())
+        for group, count in sorted(one.get("unread", {}).items())
+    ]
+    yield "radiator_log_unread", "gauge", unread
     yield "radiator_fanout_accepted_total", "counter", _labelled("fanout", answer.get("fanouts", {}), "accepted")
     peers = answer.get("peers", {})
     yield "radiator_peer_up", "gauge", [({"peer": name}, peers[name]["state"] == "up") for name in sorted(peers)]

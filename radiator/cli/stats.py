@@ -16,6 +16,7 @@ WATCH_S = 2.0
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 LEDGER = ("accepted", "stored", "acked", "expired", "dropped", "purged", "dead_lettered")
 EXCHANGE = ("accepted", "unrouted", "bindings")
+LOG = ("partitions", "accepted", "records", "readers")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,18 +87,26 @@ def _alarms(answer: dict[str, Any]) -> str:
     )
 
 
+def _unread(log: dict[str, Any]) -> str:
+    """Of each group, how many records it has not acked."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(log.get("unread", {}).items()))
+
+
 def _others(answer: dict[str, Any]) -> str:
-    """Exchanges, fanouts, topics and the broker's counters, where there are any."""
+    """Exchanges, fanouts, topics, logs and the broker's counters, where there are any."""
     exchanges = [[name, str(one.get("type", "")), *(int(one.get(column, 0)) for column in EXCHANGE)]
                  for name, one in sorted(answer.get("exchanges", {}).items())]  # fmt: skip
     fanouts = [[name, int(one.get("accepted", 0)), " ".join(one.get("children", []))]
                for name, one in sorted(answer.get("fanouts", {}).items())]  # fmt: skip
     topics = [[name, int(one.get("subscribers", 0))] for name, one in sorted(answer.get("topics", {}).items())]
+    logs = [[name, *(int(one.get(column, 0)) for column in LOG), bytes_text(int(one.get("bytes", 0))), _unread(one)]
+            for name, one in sorted(answer.get("logs", {}).items())]  # fmt: skip
     counters = [[name.replace("_", " "), int(count)] for name, count in sorted(answer.get("counters", {}).items())]
     parts = [
         table(["exchange", "type", *EXCHANGE], exchanges) if exchanges else "",
         table(["fanout", "accepted", "children"], fanouts) if fanouts else "",
         table(["topic", "subscribers"], topics) if topics else "",
+        table(["log", *LOG, "size", "unread"], logs) if logs else "",
         table(["counter", ""], counters) if counters else "",
     ]
     return "\n\n".join(filter(None, parts))

@@ -18,6 +18,7 @@ INTERVAL_MIN_S = 0.1
 ROWS = 20  # where there is no terminal that says how many fit
 LINES_AROUND = 5  # beside the rows: what stands above and below them, and where the cursor is
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
+_LOG_HEADS = ("log", "appended/s", "records", "readers", "most behind")
 _HEADS = ("queue", "accepted/s", "acked/s", "ready", "unacked", "delayed", "consumers", "oldest")
 
 
@@ -75,9 +76,25 @@ def _look(client: Client, before: dict[str, Any], now: dict[str, Any], passed_s:
         for row in rows[:most]
     ]
     parts = [_summary(before, now, passed_s, rows), table(_HEADS, shown) if shown else "no queues"]
+    logs = _logs(before, now, passed_s)[:most]
+    if logs:
+        parts.append(table(_LOG_HEADS, logs))
     if len(rows) > most:
         parts.append(f"and {count_text(len(rows) - most, 'queue')} more, which move less")
     return "\n".join(parts)
+
+
+def _logs(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[list[str | int]]:
+    """A line for each log that was appended to since the last look, or has somebody behind: the busiest first."""
+    earlier = before.get("logs", {})
+    rows: list[tuple[float, list[str | int]]] = []
+    for name, one in sorted(now.get("logs", {}).items()):
+        rate = _rate(earlier.get(name, {}), one, "accepted", passed_s)
+        behind = max((int(count) for count in one.get("unread", {}).values()), default=0)
+        if rate or behind:
+            records, readers = int(one.get("records", 0)), int(one.get("readers", 0))
+            rows.append((rate, [name, f"{rate:.1f}", records, readers, behind]))
+    return [row for _, row in sorted(rows, key=lambda one: -one[0])]
 
 
 def _counts(row: _Row) -> list[int]:
@@ -133,7 +150,7 @@ TOP = Command(
         "Shows again and again, until interrupted, for each queue: messages accepted and acked in a second since the "
         "last look, how many are ready, unacked (in flight) and delayed, its consumers, and the age of the oldest "
         "message that is ready. What moves most stands above, then what is fullest; as many as fit the terminal, or "
-        f"{ROWS} where the output goes elsewhere."
+        f"{ROWS} where the output goes elsewhere. Then the logs that are appended to, or that a group is behind of."
     ),
     example="radiator top --interval 1\nradiator top --count 3 > looks.txt",
     add_arguments=_arguments,

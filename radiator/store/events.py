@@ -3,6 +3,8 @@
     count of names u16 | length of each u16 | names | columns: event, queue, client, other_queue, reason, address,
     attempt, size, number, ms, position, other
 
+A text is the number of its name, counted from 1; 0 is the empty one.
+
 A column is its form, one byte, and then so many bytes for each event: 0 where all are 0. Times are told from the least
 of them, which stands before the column. A position is always whole where it is not 0: 12 bytes that can be looked for.
 """
@@ -15,38 +17,48 @@ from radiator.journal import Told
 from radiator.message import SEQUENCE_BITS
 
 POSITION_BYTES = 12
+_WHOLE = bytes([POSITION_BYTES])
+_NO_TEXT = ("",)
 _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's letter for it
 
 
 def pack(told: Sequence[Told]) -> bytes:
-    """At least one event; 20 to 40 bytes of each."""
+    """At least one event; some 18 bytes of each in a full block."""
     event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
         *told, strict=True
     )
     texts = (event, queue, client, other_queue, reason, address)
-    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(*texts)))}
-    names = [name.encode() for name in code_of]
-    parts = [struct.pack(f">H{len(names)}H", len(names), *map(len, names)), *names]
-    parts += [_packed([*map(code_of.__getitem__, column)]) for column in texts]
-    parts += [_packed(column) for column in (attempt, size, number)]
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts)))}
+    names = [name.encode() for name in code_of][1:]
     least = min(ms)
-    parts += (struct.pack(">Q", least), _packed([one - least for one in ms]))
-    parts += (_positions(position), _positions(other))
-    return b"".join(parts)
+    return b"".join(
+        (
+            struct.pack(f">H{len(names)}H", len(names), *map(len, names)),
+            *names,
+            *[_numbers([*map(code_of.__getitem__, column)]) if any(column) else b"\0" for column in texts],
+            _numbers(attempt),
+            _numbers(size),
+            _numbers(number),
+            least.to_bytes(8, "big"),
+            _numbers([one - least for one in ms]),
+            _positions(position),
+            _positions(other),
+        )
+    )
 
 
-def _packed(column: Sequence[int]) -> bytes:
+def _numbers(column: Sequence[int]) -> bytes:
     most = max(column)
-    if most == 0:
-        return b"\0"
-    width = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4 if most < 1 << 32 else 8
+    if most < 1 << 8:
+        return b"\1" + bytes(column) if most else b"\0"
+    width = 2 if most < 1 << 16 else 4 if most < 1 << 32 else 8
     return struct.pack(f">B{len(column)}{_FORMS[width]}", width, *column)
 
 
 def _positions(column: Sequence[int]) -> bytes:
     if not any(column):
         return b"\0"
-    return b"".join([bytes([POSITION_BYTES]), *[position.to_bytes(POSITION_BYTES, "big") for position in column]])
+    return b"".join((_WHOLE, *[position.to_bytes(POSITION_BYTES, "big") for position in column]))
 
 
 def unpack(block: bytes | memoryview, count: int) -> list[Told]:
@@ -81,12 +93,12 @@ class _Columns:
         return found
 
     def names(self) -> list[str]:
-        """The table of names."""
-        [count] = self.take("H")
-        sizes = self.take(f"{count}H")
+        """The table of names, and the empty one before it."""
+        [size] = self.take("H")
+        sizes = self.take(f"{size}H")
         ends = [*accumulate(sizes, initial=self.at)]
         self.at = ends[-1]
-        return [str(self._block[begin:end], "utf-8") for begin, end in pairwise(ends)]
+        return ["", *[str(self._block[begin:end], "utf-8") for begin, end in pairwise(ends)]]
 
     def numbers(self) -> tuple[int, ...]:
         """A column of numbers."""

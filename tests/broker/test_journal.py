@@ -10,7 +10,7 @@ import pytest
 
 from radiator import journal
 from radiator.broker.turn import Batch
-from radiator.commands import AUTO, CLIENT, Send, Tick
+from radiator.commands import AUTO, CLIENT, Command, Send, Tick
 from radiator.journal import COLUMNS, NUMBERS, Told, as_json
 from radiator.limits import EVENT_BYTES, GIB
 from radiator.message import message_id, position_of
@@ -20,7 +20,7 @@ from radiator.writes import Ledger, Put, Remove, Retire, Tell
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
-from tests.sim.disk import Platter
+from tests.sim.disk import Platter, SimDisk
 
 EMPTY = QueueSettings()
 
@@ -449,6 +449,20 @@ def test_what_was_out_is_delivered_again_after_a_start() -> None:
     assert story(again) == [("accepted",), ("delivered",), ("delivered",), ("acked",)]
 
 
+def test_the_journal_goes_on_where_it_was_off_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the disk would hold it against the journal
+    monkeypatch.setattr("tests.broker.node.SimDisk", lambda platter, has_journal: SimDisk(platter))
+    node = started()
+    node.say(send(1, "q", b"1"))
+    off = node.crashed(declarations=replace(node.declarations, has_journal=False, logs={}))
+    off.open(1)
+    off.say(send(1, "q", b"2"))
+    on = off.crashed(declarations=node.declarations)
+    events = events_on(on.disk.platter)
+    assert [told.position >> 64 for told in events if told.event == "started" and not told.queue] == [1, 3]
+    assert (events[-1].queue, events[-1].number) == ("q", 2)
+
+
 def test_off_means_that_nothing_is_told() -> None:
     node = Node()
     node.open(1, 2)
@@ -512,9 +526,9 @@ class History:
         client, name = random.choice(self.clients), random.choice(["a", "b", "m", "q"])
         what = random.randrange(16)
         if what < 3:
-            delay = {"delay_ms": random.randrange(2000)} if random.random() < 0.3 else {}
-            expiry = {"expiration_ms": random.randrange(1, 3000)} if random.random() < 0.3 else {}
-            node.say(send(client, name, random.randbytes(random.randrange(9)), **delay, **expiry))
+            more: dict[str, Any] = {"delay_ms": random.randrange(2000)} if random.random() < 0.3 else {}
+            more |= {"expiration_ms": random.randrange(1, 3000)} if random.random() < 0.3 else {}
+            node.say(send(client, name, random.randbytes(random.randrange(9)), **more))
         elif what == 3:
             node.say(send(client, "/fanout/f", b"copy"))
         elif what == 4 and name.encode() not in node.broker.connections[client].queue_subscriptions:
@@ -522,7 +536,8 @@ class History:
         elif what < 8 and self.outs:
             out = self.outs.pop(random.randrange(len(self.outs)))
             if out.connection in self.clients:
-                node.say(random.choice([ack(out), nack(out), nack(out, requeue=False), nack(out, delay_ms=300)]))
+                settle: list[Command] = [ack(out), nack(out), nack(out, requeue=False), nack(out, delay_ms=300)]
+                node.say(random.choice(settle))
         elif what == 8:
             self.new_client(client)
         elif what == 9:

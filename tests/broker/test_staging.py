@@ -1,5 +1,6 @@
 """Prepared transactions: kept, committed once for each version, and put into their destinations over anything."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -62,7 +63,7 @@ def prepared_on_disk(broker: Node) -> list[str]:
 def test_a_prepared_transaction_is_on_the_disk_and_nowhere_else() -> None:
     broker = node()
     prepare(broker, "p", *sends("a", 3))
-    assert broker.receipts(1) == [b"prepared"]
+    assert broker.receipts(1) == [b"prepared"] and broker.broker.stats()["prepared"] == 1
     assert broker.stored("a") == [] and prepared_on_disk(broker) == ["p"]
     assert broker.broker.connections[1].transaction_bytes == 0 and not broker.broker.connections[1].transactions
 
@@ -127,7 +128,7 @@ def test_destinations_are_judged_when_it_is_prepared(to: str, code: str) -> None
 
 def test_a_message_that_its_queue_could_never_hold_is_refused_when_it_is_prepared() -> None:
     broker = node(a=QueueSettings(max_bytes=10))
-    prepare(broker, "p", send(1, "a", b"x" * 11))
+    prepare(broker, "p", send(1, "a", b"x"), send(1, "a", b"x" * 11), send(1, "a", b"x"))
     assert broker.refusal(1).code == "too-large"
 
 
@@ -296,6 +297,16 @@ def test_what_is_for_memory_only_waits_for_its_version_too() -> None:
     broker.seal()
     broker.commit()
     assert broker.receipts(1) == [b"r"] and len(broker.messages(2)) == 1
+
+
+def test_the_receipt_of_a_version_waits_for_the_disk_though_nothing_was_sent() -> None:
+    broker = node(auto=False)
+    fill(broker, [])
+    broker.say(Commit(1, b"t", b"r", None, "app", 1))
+    assert broker.receipts(1) == []
+    broker.seal()
+    broker.commit()
+    assert broker.receipts(1) == [b"r"] and broker.disk.platter.apps["app"].version == 1
 
 
 def test_an_ack_in_a_transaction_whose_version_was_committed_is_not_carried_out() -> None:
@@ -571,6 +582,18 @@ def test_a_damaged_send_is_passed_over_and_the_others_come_once() -> None:
     assert [note.fields["number"] for note in broker.notes if note.event == "damaged_send"] == [0, 3, 5]
 
 
+def test_one_that_ends_with_damage_lets_those_behind_it_go_on() -> None:
+    broker = node(a=QueueSettings(max_messages=2))
+    broker.open(3)
+    prepare(broker, "p", *sends("a", 3))
+    broker.say(committed("p"), send(3, "a", b"late"))
+    assert 3 in broker.paused
+    broker.disk.damaged_sends.add((1, 2))
+    broker.say(subscribe(2, "a"))
+    broker.say(ack(broker.message(2)))
+    assert 3 not in broker.paused and names(broker) == [] and broker.stored("a") == [b"1", b"late"]
+
+
 # ---- over time ------------------------------------------------------------------------------------------------------
 
 
@@ -691,6 +714,44 @@ def test_what_is_prepared_is_listed_and_aborted() -> None:
     }  # fmt: skip
     assert broker.admin(2, do="abort", prepared=["q", "q", "p", "none"]) == {"ok": True, "aborted": 1}
     assert names(broker.crashed()) == [""]
+
+
+def test_many_are_aborted_in_several_batches_and_answered_with_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "BATCH_WRITES", 8)
+    broker = node()
+    wanted = [f"p{number}" for number in range(6)]
+    for name in wanted:
+        prepare(broker, name, *sends("a", 5))
+    broker.auto = False
+    body = json.dumps({"do": "abort", "prepared": wanted}).encode()
+    broker.say(send(2, "/admin", body, reply_to="admin"))
+    left = set()
+    while broker.step():
+        left.add(len(broker.disk.platter.stages))
+        again = broker.crashed()
+        assert sorted(names(again)) == sorted(prepared_on_disk(broker))
+        if told := broker.messages(2):
+            assert told[0].message.body == b'{"ok": true, "aborted": 6}' and not broker.disk.platter.stages
+    assert left == {4, 2, 0} and broker.broker.staging.count == 0
+
+
+def test_a_name_that_is_being_let_go_of_can_be_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "BATCH_WRITES", 1)
+    broker = node(auto=False)
+    for name in ("p", "q", "r"):
+        fill(broker, sends("a", 2), name.encode())
+        broker.say(Commit(1, name.encode(), None, name))
+    while broker.step():
+        pass
+    broker.say(send(2, "/admin", b'{"do": "abort", "prepared": ["p", "q", "r"]}', reply_to="admin"))
+    broker.say(committed("r"))
+    assert broker.refusal(2).code == "not-prepared"
+    fill(broker, sends("b", 3))
+    broker.say(Commit(1, b"t", b"again", "r"))
+    while broker.step():
+        assert len(prepared_on_disk(broker)) == len(set(prepared_on_disk(broker)))
+    assert broker.receipts(1) == [b"again"] and prepared_on_disk(broker) == ["r"]
+    assert names(broker.crashed()) == ["r"]
 
 
 @pytest.mark.parametrize(

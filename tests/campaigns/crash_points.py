@@ -114,13 +114,14 @@ class Case:
 
     def _look_and_go_on(self, was_killed: bool) -> str:
         told = self.history.told  # what is delivered now tells nothing of the time before
+        of_logs, in_journal = scenario.logs_now((self.broker.host, self.broker.port))
         count = sum(queue["stored"] for queue in stats(self.broker)["queues"].values())
         besides, others = scenario.declared_now((self.broker.host, self.broker.port))
         with Wire((self.broker.host, self.broker.port)) as wire:
             client = Client(wire, self.history, Random(f"{self.seed} after"), "after")
-            client.begin()
-            found: Queues = client.look(count, others) | besides
-            complaint = self.history.complaint(found, told)
+            client.begin(scenario.State(of_logs).number(scenario.POSITION))
+            found: Queues = client.look(count, [*others, scenario.TAKEN, scenario.PLACED]) | besides | of_logs
+            complaint = self.history.complaint(found, told) or scenario.told_wrong(in_journal, client.names)
             if complaint:
                 return complaint
             if was_killed and client.not_marked:

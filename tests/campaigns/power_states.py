@@ -16,14 +16,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
 from radiator.errors import DiskFailed, StoreError
-from radiator.reads import Load, LoadDelayed
+from radiator.message import message_id
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage
+from radiator.settings import JOURNAL
 from radiator.store.check import check
 from radiator.store.directory import DATA_FILE, NEW_FILE
 from radiator.store.lmdb import LmdbStore, open_store
@@ -40,6 +42,7 @@ STATES_OF_A_RECORD = 10_000
 STATES_AT_ONCE = 100  # for one process of a judge
 CREATION_WEIGHT = 8  # a state while there is no receipt yet, against one under load
 WRITTEN_AGAIN = 1 / 10
+HELD_AGAINST_THE_JOURNAL = 1 / 3
 LYING_STATES = 60
 STATE_MAX_S = 30
 TOLD = re.compile(rb"(?:receipt|correlation)-id:deed-(\d+)\n|\n\nload\.(\d+)(?:-\d+)?\n")
@@ -198,9 +201,8 @@ class DiskState:
     told: int
 
 
-def complaint(data_dir: Path, state: DiskState, history: History, is_written_again: bool) -> str:
+def complaint(data_dir: Path, state: DiskState, history: History, is_written_again: bool, is_told: bool) -> str:
     """What is wrong with that state; "" where nothing is."""
-    told = state.told
     shutil.rmtree(data_dir, ignore_errors=True)
     if state.image is not None:
         data_dir.mkdir(mode=0o700)
@@ -209,15 +211,19 @@ def complaint(data_dir: Path, state: DiskState, history: History, is_written_aga
     try:
         store = open_store(data_dir, MAP_BYTES)
     except (StoreError, DiskFailed) as refused:
-        return f"the store does not open, and deed {told} was answered: {refused}"
+        return f"the store does not open, and deed {state.told} was answered: {refused}"
     try:
         found, not_marked = read_out(store)
+        is_placed = found.pop(scenario.PLACED, ())
+        found |= logs_of(store, is_placed)
+        told = journal_complaint(store) if is_told else ""
     finally:
         store.close()
     if not_marked:
         return f"not marked redelivered after an unclean stop: {not_marked[:3]}"
     return (
-        history.complaint(found, told)
+        history.complaint(found, state.told)
+        or told
         or (write_again(data_dir) if is_written_again else "")
         or "; ".join(check(data_dir).findings[:3])
     )
@@ -247,6 +253,53 @@ def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
         if queue.name == scenario.EXTRA:
             assert json.loads(queue.settings) == {"max_redeliveries": 7}, f"{queue.settings} of {queue.name}"
     return queues, not_marked
+
+
+def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
+    """What it holds of logs, checkouts and prepared transactions; what is committed counts as in its queue."""
+    state = scenario.State()
+    for log in store.recovery.logs:
+        segments = log.segments
+        end = segments[-1].first + segments[-1].count if segments else 0
+        first = next((row.begin for row in segments if row.begin < row.first + row.count), end)
+        records = store.load_log(LoadLog(1, log.number, 0, first, 1_000_000, 1 << 40)).records if segments else []
+        assert all(one.message is not None for one in records), f"damaged records in {log.name}"
+        bodies = [Stored(one.message.body) for one in records if one.message is not None]
+        if log.name == scenario.TAPS:
+            state = state.with_queue(scenario.LOG, bodies)
+            offsets = next((kept.offsets for kept in log.positions if kept.group == scenario.GROUP), [0])
+            state = state.with_number(scenario.POSITION, offsets[0])
+        elif log.name == f"$checkout/{scenario.TAKEN}/{scenario.ENGINE}":
+            state = state.with_queue(scenario.CHECKED_OUT, bodies)
+            state = state.with_number(scenario.FIRST, end - len(bodies))
+    there = [*placed]
+    for stage in store.recovery.stages:
+        loaded = store.load_stage(LoadStage(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
+        assert len(loaded.sends) == stage.count - stage.applied, f"{stage} has {len(loaded.sends)} SENDs"
+        if stage.name:
+            state = state.with_one(scenario.PREPARED, scenario.prepared(stage.name, stage.count), True)
+        else:
+            there += [Stored(send.body) for send in loaded.sends]
+    for app in store.recovery.apps:
+        state = state.with_number(scenario.VERSION, app.version)
+    return state.with_queue(scenario.PLACED, sorted(there, key=lambda one: one.body)).queues
+
+
+def journal_complaint(store: LmdbStore) -> str:
+    """Where the journal and what is stored do not agree."""
+    recovery = store.recovery
+    told: dict[str, str] = {}
+    for log in recovery.logs:
+        if log.name == JOURNAL:
+            records = store.load_log(LoadLog(1, log.number, 0, 0, 1_000_000, 1 << 40)).records
+            told = scenario.told_stored(one.message.body for one in records if one.message is not None)
+    stored = {}
+    for queue in recovery.queues:
+        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
+        for one in (*loaded, *(row.stored for row in late)):
+            stored[message_id(recovery.store_id, one.position).decode()] = queue.name
+    return scenario.told_wrong(told, stored)
 
 
 def write_again(data_dir: Path) -> str:
@@ -362,11 +415,12 @@ def judge_some(run: Run, history: History, states: list[DiskState]) -> None:
 def judge(run: Run, history: History, states: list[DiskState]) -> dict[int, str]:
     """What is wrong with which of them."""
     again = [run.chance.random() < WRITTEN_AGAIN for _ in states]
+    told = [run.chance.random() < HELD_AGAINST_THE_JOURNAL for _ in states]
     with memory_directory(run.directory) as directory:
         data_dir = directory / "data"
         # in children: a damaged store may kill whoever opens it
         judging = run_cases(
-            lambda number, _: judged(lambda: complaint(data_dir, states[number], history, again[number])),
+            lambda number, _: judged(lambda: complaint(data_dir, states[number], history, again[number], told[number])),
             range(len(states)),
             STATE_MAX_S,
         )

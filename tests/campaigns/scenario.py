@@ -1,10 +1,11 @@
 """A scenario: some two hundred deeds of one client, and what a store may hold after a crash in the midst of them.
 
-They are SENDs, ACKs, NACKs, fanouts, transactions, dead letters, dedup-ids, delays, exchanges with their bindings, and
-durable subscriptions. All go over one connection, so they come to the store in their order: what is found must be
-exactly what the first N of them leave, for one N that is not less than that of any deed whose receipt, answer or
-message had come (C1 to C10 and C14 of the plan at once: lost, torn, altered, undone, doubled and disordered all differ
-from every such state). What waits for its time stands at its own place. The deeds depend on the seed alone.
+They are SENDs, ACKs, NACKs, fanouts, transactions, dead letters, dedup-ids, delays, exchanges with their bindings,
+durable subscriptions, a log and ACKs of its group, checkouts and prepared transactions. All go over one connection, so
+they come to the store in their order: what is found must be exactly what the first N of them leave, for one N that is
+not less than that of any deed whose receipt, answer or message had come (lost, torn, altered, undone, doubled and
+disordered all differ from every such state). What waits for its time stands at its own place. The deeds depend on the
+seed alone. The journal is on: `told_wrong` holds it against what is stored.
 
 It cannot see what goes wrong only between several connections: tests/crash/books.py judges that.
 """
@@ -41,7 +42,13 @@ max_redeliveries = {MAX_REDELIVERIES}
 dedup_window_s = 3600
 
 [fanout."events"]
-children = ["events.a", "events.b", "events.c"]
+children = ["events.a", "events.b", "events.c", "/log/taps"]
+
+[log."taps"]
+retention_ms = 0
+
+[journal]
+enabled = true
 
 [exchange."trade"]
 type = "topic"
@@ -58,8 +65,17 @@ DURABLE, LISTENER = "$durable/exchange/trade/t.#/listener", "listener"
 NEWS, READER = "$durable/topic/news/reader", "reader"
 DURABLES = {DURABLE: ("/exchange/trade/t.#", LISTENER), NEWS: ("/topic/news", READER)}
 SUBSCRIPTIONS = {LISTENER: DURABLE, READER: NEWS}
-BINDINGS, DECLARED = "the bindings", "what is declared"  # in the place of queues: what else there is
-NO_QUEUES = (BINDINGS, DECLARED)
+TAPS, GROUP = "taps", "readers"  # a log, and the group that reads it
+TAKEN, ENGINE = "taken", "engine"  # a queue that nobody consumes, and the group that checks it out
+PLACED = "placed"  # where prepared transactions go; nobody consumes it while there are deeds, and it has no order
+APP = "app"
+# in the place of queues: what else there is
+BINDINGS, DECLARED = "the bindings", "what is declared"
+LOG, CHECKED_OUT = "the log", "what is checked out"
+POSITION, FIRST, VERSION = "the group's position", "the first that is checked out", "the version of the app"
+PREPARED = "what is prepared"
+NUMBERS = (POSITION, FIRST, VERSION)  # as text; 0 is not there
+NO_QUEUES = (BINDINGS, DECLARED, LOG, CHECKED_OUT, PREPARED, *NUMBERS)
 KEYS = {TRADE: ("t.a", "t.*", "#"), SIDE: ("k", "l")}
 ADDRESSES = ("/exchange/trade/t.a", "/exchange/trade/t.b", "/exchange/trade/u", "/exchange/side/k", "/topic/news")
 BINDABLE = (WORK, LEFT, RIGHT, EXTRA)
@@ -125,6 +141,13 @@ class State:
         ours = {Stored(name.encode())} if is_there else set()
         return self.with_queue(what, sorted(others | ours, key=lambda one: one.body))
 
+    def number(self, what: str) -> int:
+        """One of NUMBERS."""
+        return int(self.queues[what][0].body) if what in self.queues else 0
+
+    def with_number(self, what: str, number: int) -> "State":
+        return self.with_queue(what, [Stored(b"%d" % number)] if number else [])
+
     def bound(self, exchange: str, key: str) -> list[str]:
         """Queues that what is sent there goes to, each once."""
         found = []
@@ -170,6 +193,11 @@ def found_besides(bindings: Iterable[tuple[str, str, str]], declared: Iterable[s
     return state.queues
 
 
+def prepared(name: str, count: int) -> str:
+    """A prepared transaction of so many SENDs that is not committed."""
+    return f"{name}: {count}"
+
+
 Effect = Callable[[State], State]
 
 
@@ -206,6 +234,43 @@ def put_bound(exchange: str, key: str, body: bytes) -> Effect:
 
 def standing(what: str, name: str, is_there: bool) -> Effect:
     return lambda state: state.with_one(what, name, is_there)
+
+
+def append(body: bytes) -> Effect:
+    return put(LOG, body)
+
+
+def counted(what: str, value: int) -> Effect:
+    return lambda state: state.with_number(what, value)
+
+
+def check_out(count: int) -> Effect:
+    """The first so many are the group's."""
+
+    def effect(state: State) -> State:
+        here = state.queues[TAKEN]
+        state = state.with_queue(CHECKED_OUT, (*state.queues.get(CHECKED_OUT, ()), *here[:count]))
+        return state.with_queue(TAKEN, here[count:])
+
+    return effect
+
+
+def ack_checked_out(count: int) -> Effect:
+    def effect(state: State) -> State:
+        state = state.with_number(FIRST, state.number(FIRST) + count)
+        return state.with_queue(CHECKED_OUT, state.queues[CHECKED_OUT][count:])
+
+    return effect
+
+
+def place(bodies: list[bytes]) -> Effect:
+    """Into the queue that has no order."""
+
+    def effect(state: State) -> State:
+        there = [*state.queues.get(PLACED, ()), *map(Stored, bodies)]
+        return state.with_queue(PLACED, sorted(there, key=lambda one: one.body))
+
+    return effect
 
 
 def reject(place: Place) -> Effect:
@@ -307,13 +372,23 @@ class Client:
         self._comes_late: set[Place] = set()  # whether or not it has come
         self.not_before_ms: dict[Place, int] = {}  # given back with a delay: a crash may forget that
         self._may_delete = True
+        self._sure = history.states[-1]  # when all was receipted for the last time
+        self.acks: dict[int, str] = {}  # offset -> what the ACK of the record must name
+        self._next_offset = 0
+        self.waits_for: dict[str, list[bytes]] = {}  # names of prepared transactions -> bodies
+        self.names: dict[str, str] = {}  # message-ids of all MESSAGEs of queues, and whose they are
 
-    def begin(self) -> None:
+    def begin(self, position: int = 0) -> None:
+        """position: where the group that reads the log goes on."""
         self.wire.connect()
         for queue in QUEUES:
             headers = {"id": queue, "destination": f"/queue/{queue}", "ack": "client-individual"}
             self.wire.send_frame("SUBSCRIBE", {**headers, "prefetch-count": "1000", "receipt": f"subscribed-{queue}"})
             self._read_until(lambda queue=queue: self._last == f"subscribed-{queue}")  # type: ignore[misc]
+        headers = {"id": LOG, "destination": f"/log/{TAPS}", "ack": "client-individual", "from": "earliest"}
+        self._next_offset = position
+        self.wire.send_frame("SUBSCRIBE", {**headers, "group": GROUP, "prefetch-count": "1000", "receipt": "reading"})
+        self._read_until(lambda: self._last == "reading")
 
     def _subscribe_durable(self, name: str) -> None:
         destination, id = DURABLES[name]
@@ -336,7 +411,10 @@ class Client:
             self.wire.send_frame(step, {"transaction": "look", "receipt": step})
             self._read_until(lambda step=step: self._last == step)  # type: ignore[misc]
         self._free = [*self.held]
-        return {queue: tuple(there[place] for place in sorted(there)) for queue, there in self.arrived.items()}
+        found = {queue: tuple(there[place] for place in sorted(there)) for queue, there in self.arrived.items()}
+        if PLACED in found:
+            found[PLACED] = tuple(sorted(found[PLACED], key=lambda one: one.body))
+        return found
 
     def do_all(self, count: int) -> None:
         """So many deeds, some one by one and some many at once, all of them receipted in the end."""
@@ -353,6 +431,7 @@ class Client:
                 for message in messages
                 if queue not in NO_QUEUES
             ]
+            self._sure = self.history.states[-1]
 
     def hear_the_last(self) -> None:
         """What was sent to us before the broker was gone counts as said."""
@@ -366,8 +445,9 @@ class Client:
 
     def _do_one(self) -> None:
         deeds = (self._send, self._send_once, self._fan_out, self._transact, self._ack, self._nack, self._reject,
-                 self._send_bound, self._bind, self._declare, self._listen)  # fmt: skip
-        self.chance.choices(deeds, (20, 10, 10, 16, 26, 14, 6, 20, 8, 4, 4))[0]()
+                 self._send_bound, self._bind, self._declare, self._listen, self._append, self._ack_record,
+                 self._check_out, self._prepare)  # fmt: skip
+        self.chance.choices(deeds, (20, 10, 10, 16, 26, 14, 6, 20, 8, 4, 4, 10, 12, 10, 10))[0]()
 
     def _say(
         self, effects: Iterable[Effect], frames: list[bytes], last: str, headers: dict[str, str], body: bytes
@@ -418,7 +498,7 @@ class Client:
     def _fan_out(self) -> None:
         body = self._body()
         headers = {"destination": "/fanout/events", **self._delay([(child, body) for child in CHILDREN])}
-        self._say([put(queue, body) for queue in CHILDREN], [], "SEND", headers, body)
+        self._say([*(put(queue, body) for queue in CHILDREN), append(body)], [], "SEND", headers, body)
 
     def _send_bound(self) -> None:
         """To an exchange, or a topic that is durably subscribed to."""
@@ -476,6 +556,75 @@ class Client:
             self._say([lambda state: state.without_queue(name)], [], "UNSUBSCRIBE", headers, b"")
         else:
             self._send()
+
+    def _append(self) -> None:
+        body = self._body()
+        self._say([append(body)], [], "SEND", {"destination": f"/log/{TAPS}"}, body)
+
+    def _ack_record(self) -> None:
+        """The next of the log, where it is there for sure."""
+        offset = self.history.states[-1].number(POSITION)
+        if offset >= len(self._sure.queues.get(LOG, ())):
+            self._append()
+            return
+        self._read_until(lambda: offset in self.acks)
+        self._say([counted(POSITION, offset + 1)], [], "ACK", {"id": self.acks.pop(offset)}, b"")
+
+    def _check_out(self) -> None:
+        """Or another one that may be taken, or the end of what was."""
+        state = self.history.states[-1]
+        sure = [one for one in self._sure.queues.get(TAKEN, ()) if one in state.queues.get(TAKEN, ())]
+        checked_out = [
+            one for one in self._sure.queues.get(CHECKED_OUT, ()) if one in state.queues.get(CHECKED_OUT, ())
+        ]
+        way = self.chance.random()
+        if self._may_delete and len(sure) >= 2 and way < 0.5:
+            count = self.chance.randint(1, len(sure))
+            self._ask([check_out(count)], do="checkout", queue=TAKEN, group=ENGINE, max_messages=count)
+        elif self._may_delete and checked_out and way < 0.8:
+            count = self.chance.randint(1, len(checked_out))
+            before = state.number(FIRST) + count
+            self._ask([ack_checked_out(count)], do="checkout-ack", queue=TAKEN, group=ENGINE, before=before)
+        else:
+            body = self._body()
+            self._say([put(TAKEN, body)], [], "SEND", {"destination": f"/queue/{TAKEN}"}, body)
+
+    def _prepare(self) -> None:
+        """A transaction that is carried out later; or that, of what is prepared for sure; or its end."""
+        known = {one.body for one in self._sure.queues.get(PREPARED, ())}
+        ready = [name for name, bodies in self.waits_for.items() if prepared(name, len(bodies)).encode() in known]
+        way = self.chance.random()
+        if ready and way < 0.6:
+            names = self.chance.sample(ready, self.chance.randint(1, min(2, len(ready))))
+            bodies = [self.waits_for.pop(name) for name in names]
+            gone = [
+                standing(PREPARED, prepared(name, len(there)), False) for name, there in zip(names, bodies, strict=True)
+            ]
+            version = self.history.states[-1].number(VERSION) + 1
+            effects = [*gone, *(place(there) for there in bodies), counted(VERSION, version)]
+            if len(names) == 1 and self.chance.random() < 0.5:
+                headers = {"transaction": names[0], "txn-app-id": APP, "txn-version": str(version)}
+                self._say(effects, [], "COMMIT", headers, b"")
+            else:
+                self._ask(effects, do="commit", prepared=names, app=APP, version=version)
+        elif ready and way < 0.7:
+            name = self.chance.choice(ready)
+            effects = [standing(PREPARED, prepared(name, len(self.waits_for.pop(name))), False)]
+            self._ask(effects, do="abort", prepared=[name])
+        else:
+            self._prepare_one()
+
+    def _prepare_one(self) -> None:
+        self._transactions += 1
+        name = f"{self.name}-{self.history.count}"
+        within = {"transaction": f"t{self._transactions}"}
+        frames, bodies = [self.wire.frame("BEGIN", within)], []
+        for _ in range(self.chance.randint(1, 5)):
+            bodies.append(self._body(f"-{len(frames)}"))
+            frames.append(self.wire.frame("SEND", {**within, "destination": f"/queue/{PLACED}"}, bodies[-1]))
+        self.waits_for[name] = bodies
+        effects = [standing(PREPARED, prepared(name, len(bodies)), True)]
+        self._say(effects, frames, "COMMIT", {**within, "prepare": name}, b"")
 
     def _transact(self) -> None:
         """SENDs to two queues, and an answer to what was delivered; one in six is taken back."""
@@ -586,14 +735,18 @@ class Client:
                 self.history.mistakes.append(f"{frame['correlation-id']} was refused: {answer}")
             self._answered(int(frame["correlation-id"].removeprefix("deed-")))
             return
+        if frame["subscription"] == LOG:
+            self._hear_record(frame)
+            return
         queue = SUBSCRIPTIONS.get(frame["subscription"], frame["subscription"])
         stored = Stored(frame.body, int(frame.get("redelivery-count") or 0), frame.get("dead-letter-reason") or "")
         place = queue, frame.body
-        if frame["redelivered"] != "true":
+        if frame["redelivered"] != "true" and queue != PLACED:  # that may have come there only now
             self.not_marked.append(stored)
         if place in self.history.births:
             self.history.told = max(self.history.told, self.history.births[place])
         name = frame["message-id"]
+        self.names[name] = queue
         if self.history.ids.setdefault(name, place) != place:
             self.history.mistakes.append(f"message-id {name} is of two messages, in {queue} of {stored}")
         if place in self.held:
@@ -610,6 +763,88 @@ class Client:
                 self.history.mistakes.append(f"{stored} of {queue} came behind {self._last_of[queue]}")
             self._last_of[queue] = at
         there[at] = stored
+
+    def _hear_record(self, frame: Frame) -> None:
+        """Of the log, in order."""
+        offset, there = int(frame["offset"] or -1), (LOG, frame.body)
+        if offset != self._next_offset:
+            self.history.mistakes.append(f"the group was given {offset} of the log, and {self._next_offset} is next")
+        self._next_offset = offset + 1
+        if there in self.history.births:
+            self.history.told = max(self.history.told, self.history.births[there])
+        self.acks[offset] = frame["ack"]
+
+
+def read_log(wire: Wire, name: str) -> list[Frame]:
+    """All records that it has now."""
+    headers = {"id": f"all of {name}", "destination": f"/log/{name}", "ack": "auto", "from": "earliest", "until": "end"}
+    wire.send_frame("SUBSCRIBE", headers)
+    found = []
+    while (frame := wire.message()).get("end") != "true":
+        found.append(frame)
+    return found
+
+
+def logs_now(broker: tuple[str, int]) -> tuple[Queues, dict[str, str]]:
+    """What a broker says of its log, of the group that reads it, and of what is checked out and prepared, when all that
+    is committed is where it belongs; and of which messages the journal says then that they are stored: their queues.
+    """
+    with Wire(broker) as wire:
+        wire.connect()
+
+        def ask(**request: object) -> Any:
+            return json.loads(wire.admin(json.dumps(request).encode()))
+
+        waiting = ask(do="prepared")["prepared"]
+        while any(one["is_committed"] for one in waiting):
+            time.sleep(0.01)
+            waiting = ask(do="prepared")["prepared"]
+        state = State().with_queue(LOG, [Stored(frame.body) for frame in read_log(wire, TAPS)])
+        offsets = ask(do="position", log=TAPS, group=GROUP)["offsets"]
+        state = state.with_number(POSITION, offsets[0] if offsets else 0)
+        state = state.with_number(VERSION, ask(do="version", app=APP)["version"] or 0)
+        answer = ask(do="describe", log=f"$checkout/{TAKEN}/{ENGINE}")
+        if answer["ok"]:
+            state = state.with_number(FIRST, answer["partitions"]["first"][0])
+            records = read_log(wire, f"$checkout/{TAKEN}/{ENGINE}")
+            state = state.with_queue(CHECKED_OUT, [Stored(frame.body) for frame in records])
+        for one in waiting:
+            state = state.with_one(PREPARED, prepared(one["name"], one["messages"]), True)
+        told = told_stored(frame.body for frame in read_log(wire, "journal"))
+    return state.queues, told
+
+
+ENDS = ("acked", "checked-out", "expired", "dropped", "purged", "moved", "dead-lettered")
+
+
+def told_stored(events: Iterable[bytes]) -> dict[str, str]:
+    """By the journal: the messages that are stored, and the queue of each. AssertionError where that cannot be."""
+    there: dict[str, str] = {}
+    for number, body in enumerate(events):
+        told = json.loads(body)
+        event, queue, name = told["event"], told["queue"], told.get("message_id", "")
+        assert told["seq"] == number, f"event {number} of the journal is {told}"
+        if event == "accepted":
+            assert name not in there, f"accepted twice: {told}"
+            there[name] = queue
+        elif event == "deleted":
+            gone = [one for one, where in there.items() if where == queue]
+            assert told["messages"] == len(gone), f"{told}, and by its events {len(gone)} were there"
+            there = {one: where for one, where in there.items() if where != queue}
+        elif event == "started":
+            count = sum(where == queue for where in there.values())
+            assert not queue or told["messages"] == count, f"{told}, and by its events {count} are there"
+        else:
+            assert there.get(name) == queue, f"told of what is not there: {told}"
+            if event in ENDS:
+                del there[name]
+    return there
+
+
+def told_wrong(told: dict[str, str], stored: dict[str, str]) -> str:
+    """In what the journal and the store differ, in a sentence; "" where they agree."""
+    lost, ghosts = stored.items() - told.items(), told.items() - stored.items()
+    return f"stored, and by the journal not: {lost}; by the journal alone: {ghosts}" if lost or ghosts else ""
 
 
 def declared_now(broker: tuple[str, int]) -> tuple[Queues, list[str]]:

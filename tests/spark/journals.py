@@ -7,7 +7,7 @@ from random import Random
 import pyarrow as pa
 
 from radiator.archive.manifest import Manifest
-from radiator.archive.rows import JOURNAL, SNAPSHOT, of_events, of_stored
+from radiator.archive.rows import JOURNAL, LOG, SNAPSHOT, of_events, of_messages, of_stored
 from radiator.archive.sealing import SNAPSHOTS, Sealing, date_of, folder_of
 from radiator.journal import (
     ACCEPTED,
@@ -29,7 +29,7 @@ from radiator.journal import (
     STARTED,
     Told,
 )  # fmt: skip
-from radiator.message import message_id, position_of
+from radiator.message import Message, message_id, position_of
 from radiator.settings import JOURNAL as JOURNAL_LOG
 
 STORE = "4f0c1d2e3a4b5c6d7e8f90a1b2c3d4e5"
@@ -143,6 +143,17 @@ class Journal:
             for batch in self.snapshot().to_batches():
                 sealing.add(batch)
             sealing.seal(manifest, "", "1", 0, cut, cut, boot)
+
+
+def write_log(directory: Path, name: str, partitions: list[list[bytes]], headers: bytes = b"") -> None:
+    """A log in an archive: the bodies in each partition, a millisecond apart."""
+    manifest = Manifest(directory, STORE)
+    for partition, bodies in enumerate(partitions):
+        messages = [Message(f"/log/{name}", headers, 0, body, BEGIN_MS + at) for at, body in enumerate(bodies)]
+        file = f"{folder_of(name, date_of(BEGIN_MS))}/{partition}.parquet"
+        with Sealing(directory, file, LOG) as sealing:
+            sealing.add(of_messages(name, partition, 0, messages))
+            sealing.seal(manifest, name, "1", partition, 0, len(bodies))
 
 
 def lively(seed: int, steps: int, boots: int = 1) -> Journal:

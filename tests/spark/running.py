@@ -18,7 +18,7 @@ class Batches:
         self._fail = fail
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        self.tries.append((number, sorted(frame.collect())))
+        self.tries.append((number, sorted(frame.collect(), key=lambda row: (row.log, row.partition, row.offset))))
         if number == self._fail:
             self._fail = None
             raise RuntimeError("this sink fails behind its work")

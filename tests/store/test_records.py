@@ -159,8 +159,8 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
     assert block[:-4].hex() == "01" + "00" + "0002" + "00000026" * 2 + one * 2
     told = [Told(ACKED, 1_002, "q", position_of(3, 5), "1/a", 2, 300), Told(ACCEPTED, 1_000, "q", position_of(3, 6))]
     _, block = blocks.pack(key, told)
-    names = "0005" + "0005" + "0008" + "0001" + "0003" + "0000" + b"ackedacceptedq1/a".hex()
-    columns = "010001" + "010202" + "010304" + "010404" * 3 + "010200" + "02012c0000" + "00"
+    names = "0004" + "0005" + "0008" + "0001" + "0003" + b"ackedacceptedq1/a".hex()
+    columns = "010102" + "010303" + "010400" + "00" * 3 + "010200" + "02012c0000" + "00"
     times = "00000000000003e8" + "010200"
     positions = "0c" + "000000030000000000000005" + "000000030000000000000006" + "00"
     assert block[:-4].hex() == "01" + "01" + "0002" + names + columns + times + positions

@@ -8,7 +8,7 @@ when it is synced. docs/PROTOCOL.md lists the requests.
 import json
 from typing import TYPE_CHECKING
 
-from radiator.broker.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, subscriptions
+from radiator.broker.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, subscriptions, why
 from radiator.broker.admin.peek import peek
 from radiator.broker.admin.request import Answer, Handler, Reply, Request, by_kind
 from radiator.broker.consumers import Connection
@@ -112,6 +112,7 @@ _REQUESTS: dict[str, Handler] = {
     "abort": prepared.abort,
     "prepared": prepared.prepared,
     "version": prepared.version,
+    "why": by_kind({"queue": why.queue, "log": why.log}),
     "peers": nodes.peers,
     "peer-release": nodes.release,
     "drain": nodes.drain,

@@ -19,8 +19,11 @@ def commit(request: Request) -> None:
 def abort(request: Request) -> None:
     """What is prepared under these names is let go of, where it is."""
     request.has_only("prepared")
-    count = request.broker.staging.abort(_names(request))
-    request.answer_synced(lambda: {"aborted": count})
+
+    def done(count: int) -> None:
+        request.answer_synced(lambda: {"aborted": count})
+
+    request.broker.staging.abort(_names(request), done)
 
 
 def prepared(request: Request) -> None:

@@ -31,8 +31,16 @@ class Progress:
     In a session of its own it looks every half second; over Spark Connect the server tells.
     """
 
-    def __init__(self, spark: SparkSession, is_remote: bool = False, out: TextIO = sys.stderr) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        is_remote: bool = False,
+        out: TextIO = sys.stderr,
+        quiet_s: float = QUIET_S,
+        look_s: float = LOOK_S,
+    ) -> None:
         self.spark, self.is_remote, self.out = spark, is_remote, out
+        self.quiet_s, self.look_s = quiet_s, look_s
         self.stages: dict[tuple[str, int], Stage] = {}  # by operation ("" in a session of its own) and number
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="progress", daemon=True)
@@ -71,7 +79,7 @@ class Progress:
     def _look(self) -> None:
         tracker = self.spark.sparkContext.statusTracker()
         jobs: set[int] = set()
-        while not self._over.wait(LOOK_S):
+        while not self._over.wait(self.look_s):
             jobs.update(tracker.getActiveJobsIds())
             for job in jobs:
                 told = tracker.getJobInfo(job)
@@ -92,7 +100,7 @@ class Progress:
 
     def _say(self) -> None:
         line, now_s = self.line(), time.monotonic()
-        if not line or line == self._said or now_s - self._begun_s < QUIET_S:
+        if not line or line == self._said or now_s - self._begun_s < self.quiet_s:
             return
         if self.out.isatty():
             self.out.write(f"\r{line:<70}")
