@@ -56,29 +56,39 @@ def send(address: str, counts: DataFrame, batch: int) -> None:
     counts.write.format("radiator").options(**options).mode("append").save()
 
 
+def count(spark: SparkSession, address: str) -> None:
+    """Until all that is there now has been counted; for ever: .trigger(processingTime="1 second")."""
+    clicks = (
+        spark.readStream.format("radiator")
+        .options(url=address, subscribe=LOG, startingOffsets="earliest", maxOffsetsPerTrigger=1000)
+        .load()
+    )
+    query = (
+        counted(clicks)
+        .writeStream.foreachBatch(partial(send, address))
+        .option("checkpointLocation", str(Path(mkdtemp()) / "checkpoint"))
+        .outputMode("update")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+
+
+def show(address: str) -> None:
+    with Client(address) as client:
+        client.subscribe(COUNTS)
+        received = [client.receive(5) for _ in range(3)]
+        for text in sorted(message.body.decode() for message in received if message is not None):
+            print(f"{COUNTS}: {text}")
+
+
 def main() -> None:
     with broker(__doc__) as address:
         click(address)
         spark = session()
-        clicks = (
-            spark.readStream.format("radiator")
-            .options(url=address, subscribe=LOG, startingOffsets="earliest", maxOffsetsPerTrigger=1000)
-            .load()
-        )
-        query = (
-            counted(clicks)
-            .writeStream.foreachBatch(partial(send, address))
-            .option("checkpointLocation", str(Path(mkdtemp()) / "checkpoint"))
-            .outputMode("update")
-            .trigger(availableNow=True)  # for ever: .trigger(processingTime="1 second")
-            .start()
-        )
-        query.awaitTermination()
+        count(spark, address)
         spark.stop()
-        with Client(address) as client:
-            client.subscribe(COUNTS)
-            for message in sorted(message.body.decode() for _ in range(3) if (message := client.receive(5))):
-                print(f"{COUNTS}: {message}")
+        show(address)
 
 
 if __name__ == "__main__":

@@ -162,15 +162,16 @@ class Auditor:
                     counts[event] += 1
                 if event in _BECAME and other and other not in self._open.get(other_queue or "", _NONE):
                     self._expected.add(other)
-            elif event == COPIED:
-                self._copied(one, other, number)
             elif event == STARTED:
                 if holes.started(place_of(one)):
                     self._hole()
             elif event == DELETED:
                 counts[DELETED] += len(self._open.pop(queue, _NONE))
-            elif event in _OF_MESSAGES and one not in self._open.get(queue, _NONE):
-                suspects.add(one)
+            elif event in _OF_MESSAGES:
+                if event == COPIED:
+                    self._copied(one, other, number)
+                if one not in self._open.get(queue, _NONE):
+                    suspects.add(one)
         self.report.events += len(columns[0])
         holes.next_seq += len(columns[0])
 
@@ -178,6 +179,7 @@ class Auditor:
         """boot: of the snapshot, None: there is none. stored: what it has."""
         report, holes = self.report, self.holes
         holes.finish(boot)
+        report.counts = +report.counts  # a deleted queue may have been empty
         report.cut, report.has_snapshot, report.stretches = cut, boot is not None, len(holes.ends)
         by_id = {one: (queue, at) for queue, there in self._open.items() for one, at in there.items()}
         self._open.clear()

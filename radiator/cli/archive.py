@@ -4,7 +4,9 @@ import argparse
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from radiator.cli.broker import name_of, seconds, whole_number
 from radiator.cli.command import Command
@@ -12,6 +14,10 @@ from radiator.cli.journal import without_pyarrow
 from radiator.cli.text import count_text, printable
 from radiator.config import load
 from radiator.errors import EXIT_REFUSED, ConfigError
+
+if TYPE_CHECKING:
+    from radiator.archive.archiver import Archiver
+    from radiator.archive.verify import Report
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,8 +59,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.config is None:
         raise ConfigError(["--config is needed with --to: it says where the broker's data is."])
     config = load(arguments.config)
-    os.umask(0o027 if arguments.group_readable else 0o077)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     plan = archiver.Plan(
         directory=arguments.to,
         names=arguments.log,
@@ -63,16 +67,24 @@ def _run(arguments: argparse.Namespace) -> int:
         snapshot_s=arguments.snapshot_s,
         node=config.node.name if config.node is not None else "",
     )
-    with archiver.locked(arguments.to), source.Source(config.data_dir) as opened:
-        copying = archiver.Archiver(opened, plan, _say)
-        try:
-            if arguments.follow:
-                copying.follow()
-            copying.run()
-        except KeyboardInterrupt:
-            if not arguments.follow:
-                raise
-        print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
+    mask = os.umask(0o027 if arguments.group_readable else 0o077)
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with archiver.locked(arguments.to), source.Source(config.data_dir) as opened:
+            return _copy(archiver.Archiver(opened, plan, _say), arguments)
+    finally:
+        os.umask(mask)
+        signal.signal(signal.SIGTERM, handler)
+
+
+def _copy(copying: "Archiver", arguments: argparse.Namespace) -> int:
+    if arguments.follow:
+        # a signal is the way to end it, at any moment
+        with suppress(KeyboardInterrupt):
+            copying.follow()
+    else:
+        copying.run()
+    print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
     return EXIT_REFUSED if copying.gaps else 0
 
 
@@ -84,7 +96,7 @@ def _progress(done: int, files: int) -> None:
     print(f"\r{done} of {files} files", end="" if done < files else "\n", file=sys.stderr, flush=True)
 
 
-def _verify(report: "verify.Report") -> int:  # type: ignore[name-defined]  # noqa: F821
+def _verify(report: "Report") -> int:
     for finding in report.findings:
         print(printable(finding))
     for note in report.notes:

@@ -12,7 +12,7 @@ from radiator.spark.options import Connect
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
 NEVER = 999_999_999_999_999  # no partition comes so far
-PASSING = frozenset(["blocked", "memory", "too-many-connections"])  # refusals that another try may not meet
+PASSING = frozenset(["blocked", "memory", "too-many-connections", "too-many-transactions"])  # refusals that another try may not meet
 
 
 def connected(connect: Connect) -> Client:

@@ -255,6 +255,7 @@ def test_a_damaged_block_is_a_gap_and_the_others_are_there(writer: Writer, to: P
 # ---- crashes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_killed_at_every_step_no_row_is_twice_and_none_missing(writer: Writer, to: Path) -> None:
     log, journal = writer.log("l"), writer.log("journal")
     for number in range(0, 40, 10):

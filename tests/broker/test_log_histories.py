@@ -47,7 +47,22 @@ class History:
 
     def step(self) -> None:
         random = self.random
-        what = random.choice("append append append subscribe unsubscribe ack ack ack nack close slow fast".split())
+        what = random.choice(
+            [
+                "append",
+                "append",
+                "append",
+                "subscribe",
+                "unsubscribe",
+                "ack",
+                "ack",
+                "ack",
+                "nack",
+                "close",
+                "slow",
+                "fast",
+            ]
+        )
         getattr(self, what)()
         self.look()
 
@@ -194,7 +209,7 @@ class History:
             )
             self.look()
             assert len(self.seen[group]) == self.sent == len(self.bodies)
-            assert len({body for body in self.bodies.values()}) == self.sent
+            assert len(set(self.bodies.values())) == self.sent
             self.node.close(number)
             del self.open[number]
             self.held.clear()

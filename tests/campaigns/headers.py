@@ -1,4 +1,4 @@
-"""T8c: the headers of SEND, SUBSCRIBE, UNSUBSCRIBE and NACK that Radiator reads, with values of every kind.
+"""T8c: the headers of SEND, SUBSCRIBE, UNSUBSCRIBE, NACK and COMMIT that Radiator reads, with values of every kind.
 
 Judged by a table that says docs/PROTOCOL.md once more: what a header may be, and what the command then says; anything
 else is one Fail and no command. What is stored of a SEND are the sender's own lines, unchanged. It does not see what
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from radiator.commands import Command, Fail, Nack, Send, Subscribe, Unsubscribe
+from radiator.commands import Command, Commit, Fail, Nack, Send, Subscribe, Unsubscribe
 from radiator.limits import Limits
 from radiator.protocols.stomp.session import StompSession
 from tests.campaigns.campaign import Campaign, Run
@@ -43,7 +43,7 @@ class Address:
         text = text if text.startswith("/") else f"/queue/{text}"
         if re.search("[\x00-\x1f\x7f-\x9f]", text):
             raise ValueError
-        match = re.fullmatch("/(queue|fanout|topic|temp-queue|reply-queue|exchange)/(.*)", text)
+        match = re.fullmatch("/(queue|fanout|topic|temp-queue|reply-queue|exchange|log)/(.*)", text)
         if match is None:
             return text  # the broker says whether it leads anywhere
         name, key = match[2], ""
@@ -54,10 +54,39 @@ class Address:
         return text
 
 
-TIME, FLAG, ADDRESS = Number(0, TIME_MAX), Flag(), Address()
+class Mode:
+    def read(self, value: bytes) -> str:
+        return {b"auto": "auto", b"client": "client", b"client-individual": "client-individual"}[value]
+
+
+class Name:
+    def read(self, value: bytes) -> str:
+        if not 1 <= len(value) <= 255:
+            raise ValueError
+        return value.decode()
+
+
+@dataclass(frozen=True)
+class Place:
+    """In a log."""
+
+    words: tuple[bytes, ...]
+
+    def read(self, value: bytes) -> tuple[str, int]:
+        if value in self.words:
+            return value.decode(), 0
+        kind, _, count = value.partition(b":")
+        if kind not in (b"offset", b"time"):
+            raise ValueError
+        return kind.decode(), Number(0, TIME_MAX).read(count)
+
+
+Reader = Number | Flag | Address | Mode | Name | Place
+TIME, FLAG, ADDRESS, NAME = Number(0, TIME_MAX), Flag(), Address(), Name()
+LOG_OPTIONS = (b"from", b"until", b"partition", b"group")
 SECONDS = Number(1, YEAR_S)
 # command -> header -> how it is read, and the field that says it
-TABLE: dict[bytes, dict[bytes, tuple[Number | Flag | Address, str]]] = {
+TABLE: dict[bytes, dict[bytes, tuple[Reader, str]]] = {
     b"SEND": {
         b"destination": (ADDRESS, "destination"),
         b"delay": (TIME, "delay_ms"),
@@ -74,11 +103,17 @@ TABLE: dict[bytes, dict[bytes, tuple[Number | Flag | Address, str]]] = {
         b"ack-timeout-s": (SECONDS, "ack_timeout_s"),
         b"prefetch-count": (Number(1, 65535), "prefetch_count"),
         b"exclusive": (FLAG, "exclusive"),
+        b"ack": (Mode(), "ack"),
+        b"from": (Place((b"earliest", b"latest")), "start"),
+        b"until": (Place((b"end",)), "until"),
+        b"partition": (Number(0, 1023), "partition"),
+        b"group": (NAME, "group"),
     },
     b"UNSUBSCRIBE": {b"durable": (FLAG, "durable"), b"auto-delete": (FLAG, "")},
     b"NACK": {b"delay": (TIME, "delay_ms"), b"requeue": (FLAG, "requeue")},
+    b"COMMIT": {b"prepare": (NAME, "prepare"), b"txn-app-id": (NAME, "app"), b"txn-version": (TIME, "version")},
 }
-WORDS = {b"SEND": Send, b"SUBSCRIBE": Subscribe, b"UNSUBSCRIBE": Unsubscribe, b"NACK": Nack}
+WORDS = {b"SEND": Send, b"SUBSCRIBE": Subscribe, b"UNSUBSCRIBE": Unsubscribe, b"NACK": Nack, b"COMMIT": Commit}
 NUMBERS = (
     b"0", b"1", b"00", b"007", b"15", b"65535", b"65536", b"31536000", b"31536001", b"999999999999999",
     b"1000000000000000", b"99999999999999999999999", b"-1", b"-0", b"+1", b"1.0", b"1e3", b"0x5", b"1_0", b"", b" 5",
@@ -90,14 +125,42 @@ ADDRESSES = (
     "/exchange/" + "n" * 255 + "/k", "/exchange/" + "n" * 256 + "/k", "/exchange/x/" + "k" * 255,
     "/exchange/x/" + "k" * 256, "/exchange/é/ü", "/exchange/x/a\u0085b", "/exchange/x\u007f/a", "/exchanges/x/k",
     "/exchange/" + "é" * 127 + "/" + "é" * 128, "/queue/$durable/topic/a/b", "$outbox/a", "/queue/", "/topic/#", "a",
-    "/exchange/x/#.*.#.*", "/Exchange/x/k", "/exchange/amq.topic/" + "." * 255, "",
+    "/exchange/x/#.*.#.*", "/Exchange/x/k", "/exchange/amq.topic/" + "." * 255, "", "/log/l", "/log/", "/log",
+    "/log/$checkout/q/g", "/log/" + "n" * 255, "/log/" + "n" * 256, "/log/a\u0085b", "/Log/l", "/logs/l",
 )  # fmt: skip
+PLACES = (b"earliest", b"latest", b"end", b"offset:0", b"offset:", b"offset:-1", b"offset:1000000000000000", b"time:5",
+          b"offset", b"time:1.5", b"Earliest", b"", b"offset:\xc2\xb2", b" earliest", b"offset: 5", b"begin",
+          b"time:999999999999999", b"offset:00000000000000000001")  # fmt: skip
+MODES = (b"auto", b"client", b"client-individual", b"", b"Client", b" auto", b"client-")
+NAMES = (
+    b"g",
+    b"",
+    b"x" * 255,
+    b"x" * 256,
+    "\u00e9".encode() * 127,
+    "\u00e9".encode() * 128,
+    b"a/b",
+    b" ",
+    b" g ",
+    b"*",
+)
 
 
-def drawn_value(chance: Random, reader: Number | Flag | Address) -> bytes:
+def drawn_value(chance: Random, reader: Reader) -> bytes:
     """Mostly right ones, for else nothing would come through together."""
+    is_wild = chance.random() < 0.2
     if isinstance(reader, Address):
-        return chance.choice(ADDRESSES).encode() if chance.random() < 0.5 else b"/exchange/x/k.a"
+        return (
+            chance.choice(ADDRESSES).encode()
+            if chance.random() < 0.5
+            else chance.choice((b"/exchange/x/k.a", b"/log/l"))
+        )
+    if isinstance(reader, Place):
+        return chance.choice(PLACES) if is_wild else chance.choice((*reader.words, b"offset:7", b"time:1700000000000"))
+    if isinstance(reader, Mode):
+        return chance.choice(MODES if is_wild else MODES[1:3])
+    if isinstance(reader, Name):
+        return chance.choice(NAMES if is_wild else NAMES[:1])
     if isinstance(reader, Flag):
         return chance.choice(FLAGS if chance.random() < 0.2 else FLAGS[:2])
     return chance.choice(NUMBERS) if chance.random() < 0.3 else b"%d" % chance.randrange(1, 60_000)
@@ -105,7 +168,7 @@ def drawn_value(chance: Random, reader: Number | Flag | Address) -> bytes:
 
 def drawn_frame(chance: Random, version: int) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """A command, and its headers; now and then one of them twice."""
-    command = chance.choice([*TABLE] if version else [b"SEND", b"SUBSCRIBE", b"UNSUBSCRIBE"])
+    command = chance.choice([*TABLE] if version else [name for name in TABLE if name != b"NACK"])
     pairs = [
         (name, drawn_value(chance, reader))
         for name, (reader, _) in TABLE[command].items()
@@ -117,6 +180,8 @@ def drawn_frame(chance: Random, version: int) -> tuple[bytes, list[tuple[bytes, 
             pairs.append((name, drawn_value(chance, TABLE[command][name][0])))
     if command != b"SEND":
         pairs.append((b"id", b"1"))
+        if command == b"COMMIT":
+            pairs.append((b"transaction", b"t"))
         if command == b"NACK":
             pairs += [(b"message-id", b"m"), (b"subscription", b"s")]
     elif chance.random() < 0.3:
@@ -137,14 +202,29 @@ def expected(command: bytes, pairs: list[tuple[bytes, bytes]], version: int) -> 
                 found[field] = reader.read(first[name])
             elif isinstance(reader, Flag):
                 found[field] = field == "requeue"
+            elif isinstance(reader, Mode):
+                found[field] = "auto"
+            elif field == "version":
+                found[field] = 0
             elif field != "destination":
                 found[field] = None
     except (ValueError, KeyError):
         return None
     contradicts = found.get("durable") and first.get(b"auto-delete") == b"true"
     contradicts = contradicts or (found.get("delay_ms") is not None and found.get("requeue") is False)
+    contradicts = contradicts or contradicts_itself(first, found)
     found.pop("", None)
     return None if contradicts else found
+
+
+def contradicts_itself(first: dict[bytes, bytes], found: dict[str, object]) -> bool:
+    """Of logs and of prepared transactions: what does not go together, each by itself being right."""
+    if any(name in first for name in LOG_OPTIONS) and not str(found.get("destination")).startswith("/log/"):
+        return True
+    if found.get("group") is not None and found["ack"] == "auto":
+        return True
+    is_committed = b"txn-app-id" in first
+    return is_committed != (b"txn-version" in first) or (is_committed and b"prepare" in first)
 
 
 def read(version: int, command: bytes, pairs: list[tuple[bytes, bytes]]) -> list[Command]:
@@ -189,7 +269,7 @@ CAMPAIGNS = (
     Campaign(
         number="T8c",
         name="headers",
-        title="headers of SEND, SUBSCRIBE, UNSUBSCRIBE and NACK with values of every kind",
+        title="headers of SEND, SUBSCRIBE, UNSUBSCRIBE, NACK and COMMIT with values of every kind",
         unit="frames",
         run=read_headers,
         cases=(30_000, 1_000_000, 10_000_000),

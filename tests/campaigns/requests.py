@@ -2,8 +2,9 @@
 
 Whatever is asked: nothing leaves the core, there is one answer, which is a JSON object of a bounded size, and a refusal
 has a code that docs/PROTOCOL.md names and one sentence. Ledgers add up all the time; and what the node says of its
-durable queues, exchanges and fanouts before a crash it says after it too. It does not judge whether a right request
-did what it should (tests/broker/test_admin.py, T9).
+durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. In half of the
+nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
+should (tests/broker/test_admin.py, T9, T21, T23).
 """
 
 import json
@@ -14,11 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from radiator.commands import Send
+from radiator.commands import EARLIEST, Commit, Send
 from radiator.replies import Deliver, Refuse
-from radiator.settings import TOPIC, Binding, Declarations, ExchangeSettings, QueueSettings
+from radiator.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.broker.node import Node
-from tests.broker.words import nack, send, subscribe
+from tests.broker.words import begin, header, nack, send, subscribe
 from tests.campaigns.campaign import Campaign, Run
 
 ASKER, CLIENT = 1, 2
@@ -31,9 +32,21 @@ PROTOCOL = Path(__file__).resolve().parent.parent.parent / "docs" / "PROTOCOL.md
 QUEUES = ("kept", "memory", "dead", "made", "other", "child", "$durable/topic/t.*/d", "$outbox/n", "none")
 EXCHANGES = ("trade", "amq.direct", "amq.topic", "amq.fanout", "side", "none", "amq.new")
 FANOUTS = ("events", "more", "none")
+LOGS = ("l", "tap", "new", "none", "/log/l", JOURNAL, "$checkout/kept/g", "$checkout/x/y")
+GROUPS = ("g", "h", "é", "a/b", "x" * 255, "x" * 256, "\ud800", "")
+PREPARED = ("p1", "p2", "p3", "none")
+APPS = ("a", "b", "é" * 127, "x" * 256, "")
 KEYS = ("k", "a.b", "a.*", "#", "", "a..b", "#.#.#", "#.#.#.#", ".".join("abcdefghijklmnopq"), "k" * 255, "k" * 256)
 DOINGS = ("declare", "bind", "unbind", "describe", "delete", "prefetch", "extend", "move", "purge", "peek", "queues",
-          "stats", "peers", "drain", "peer-release")  # fmt: skip
+          "stats", "peers", "drain", "peer-release", "why")  # fmt: skip
+OF_LOGS = ("declare", "describe", "delete", "offsets", "await", "position", "checkout", "checkout-ack",
+           "checkout-release", "commit", "abort", "prepared", "version")  # fmt: skip
+LOG_SETTINGS: dict[str, tuple[Any, ...]] = {
+    "partitions": (1, 2, 1024, 1025, 0),
+    "partition_key": ("/a", "/a/0", "a", "", None),
+    "retention_ms": (1, 60_000, 0, None),
+    "retention_bytes": (1, 10_000, "1MiB", None),
+}
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "persistent": (True, False),
     "max_messages": (1, 1000, 0),
@@ -74,6 +87,9 @@ class Asked:
         self.chance = Random(run.chance.randrange(1 << 60))
         self.said: list[bytes] = []
         self.ok = self.refused = 0
+        self.asks = 0
+        self.awaited: set[bytes] = set()  # which requests may be answered later
+        told = self.chance.random() < 0.5
         self.declared = Declarations(
             queues={
                 "kept": QueueSettings(dead_letter="dead", max_redeliveries=2),
@@ -81,7 +97,13 @@ class Asked:
                 "memory": QueueSettings(persistent=False, max_messages=50),
                 "child": QueueSettings(),
             },
-            fanouts={"events": ("child", "kept")},
+            fanouts={"events": ("child", "kept", "/log/tap")},
+            logs={
+                "l": LogSettings(partitions=2),
+                "tap": LogSettings(retention_ms=400),
+                **({JOURNAL: LogSettings()} if told else {}),
+            },
+            has_journal=told,
             exchanges={"trade": ExchangeSettings(type=TOPIC)},
             bindings=[Binding("trade", "a.#", "child")],
             create_queues=self.chance.random() < 0.5,
@@ -96,6 +118,7 @@ class Asked:
         self.node.open(CLIENT)
         self.node.say(subscribe(CLIENT, "kept", prefetch_count=3), subscribe(ASKER, "dead", prefetch_count=2))
         self.node.say(subscribe(CLIENT, "/topic/t.*", name=b"d", durable=True))
+        self.node.say(subscribe(CLIENT, "/log/l", group="g", start=(EARLIEST, 0), prefetch_count=2))
 
     def violation(self, sentence: str) -> None:
         self.run.violation(f"seed {self.run.seed}, case {self.run.done}: {sentence}; asked: {self.said[-5:]}")
@@ -110,8 +133,9 @@ class Asked:
 
     def drawn_request(self) -> dict[str, Any]:
         chance = self.chance
-        do = chance.choice(DOINGS[:5] if chance.random() < 0.7 else DOINGS)
-        request: dict[str, Any] = {"do": do} | self.arguments(do)
+        is_of_logs = chance.random() < 0.4
+        do = chance.choice(OF_LOGS if is_of_logs else DOINGS[:5] if chance.random() < 0.7 else DOINGS)
+        request: dict[str, Any] = {"do": do} | (self.arguments_of_logs(do) if is_of_logs else self.arguments(do))
         for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
             way = chance.random()
             name = chance.choice([*request, "queue", "exchange", "key", "count", "seconds", "passive", "x"])
@@ -153,6 +177,33 @@ class Asked:
             "peer-release": {"peer": "n", "force": True},
         }.get(do, {})
 
+    def arguments_of_logs(self, do: str) -> dict[str, Any]:
+        chance = self.chance
+        is_right = chance.random() < 0.7  # about
+        log = "l" if is_right else chance.choice(LOGS)
+        queue, group = ("kept", "h") if is_right else (chance.choice(QUEUES[:3]), chance.choice(GROUPS))
+        offsets = [chance.choice((0, 0, 1, 3, 10**15)) for _ in range(2 if is_right else chance.choice((1, 2, 3)))]
+        there = [*self.node.broker.staging.prepared]
+        names = there[:2] if is_right else chance.sample(PREPARED, chance.randrange(4))
+        app = "a" if is_right else chance.choice(APPS)
+        settings = {name: chance.choice(LOG_SETTINGS[name]) for name in chance.sample(sorted(LOG_SETTINGS), 2)}
+        return {
+            "declare": {"log": log} | (settings if chance.random() < 0.6 else {}),
+            "describe": {"log": log},
+            "delete": {"log": log},
+            "offsets": {"log": log, "time_ms": chance.choice((0, self.node.now_ms - 500, self.node.now_ms, 10**15))},
+            "await": {"log": log, "next": offsets, "timeout_ms": chance.choice((0, 0, 100, 60_000, 60_001))},
+            "position": {"log": log, "group": group}
+            | chance.choice(({}, {}, {"offsets": offsets}, {"forget": True}, {"forget": False})),
+            "checkout": {"queue": queue, "group": group, "max_messages": chance.choice((0, 1, 5, 100_000, 100_001))}
+            | chance.choice(({}, {"max_bytes": chance.choice((0, 10, 1 << 20))})),
+            "checkout-ack": {"queue": queue, "group": group, "before": offsets[0]},
+            "checkout-release": {"queue": queue, "group": group},
+            "commit": {"prepared": names, "app": app, "version": chance.choice((*range(20), 10**15))},
+            "abort": {"prepared": names},
+            "version": {"app": app},
+        }.get(do, {})
+
     def harmed(self, body: bytes) -> bytes:
         chance = self.chance
         way = chance.randrange(5)
@@ -173,8 +224,10 @@ class Asked:
         if way < 0.75:
             self.ask(self.drawn())
         elif way < 0.85:
-            to = chance.choice(["kept", "memory", "/exchange/trade/a.b", "/topic/t.a", "/fanout/events"])
-            late = {"delay_ms": 60_000} if chance.random() < 0.3 and not to.startswith("/topic") else {}
+            if chance.random() < 0.3:
+                self.prepare()
+            to = chance.choice(["kept", "memory", "/exchange/trade/a.b", "/topic/t.a", "/fanout/events", "/log/l"])
+            late = {"delay_ms": 60_000} if chance.random() < 0.3 and not to.startswith(("/topic", "/log")) else {}
             node.say(send(CLIENT, to, b"%d" % chance.randrange(10**9), **late))
         elif way < 0.9:
             for deliver in node.messages(CLIENT)[:1]:
@@ -192,16 +245,35 @@ class Asked:
         for name in [*node.broker.destinations.queues]:
             node.numbers(name)
 
+    def prepare(self) -> None:
+        """Some SENDs under a name that is free."""
+        name = self.chance.choice(PREPARED[:3])
+        if name not in self.node.broker.staging.prepared:
+            sends = [send(CLIENT, to, b"s", transaction=b"t") for to in ("kept", "/log/l", "/fanout/events")]
+            self.node.say(begin(CLIENT), *sends, Commit(CLIENT, b"t", None, name))
+
     def ask(self, body: bytes) -> dict[str, Any] | None:
         node = self.node
+        self.asks += 1
+        name = b"c%d" % self.asks
         self.said.append(body[:300])
         began_s = time.thread_time()
-        node.say(Send(ASKER, "/admin", b"", 2, body, reply_to="admin", correlation_id=b"c"))
+        node.say(Send(ASKER, "/admin", b"", 2, body, reply_to="admin", correlation_id=name))
         took_s = time.thread_time() - began_s
-        found = [reply for reply in node.inbox[ASKER] if isinstance(reply, Deliver) and reply.subscription != b"dead"]
+        found = []
+        for reply in node.inbox[ASKER]:
+            if isinstance(reply, Deliver) and reply.subscription != b"dead":
+                of = header(reply.message, b"correlation-id")
+                if of in self.awaited:
+                    self.awaited.remove(of)
+                else:
+                    found.append(reply)
         node.inbox[ASKER] = [reply for reply in node.inbox[ASKER] if not isinstance(reply, Deliver)]
         if took_s > REQUEST_MAX_S:
             self.violation(f"{body[:200]!r} took {took_s:.2f} s")
+        if not found and b'"await"' in body:
+            self.awaited.add(name)
+            return None
         if len(found) != 1:
             self.violation(f"{body[:200]!r} has {len(found)} answers")
             return None
@@ -228,6 +300,7 @@ class Asked:
         """What is durable is said alike before and after it."""
         before = self.description()
         self.node = self.node.crashed()
+        self.awaited.clear()
         self.node.open(ASKER)
         after = self.description()
         self.begin()
@@ -255,6 +328,15 @@ class Asked:
             answer = self.ask(text({"do": "describe", "queue": name}))
             assert answer is not None and answer["ok"], answer
             found[f"queue {name}"] = answer["settings"], answer["messages"]
+        for name in [*destinations.logs]:
+            if name != JOURNAL:
+                answer = self.ask(text({"do": "describe", "log": name}))
+                assert answer is not None and answer["ok"], answer
+                where = [self.ask(text({"do": "position", "log": name, "group": one})) for one in answer["groups"]]
+                found[f"log {name}"] = answer["settings"], answer["incarnation"], answer["partitions"], where
+        answer = self.ask(text({"do": "prepared"}))
+        assert answer is not None and answer["ok"], answer
+        found["prepared"] = [(one["name"], one["messages"], one["applied"]) for one in answer["prepared"]]
         return found
 
 
@@ -291,7 +373,7 @@ CAMPAIGNS = (
         title="requests to /admin of random JSON, right, nearly right and wild",
         unit="nodes asked",
         run=ask_everything,
-        cases=(300, 20_000, 200_000),
+        cases=(200, 20_000, 200_000),
         mutants=("request-type-not-checked", "binding-not-written", "settings-not-kept"),
         mutant_cases=300,
         quick_mutants=3,

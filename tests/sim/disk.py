@@ -156,7 +156,10 @@ class SimDisk:
             [self._stored_doubt(*key) for key in sorted(p.doubts)],
             [KeepDeclared(*key, text) for key, text in sorted(p.declared.items())],
             [Bind(*binding) for binding in sorted(p.bindings)],
-            [self._stored_log(number) for number in sorted({*p.logs, *(log for (log, _), rows in p.segments.items() if rows)})],
+            [
+                self._stored_log(number)
+                for number in sorted({*p.logs, *(log for (log, _), rows in p.segments.items() if rows)})
+            ],
             [replace(p.stages[stage]) for stage in sorted(p.stages)],
             [replace(p.apps[app]) for app in sorted(p.apps)],
         )

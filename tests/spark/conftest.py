@@ -1,6 +1,6 @@
 """One Spark session for every test that asks for `spark`, and one broker for each module that asks for `broker`.
 
-Where Java 17 or PySpark is missing, the modules that speak of pyspark are skipped, and say so; with CI=true they fail.
+Where Java 17 or PySpark is missing, the modules that need them are skipped, and say so; with CI=true they fail.
 """
 
 import os
@@ -47,6 +47,7 @@ def missing() -> str:
 
 
 MISSING = missing()
+NEED_PYSPARK = ("pyspark", "radiator.spark.jobs", "radiator.spark.sink", "radiator.spark.source")
 
 
 class Absent(pytest.Module):
@@ -59,16 +60,20 @@ class Absent(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    if MISSING and "pyspark" in module_path.read_text(encoding="utf-8"):
+    source = module_path.read_text(encoding="utf-8") if MISSING else ""
+    if any(name in source for name in NEED_PYSPARK):
         return Absent.from_parent(parent, path=module_path)
     return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if {"spark", "broker"} & set(getattr(item, "fixturenames", ())) and Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.slow)
+        if Path(__file__).parent in item.path.parents:
+            fixtures = getattr(item, "fixturenames", ())
+            if "spark" in fixtures:
+                item.add_marker(pytest.mark.spark)
+            if "spark" in fixtures or "broker" in fixtures:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -108,3 +113,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as running:
         yield running
         assert "Traceback" not in running.log, running.log
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: "SparkSession") -> Iterator[None]:
+    """Of a few hundred rows each, the compilers would take most of the time."""
+    settings = {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)

@@ -23,7 +23,7 @@ from tests.spark.journals import lively, spoil, write_log
 
 HOME = Path(pyspark.__file__).parent
 START_MAX_S, JOB_MAX_S, STOP_MAX_S = 60, 100, 10
-EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "2",
+EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
              "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
              "spark.executor.extraJavaOptions": "-XX:+UseSerialGC"}  # fmt: skip
 
@@ -31,12 +31,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @contextmanager
-def process(command: Sequence[str | Path], says: str, directory: Path) -> Iterator[str]:
+def process(command: Sequence[str | Path], says: str, directory: Path, memory: str = "256m") -> Iterator[str]:
     """It runs within the block; the group of `says`, found in what it has said."""
     own = {
         **environment(), "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC", "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC", "SPARK_DAEMON_MEMORY": memory, "SPARK_NO_DAEMONIZE": "1",
     }  # fmt: skip
     running = subprocess.Popen(
         [str(one) for one in command], cwd=directory, env=own, text=True, stdout=subprocess.PIPE,
@@ -114,42 +114,49 @@ def run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[
                           timeout=JOB_MAX_S)  # fmt: skip
 
 
-def check_conserve(where: Sequence[str], archive: tuple[Path, dict[str, str]], directory: Path) -> None:
-    place, wrong = archive
-    done = run(["-m", "radiator.spark.jobs.conserve", "--archive", str(place), *where], directory)
-    assert done.returncode == 1, done.stderr
-    assert "The books do not close." in done.stdout
-    assert all(re.search(rf"^{one} +{verdict} ", done.stdout, re.MULTILINE) for one, verdict in wrong.items())
-
-
 def test_on_a_cluster_of_two_workers(cluster: Cluster, archive: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    place, wrong = archive
     conf = [f"--conf={name}={value}" for name, value in EXECUTORS.items()]
-    check_conserve(["--master", cluster.master, *conf], archive, tmp_path)
+    conserve = ["-m", "radiator.spark.jobs.conserve", "--archive", str(place), "--master", cluster.master, *conf]
+    done = run(conserve, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "The books do not close." in done.stdout
+    told = {one: verdict for one, verdict in wrong.items() if re.search(rf"^{one} +{verdict} ", done.stdout, re.M)}
+    assert told == wrong, done.stdout
     assert all(list(place.glob("app-*/*/stderr")) for place in cluster.directories), "both have worked"
 
 
-WORDS = """
+PROGRAM = """
 import json, sys
+from pathlib import Path
 from pyspark.sql import SparkSession
-from radiator.spark.jobs.job import read_log
+from radiator.spark.jobs.conserve import holes, verdicts
+from radiator.spark.jobs.job import read_journal, read_log
 from radiator.spark.jobs.mapreduce import WORKS, map_reduce
-spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
-rows = map_reduce(read_log(spark, sys.argv[2], "texts"), WORKS["count-words"]).collect()
-print(json.dumps({row.key: json.loads(row.value) for row in rows}))
+remote, archive = sys.argv[1:]
+spark = SparkSession.builder.remote(remote).getOrCreate()
+words = map_reduce(read_log(spark, archive, "texts"), WORKS["count-words"])
+journal, stored = read_journal(spark, archive), spark.read.parquet(str(next(Path(archive, "_snapshots").iterdir())))
+wrong = verdicts(journal, stored, holes(journal)).where("verdict in ('lost', 'doubled', 'ghost')")
+print(json.dumps([{row.key: json.loads(row.value) for row in words.collect()},
+                  {row.message_id: row.verdict for row in wrong.collect()}]))
 spark.stop()
 """
 
 
 def test_over_spark_connect(cluster: Cluster, archive: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    """The server is the driver on that cluster; its Python workers map and reduce."""
+    """The server is the driver on that cluster, and its Python workers map and reduce; a job, and its functions."""
+    place, wrong = archive
     settings = {**EXECUTORS, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1",
                 "spark.master": cluster.master, "spark.sql.session.timeZone": "UTC"}  # fmt: skip
     conf = [f"--conf={name}={value}" for name, value in settings.items()]
     server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    submit = [HOME / "bin" / "spark-submit", "--driver-memory", "1g", *conf, "--class", server, "spark-internal"]
-    with process(submit, r"Spark Connect server started at: (\S+)", tmp_path) as address:
+    submit = [HOME / "bin" / "spark-submit", *conf, "--class", server, "spark-internal"]
+    with process(submit, r"Spark Connect server started at: (\S+)", tmp_path, memory="1g") as address:
         remote = f"sc://127.0.0.1:{address.rpartition(':')[2]}"
-        check_conserve(["--remote", remote], archive, tmp_path)
-        done = run(["-c", WORDS, remote, str(archive[0])], tmp_path)
+        done = run(["-c", PROGRAM, remote, str(place)], tmp_path)
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout) == {"one": 1, "two": 1, "red": 1, "blue": 1, "fish": 4}
+        assert json.loads(done.stdout) == [{"one": 1, "two": 1, "red": 1, "blue": 1, "fish": 4}, wrong]
+        done = run(["-m", "radiator.spark.jobs.latency", "--archive", str(place), "--remote", remote], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"^orders +accept-ack +\d+ ", done.stdout, re.MULTILINE)

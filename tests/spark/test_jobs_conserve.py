@@ -1,7 +1,6 @@
 """Conservation: each verdict of docs/ARCHIVE.md, journals that are right, and what was put into them on purpose."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -14,21 +13,7 @@ from radiator.message import position_of
 from radiator.spark.jobs.conserve import ENDS, WRONG, books, half_fanned, holes, verdicts, wrong
 from tests.spark.journals import Journal, id_of, lively, spoil
 
-
-@pytest.fixture(scope="module", autouse=True)
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Of a few hundred rows each, the compilers would take most of the time."""
-    settings = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def frames(spark: SparkSession, journal: Journal) -> tuple[DataFrame, DataFrame]:

@@ -1,10 +1,13 @@
 """Dead letters: why, where, whose, since when, and samples."""
 
+import pytest
 from pyspark.sql import SparkSession
 
 from radiator.journal import ACKED, DROPPED, EXPIRED, NACKED
 from radiator.spark.jobs.deadletters import dead, reasons
 from tests.spark.journals import Journal, id_of
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 def deaths() -> tuple[Journal, list[int]]:

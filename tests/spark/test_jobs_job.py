@@ -18,6 +18,8 @@ JOBS = [
     conserve.CONSERVE, deadletters.DEADLETTERS, latency.LATENCY, mapreduce.MAPREDUCE, replay.REPLAY, skew.SKEW,
 ]  # fmt: skip
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 def arguments(job: Job, *more: str) -> argparse.Namespace:
     return parser(job).parse_args(["--archive", "archive", *more])

@@ -4,6 +4,7 @@ import math
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
+import pytest
 from pyspark.sql import SparkSession
 
 from radiator.journal import ACKED, DELIVERED, DUE, HANDED_OVER, NACKED
@@ -11,6 +12,7 @@ from radiator.spark.jobs.latency import page_rows, percentiles, spans
 from radiator.spark.jobs.page import latency_page
 from tests.spark.journals import BEGIN_MS, Journal, id_of
 
+pytestmark = pytest.mark.usefixtures("interpreted")
 HOUR_MS = 3_600_000
 HOUR = datetime.fromtimestamp(BEGIN_MS // HOUR_MS * HOUR_MS / 1000, UTC).strftime("%Y-%m-%d %H:00:00")
 

@@ -12,6 +12,8 @@ from radiator.journal import ACKED, HANDED_OVER, NACKED
 from radiator.spark.jobs.skew import consumers, keys, partitions, spread
 from tests.spark.journals import BEGIN_MS, Journal
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 
 def records(spark: SparkSession, keys: list[str | None], **more: Any) -> DataFrame:
     """One record of a log for each key, by turns in two partitions."""

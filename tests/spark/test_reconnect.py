@@ -1,6 +1,5 @@
 """A broker that goes away and comes back, under a running query: the query waits, and nothing is lost or doubled."""
 
-import socket
 import time
 from pathlib import Path
 
@@ -8,14 +7,7 @@ from pyspark.sql import SparkSession
 
 from radiator.client import Client
 from tests.broker_process import SERVER, BrokerProcess
-from tests.spark.running import END_MAX_S, Batches, started
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+from tests.spark.running import END_MAX_S, Batches, free_port, started
 
 
 def test_a_broker_that_is_killed_comes_back(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from radiator.broker.consumers import Subscription
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.stats import of_queue
+from radiator.broker.stats import of_queue as numbers_of
 from radiator.commands import AUTO
 from radiator.limits import WHY_CONSUMERS
 
@@ -32,18 +32,18 @@ def queue(request: Request) -> None:
     """Of a queue."""
     request.has_only("queue")
     asked = named(request)
-    verdict, sentence = _of_queue(request.broker, asked)
+    verdict, sentence = of_queue(request.broker, asked)
     request.answer(
         verdict=verdict,
         sentence=sentence,
-        **of_queue(asked, request.broker.checkouts.count(asked)),
+        **numbers_of(asked, request.broker.checkouts.count(asked)),
         **_rooms(request.broker),
         next_due_ms=asked.next_due_ms or None,
         consumer_list=_listed(asked.subscriptions),
     )
 
 
-def _of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
+def of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
     """The verdict, and its sentence."""
     verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
     if asked.waiters:
@@ -78,7 +78,7 @@ def _of_ready(asked: Queue) -> tuple[str, str]:
 
 def _of_none_ready(broker: "Broker", asked: Queue) -> tuple[str, str]:
     """No message is ready."""
-    numbers = of_queue(asked)
+    numbers = numbers_of(asked)
     taken = broker.checkouts.count(asked)
     out, doubtful, delayed, storing = (numbers[name] for name in ("in_flight", "in_doubt", "delayed", "storing"))
     if out:
@@ -123,7 +123,7 @@ def log(request: Request) -> None:
         for name, group in islice(sorted(asked.groups.items()), WHY_CONSUMERS)
     }
     readers = asked.all_readers()
-    verdict, sentence = _of_log(asked, [one.subscription for one in readers], unread)
+    verdict, sentence = of_log(asked, [one.subscription for one in readers], unread)
     request.answer(
         verdict=verdict,
         sentence=sentence,
@@ -136,7 +136,7 @@ def log(request: Request) -> None:
     )
 
 
-def _of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> tuple[str, str]:
+def of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> tuple[str, str]:
     records = _many(asked.records, "record", "records")
     most = max(unread, key=lambda name: unread[name], default=None)
     behind = f" Group {most!r:.80} is {unread[most]} behind." if most is not None and unread[most] else ""

@@ -96,8 +96,8 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
 def read_log(spark: SparkSession, archive: str, log: str, schema: StructType | None = None) -> DataFrame:
     """What the archive has of a log. Raises JobFailed where it has none."""
     reader = spark.read if schema is None else spark.read.schema(schema)
-    frame = reader.parquet(f"{_absolute(archive)}/log={quote(log, safe='$ ')}")  # as the archive names it
     try:
+        frame = reader.parquet(f"{_absolute(archive)}/log={quote(log, safe='$ ')}")  # as the archive names it
         frame.schema  # noqa: B018  over Spark Connect it is only looked for now
     except AnalysisException as error:
         raise JobFailed(f"{archive} has nothing of the log {log!r} ({sentence(error)})") from None

@@ -85,6 +85,10 @@ def _plots(rows: Sequence[Row]) -> str:
             one.xaxis.set_major_formatter(dates.ConciseDateFormatter(place, tz=UTC))  # type: ignore[no-untyped-call]
             one.grid(alpha=0.25)
             one.spines[["top", "right"]].set_visible(False)
+        if rows:
+            half_s = 1800  # so that one hour alone has a width
+            first_s, last_s = rows[0]["hour"] - half_s, rows[-1]["hour"] + half_s
+            axes[0].set_xlim(datetime.fromtimestamp(first_s, UTC), datetime.fromtimestamp(last_s, UTC))
         axes[0].set_ylim(bottom=0)  # behind the lines: it fixes the top too, for all three
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})

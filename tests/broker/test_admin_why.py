@@ -1,0 +1,174 @@
+"""The request `why`: each reason for which nothing moves, and what stands beside it."""
+
+from typing import Any
+
+import pytest
+
+from radiator.broker.admin.why import of_queue
+from radiator.commands import AUTO, CLIENT, Tick
+from radiator.limits import GIB, WHY_CONSUMERS, Limits
+from radiator.settings import Declarations, LogSettings, QueueSettings
+from tests.broker.node import Node
+from tests.broker.words import ack, send, subscribe
+
+DECLARED = Declarations(queues={"q": QueueSettings()}, logs={"l": LogSettings()}, create_queues=True)
+
+
+def node_of(declarations: Declarations = DECLARED, **more: Any) -> Node:
+    node = Node(declarations, **more)
+    node.open(1, 2, 3, 9)
+    return node
+
+
+def why(node: Node, **what: str) -> dict[str, Any]:
+    answer = node.admin(9, do="why", **(what or {"queue": "q"}))
+    assert answer.pop("ok") is True, answer
+    assert answer["sentence"].endswith(".")
+    return answer
+
+
+def verdict(node: Node, **what: str) -> str:
+    return str(why(node, **what)["verdict"])
+
+
+def test_an_empty_queue() -> None:
+    answer = why(node_of())
+    assert answer["verdict"] == "empty" and answer["messages"] == 0 and answer["consumer_list"] == []
+
+
+def test_nobody_is_subscribed() -> None:
+    node = node_of()
+    node.say(send(1, "q"), send(1, "q"))
+    answer = why(node)
+    assert answer["verdict"] == "no-consumer" and answer["sentence"].startswith("2 messages are ready, and nobody")
+
+
+def test_all_are_at_their_window() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q", CLIENT, prefetch_count=2), subscribe(3, "q"))
+    node.say(*(send(1, "q") for _ in range(5)))
+    answer = why(node)
+    assert answer["verdict"] == "window" and "Connection 2 has 2 of 2." in answer["sentence"]
+    assert [(one["connection"], one["stands"], one["unacked"], one["window"]) for one in answer["consumer_list"]] == [
+        (2, "window", 2, 2),
+        (3, "window", 1, 1),
+    ]
+    node.say(ack(node.messages(3)[0]), ack(node.messages(2)[1]))
+    assert verdict(node) == "in-flight"
+
+
+def test_all_that_is_there_is_out() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q"), send(1, "q"))
+    assert why(node)["sentence"] == "No message is ready; 1 are out with connection 2, and not acked yet."
+    node.say(subscribe(3, "q"), send(1, "q"))
+    assert "with 2 connections" in why(node)["sentence"]
+
+
+def test_nobody_reads() -> None:
+    node = node_of(limits=Limits(outbox_max_bytes=65_536))
+    node.reads_slowly.add(2)
+    node.say(subscribe(2, "q", AUTO), *(send(1, "q", b"x" * 40_000) for _ in range(4)))
+    answer = why(node)
+    assert answer["verdict"] == "outbox-full"
+    assert (answer["consumer_list"][0]["stands"], answer["consumer_list"][0]["window"]) == ("outbox-full", None)
+
+
+def test_delayed() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q"), send(1, "q", delay_ms=90_000), send(1, "q", delay_ms=60_000))
+    answer = why(node)
+    assert answer["verdict"] == "delayed" and "2 wait for their time, the first for 60.0 s more" in answer["sentence"]
+    assert answer["next_due_ms"] == node.now_ms + 60_000
+
+
+def now(node: Node) -> str:
+    """While nothing is answered, since an answer waits for the disk."""
+    return of_queue(node.broker, node.broker.destinations.queues["q"])[0]
+
+
+def test_on_the_way_to_the_disk_and_back() -> None:
+    node = node_of()
+    node.auto = False
+    node.say(subscribe(2, "q"), send(1, "q"))
+    assert now(node) == "storing"
+    node.auto = True
+    node.turn([])
+    assert now(node) == "in-flight"
+    node = node.crashed()
+    node.open(2, 3)
+    assert now(node) == "no-consumer"
+    node.auto = False
+    node.say(subscribe(2, "q"))
+    assert now(node) == "loading"
+    node.auto = True
+    node.turn([])
+    assert now(node) == "in-flight"
+
+
+def test_producers_that_wait_are_told_of() -> None:
+    node = node_of(Declarations(queues={"q": QueueSettings(max_messages=1)}))
+    node.say(send(1, "q"), send(1, "q"), send(2, "q"))
+    answer = why(node)
+    assert answer["verdict"] == "no-consumer" and answer["blocked"] == 2
+    assert answer["sentence"].endswith("2 producers wait for room in it: it is full, and its policy is to block.")
+
+
+def test_the_disk_is_nearly_full() -> None:
+    node = node_of()
+    node.broker.disk_free_min = GIB
+    node.turn([Tick(GIB - 1, 0)])
+    node.say(send(1, "q"))
+    answer = why(node)
+    assert answer["verdict"] == "disk-tight" and answer["blocked_by_disk"] == 1 and answer["is_disk_tight"] is True
+
+
+def test_checked_out() -> None:
+    node = node_of()
+    node.say(send(1, "q"))
+    node.admin(9, do="checkout", queue="q", group="g", max_messages=10, max_bytes=10_000)
+    answer = why(node)
+    assert answer["verdict"] == "checked-out" and answer["checked_out"] == 1
+
+
+def test_no_more_consumers_are_listed_than_fit() -> None:
+    node = node_of()
+    node.say(*(subscribe(2, "q", name=b"%d" % number) for number in range(WHY_CONSUMERS + 1)))
+    answer = why(node)
+    assert len(answer["consumer_list"]) == WHY_CONSUMERS and answer["consumers"] == WHY_CONSUMERS + 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"queue": "nothing"}, "no-such-destination"),
+        ({"log": "nothing"}, "no-such-destination"),
+        ({}, "bad-request"),
+        ({"queue": "q", "log": "l"}, "bad-request"),
+        ({"queue": "q", "count": 1}, "bad-request"),
+        ({"log": "l", "count": 1}, "bad-request"),
+        ({"queue": 7}, "bad-request"),
+    ],
+)
+def test_what_cannot_be_asked(asked: dict[str, Any], code: str) -> None:
+    answer = node_of().admin(9, do="why", **asked)
+    assert answer["ok"] is False and answer["code"] == code
+
+
+# ---- logs
+
+
+def test_a_log() -> None:
+    node = node_of()
+    assert verdict(node, log="l") == "empty"
+    node.say(send(1, "/log/l"), send(1, "/log/l"))
+    assert verdict(node, log="/log/l") == "no-consumer"
+    node.say(subscribe(2, "/log/l", CLIENT, group="g", start=("earliest", 0)))
+    answer = why(node, log="l")
+    assert answer["verdict"] == "window" and answer["sentence"].endswith("Group 'g' is 2 behind.")
+    assert (answer["records"], answer["readers"], answer["unread"]) == (2, 1, {"g": 2})
+    node.say(ack(node.messages(2)[0]))
+    node.say(ack(node.messages(2)[0]))
+    assert verdict(node, log="l") == "done"
+    node.say(subscribe(3, "/log/l", AUTO))
+    assert verdict(node, log="l") == "moving"

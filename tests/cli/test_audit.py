@@ -1,0 +1,197 @@
+"""`radiator audit` and `radiator explain`: of a running broker's store, of a stopped one's, and of an archive."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radiator.cli import main
+from radiator.client import Client
+from radiator.journal import Told
+from radiator.message import position_of
+from tests.archive.logs import NOON_MS, Writer, told
+from tests.broker_process import BrokerProcess
+
+CONFIG = """
+[journal]
+enabled = true
+[queue.orders]
+dead_letter = "orders.dead"
+max_redeliveries = 1
+[queue."orders.dead"]
+[queue.audit]
+[queue.mail]
+[fanout.news]
+children = ["audit", "mail"]
+"""
+
+
+class Said:
+    """What a command printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        status = main([str(one) for one in arguments])
+        said = self._capsys.readouterr()
+        return status, said.out, said.err
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Said:
+    return Said(capsys)
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProcess, str]]:
+    """A broker through which messages have gone: and the message-id of one with a long story."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as broker:
+        with Client(broker.address, answer_timeout_s=10) as client:
+            client.send("/fanout/news", b"n")
+            client.send("/queue/orders", b"poison")
+            client.subscribe("/queue/orders", ack="client-individual")
+            one = ""
+            for _ in range(2):
+                message = client.receive(5)
+                assert message is not None
+                one = message.headers["message-id"]
+                client.nack(message)
+            for body in (b"1", b"2"):
+                client.send("/queue/orders", body)
+                message = client.receive(5)
+                assert message is not None and message.body == body
+                client.ack(message)
+            client.admin({"do": "move", "from": "orders.dead", "to": "mail"})
+        broker.kill()
+        broker.start()
+        time.sleep(0.3)  # what is told of deliveries
+        yield broker, one
+
+
+def test_everything_is_accounted_for(run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+    broker, _ = lived
+    status, out, err = run("audit", "--config", broker.config_file, "--json")
+    of_store = json.loads(out)
+    assert (status, err, of_store["wrong"]) == (0, "", [])
+    assert of_store["counts"] == {"acked": 2, "dead-lettered": 1, "moved": 1, "stored": 3}
+    assert of_store["has_snapshot"] and of_store["stretches"] == 1
+    pytest.importorskip("pyarrow")
+    assert run("archive", "--config", broker.config_file, "--to", tmp_path / "archive")[0] == 0
+    status, out, _ = run("audit", "--archive", tmp_path / "archive", "--json")
+    assert (status, json.loads(out)) == (0, of_store)
+    out = run("audit", "--data", broker.data_dir)[1]
+    assert "stored 3 still in their queues" in " ".join(out.split()) and "in 1 stretch without a gap" in out
+
+
+def test_one_messages_story(run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+    broker, one = lived
+    status, out, err = run("explain", "--config", broker.config_file, one)
+    assert (status, err) == (0, "")
+    lines = [line.partition("  ")[2].partition("  ")[2] for line in out.splitlines()]
+    dead, moved = (line.removesuffix(":") for line in out.splitlines() if not line.startswith(" ") and one not in line)
+    consumer = lines[2].removeprefix("delivered to ")
+    assert lines == [
+        "",
+        "accepted in orders (6 B)",
+        f"delivered to {consumer}",
+        f"given back by {consumer}",
+        f"delivered to {consumer}, redelivery 1",
+        f"given back by {consumer}",
+        f"dead-lettered (redeliveries) to orders.dead, as {dead}",
+        "",
+        lines[8],
+        f"moved to mail, as {moved}",
+        "",
+        lines[11],
+    ]
+    assert lines[8].startswith("accepted in orders.dead (") and lines[8].endswith(f"as dead-letter of {one} in orders")
+    assert lines[11].endswith(f"as moved of {dead} in orders.dead")
+    # whichever of them is asked for
+    assert run("explain", "--data", broker.data_dir, moved)[1] == out
+    events = [json.loads(line) for line in run("explain", "--data", broker.data_dir, dead, "--json")[1].splitlines()]
+    assert [event["event"] for event in events].count("accepted") == 3
+    pytest.importorskip("pyarrow")
+    assert run("archive", "--config", broker.config_file, "--to", tmp_path / "archive")[0] == 0
+    assert run("explain", "--archive", tmp_path / "archive", one)[1] == out
+
+
+def test_a_message_that_nothing_is_told_of(run: Said, lived: tuple[BrokerProcess, str]) -> None:
+    broker, one = lived
+    for other in (f"{one}999", "0123456789abcdef-1-1"):
+        status, out, _ = run("explain", "--data", broker.data_dir, other)
+        assert status == 1 and out.startswith(f"The journal tells nothing of {other}.")
+    status, _, err = run("explain", "--data", broker.data_dir, "nonsense")
+    assert status == 2 and "'nonsense' is no message-id" in err
+
+
+# ---- what is wrong
+
+
+def position(number: int) -> int:
+    return position_of(1, number)
+
+
+@pytest.fixture
+def torn(tmp_path: Path) -> Path:
+    """A store whose journal and queues disagree in every way."""
+    writer = Writer(tmp_path / "store")
+    journal = writer.log("journal")
+    events = [Told("started", NOON_MS, "", position(0), reason="clean")]
+    events += [told(number) for number in range(1, 8)]
+    events += [told(1, "acked"), told(2, "acked"), told(2, "acked"), told(50, "acked"), told(3, "acked")]
+    events += [
+        Told("accepted", NOON_MS, "a", position(61)),
+        Told("fanout-copy", NOON_MS, "a", position(61), other=position(60), number=2, address="/fanout/f"),
+        told(70),
+    ]
+    writer.tell(journal, events)
+    # 4 is lost; 3 has ended and is there; 55 was never accepted
+    writer.queue("orders", [position(number) for number in (3, 5, 6, 7, 55, 70)])
+    writer.queue("a", [position(61)])
+    writer.close()
+    return writer.path
+
+
+def ids(answer: dict[str, Any]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for one in answer["wrong"]:
+        found.setdefault(one["verdict"], []).append(int(one["message_id"].rpartition("-")[2]))
+    return {verdict: sorted(numbers) for verdict, numbers in found.items()}
+
+
+WRONG = {"lost": [4], "doubled": [2, 3], "ghost": [50, 55], "half-fanned": [60]}
+
+
+def test_what_is_wrong_is_listed_and_the_exit_status_is_1(run: Said, torn: Path, tmp_path: Path) -> None:
+    status, out, err = run("audit", "--data", torn, "--json")
+    answer = json.loads(out)
+    assert (status, err) == (1, "radiator: 6 messages not accounted for.\n")
+    assert ids(answer) == WRONG
+    assert answer["counts"] == {"acked": 1, "doubled": 2, "ghost": 2, "half-fanned": 1, "lost": 1, "stored": 5}
+    status, out, err = run("audit", "--data", torn, "--show", "2")
+    assert status == 1 and "and 4 more: --show 6 lists all" in out and "lost: " in out
+    pytest.importorskip("pyarrow")
+    config = tmp_path / "config.toml"
+    config.write_text(f'[server]\ndata_dir = "{torn}"\n')
+    assert run("archive", "--config", config, "--to", tmp_path / "archive")[0] == 0
+    status, out, _ = run("audit", "--archive", tmp_path / "archive", "--json")
+    assert status == 1 and ids(json.loads(out)) == WRONG
+
+
+def test_without_a_journal_it_says_how_to_have_one(run: Said, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "store")
+    writer.close()
+    for command in (["audit"], ["explain", "a-1-1"]):
+        status, _, err = run(*command, "--data", writer.path)
+        assert status == 1 and err == (
+            "radiator: This store has no journal: [journal] enabled = true in config.toml begins one.\n"
+        )
+    status, _, err = run("audit", "--archive", tmp_path)
+    assert status == 1 and "is no archive" in err
+    status, _, err = run("audit", "--data", tmp_path)
+    assert status == 1 and "Traceback" not in err
+    assert run("audit")[0] == 2

@@ -1,0 +1,39 @@
+"""docs/JOURNAL.md tells of every event, of every key of its JSON, and of the column that it belongs to."""
+
+import json
+import re
+from pathlib import Path
+
+from radiator.journal import COLUMNS, EVENTS, NUMBERS, Told, as_json
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+DOCUMENT = (CHECKOUT / "docs/JOURNAL.md").read_text(encoding="utf-8")
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of each row of the table under a heading, the first as its words in backquotes."""
+    section = DOCUMENT.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in section.splitlines()
+        if line[:3] == "| `"
+    ]
+
+
+def test_every_event_stands_there_with_its_column() -> None:
+    columns = {event: column for column, events in COLUMNS.items() for event in events}
+    said = {row[0].strip("`"): row[2].strip("`") for row in rows("Events")}
+    assert said == {event: columns.get(event, "") for event in EVENTS}
+
+
+def test_every_key_stands_there() -> None:
+    said = [key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])]
+    told = Told("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1)
+    keys = [key for event in EVENTS for key in json.loads(as_json(told._replace(event=event), 0, "s"))]
+    assert sorted(said) == sorted({*keys, *NUMBERS.values()})
+
+
+def test_the_example_has_keys_that_are_there() -> None:
+    example = json.loads(next(line for line in DOCUMENT.splitlines() if line.startswith("{")))
+    assert set(example) <= {key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])}
+    assert list(example)[:4] == ["seq", "event", "ms", "queue"]

@@ -1,0 +1,231 @@
+"""What Spark calls in its own processes, called here: readers and their requests, with a real broker, without Java."""
+
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+from radiator.client import Client, ConnectionLost
+from radiator.errors import RadiatorError, Refusal
+from radiator.spark.ask import Broker
+from radiator.spark.offsets import DataLoss, Json, Log, Range
+from radiator.spark.options import Connect, SourceOptions, source_options
+from radiator.spark.read import read_range
+from radiator.spark.source import CheckoutReader, LogReader
+from tests.broker_process import SERVER, BrokerProcess
+from tests.spark.running import free_port
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def client(broker: BrokerProcess) -> Iterator[Client]:
+    with Client(broker.address) as one:
+        yield one
+
+
+@pytest.fixture
+def log(client: Client) -> str:
+    name = f"log{next(NUMBERS)}"
+    client.admin({"do": "declare", "log": name})
+    return name
+
+
+def options(broker: BrokerProcess, name: str, **given: Any) -> SourceOptions:
+    told = {"url": broker.address, "subscribe": name, "startingOffsets": "earliest", **given}
+    return source_options({key: str(value) for key, value in told.items() if value is not None}, is_stream=True)
+
+
+def checkout_options(broker: BrokerProcess, queue: str, **given: Any) -> SourceOptions:
+    return options(broker, queue, startingOffsets=None, mode="checkout", group="g", **given)
+
+
+def fill(client: Client, destination: str, how_many: int, begin: int = 0) -> None:
+    client.send_many(destination, [f"m{number}" for number in range(begin, begin + how_many)])
+
+
+def values(read: SourceOptions, *wanted: Range) -> list[str]:
+    return [
+        bytes(one).decode() for part in wanted for rows in read_range(read, part) for one in rows["value"].to_pylist()
+    ]
+
+
+def offset(place: Json) -> int:
+    [by_partition] = place.values()
+    return by_partition["0"]
+
+
+# ---- logs
+
+
+def test_an_idle_stream_waits_at_the_broker(broker: BrokerProcess, client: Client, log: str) -> None:
+    reader = LogReader(options(broker, log, pollTimeoutMs=300))
+    start = reader.initialOffset()
+    begin_s = time.monotonic()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert time.monotonic() - begin_s >= 0.25
+
+
+def test_a_stream_that_waits_is_told_at_once(broker: BrokerProcess, client: Client, log: str) -> None:
+    reader = LogReader(options(broker, log, pollTimeoutMs=20_000))
+    start = reader.initialOffset()
+    later = threading.Timer(0.3, lambda: fill(client, f"/log/{log}", 3))
+    later.start()
+    begin_s = time.monotonic()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    later.join()
+    assert offset(end) >= 1
+    assert time.monotonic() - begin_s < 10
+
+
+def test_what_is_available_now_is_a_target(broker: BrokerProcess, client: Client, log: str) -> None:
+    reader = LogReader(options(broker, log, pollTimeoutMs=20_000))
+    fill(client, f"/log/{log}", 5)
+    reader.prepareForTriggerAvailableNow()
+    fill(client, f"/log/{log}", 5)
+    start = reader.initialOffset()
+    places = [offset(start)]
+    while True:
+        end = reader.latestOffset(start, ReadMaxRows(2))
+        if end == start:
+            break
+        places.append(offset(end))
+        start = end
+    assert places == [0, 2, 4, 5]
+
+
+def test_a_bound_of_bytes(broker: BrokerProcess, client: Client, log: str) -> None:
+    client.send_many(f"/log/{log}", [bytes(1000)] * 50)
+    reader = LogReader(options(broker, log, maxBytesPerTrigger=10_000))
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(10_000)
+    end = offset(reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit()))
+    assert 5 <= end <= 10
+    assert offset(reader.latestOffset(reader.initialOffset(), ReadAllAvailable())) == 50
+    assert offset(reader.reportLatestOffset()) == 50
+
+
+def test_where_nothing_is_new_there_is_nothing_to_do(broker: BrokerProcess, log: str) -> None:
+    reader = LogReader(options(broker, log))
+    start = reader.initialOffset()
+    assert reader.partitions(start, start) == []
+
+
+def test_a_reader_is_pickled_without_its_connection(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 5)
+    reader = LogReader(options(broker, log))
+    start = reader.initialOffset()
+    other = pickle.loads(pickle.dumps(reader))
+    assert offset(other.latestOffset(start, ReadAllAvailable())) == 5
+
+
+def test_a_part_of_a_log(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 10)
+    place = Log(log, client.admin({"do": "describe", "log": log})["incarnation"])
+    small = options(broker, log, batchRows=3)
+    assert values(small, Range(place, 0, 2, 9)) == [f"m{number}" for number in range(2, 9)]
+    assert [rows.num_rows for rows in read_range(small, Range(place, 0, 2, 9))] == [3, 3, 1]
+
+
+def test_a_part_that_is_not_there(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 10)
+    place = Log(log, client.admin({"do": "describe", "log": log})["incarnation"])
+    beyond = Range(place, 0, 1000, 1010)
+    with pytest.raises(DataLoss, match="what begins at offset 1000 is gone"):
+        values(options(broker, log), beyond)
+    assert values(options(broker, log, failOnDataLoss="false"), beyond) == []
+    nowhere = Range(Log("nowhere", "1"), 0, 0, 1)
+    with pytest.raises(DataLoss, match="what begins at offset 0 is gone"):
+        values(options(broker, log), nowhere)
+
+
+def test_a_partition_that_a_log_has_not(broker: BrokerProcess, log: str) -> None:
+    reader = LogReader(options(broker, log, subscribe=None, assign=f'{{"{log}": [0, 1]}}'))
+    with pytest.raises(RadiatorError, match="has 1 partitions, from 0 on: there is no partition 1"):
+        reader.initialOffset()
+
+
+# ---- checkouts
+
+
+def test_a_checkout_is_bounded_and_acked(broker: BrokerProcess, client: Client) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    fill(client, f"/queue/{queue}", 10)
+    read = checkout_options(broker, queue)
+    reader = CheckoutReader(read)
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(4))
+    assert offset(first) == offset(start) + 4
+    # a query that was started again, before its first batch: the same, and no more
+    assert CheckoutReader(read).latestOffset(start, ReadMaxRows(4)) == first
+    parts = [part.value for part in reader.partitions(start, first)]
+    assert values(read, *parts) == values(read, *parts) == ["m0", "m1", "m2", "m3"]
+    second = reader.latestOffset(first, ReadMaxRows(100))
+    assert offset(second) == offset(start) + 10
+    with pytest.raises(DataLoss, match="is there any more"):
+        reader.partitions(start, first)
+    reader.commit(second)
+    taken = client.admin({"do": "checkout", "queue": queue, "group": "g", "max_messages": 0})
+    assert taken["first"] == taken["next"] == offset(second)
+
+
+def test_an_empty_queue_is_waited_for(broker: BrokerProcess, client: Client) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    client.admin({"do": "declare", "queue": queue})
+    reader = CheckoutReader(checkout_options(broker, queue, pollTimeoutMs=10_000))
+    start = reader.initialOffset()
+    later = threading.Timer(0.3, lambda: fill(client, f"/queue/{queue}", 1))
+    later.start()
+    assert offset(reader.latestOffset(start, ReadMaxRows(4))) == offset(start) + 1
+    later.join()
+
+
+def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    fill(client, f"/queue/{queue}", 3)
+    reader = CheckoutReader(checkout_options(broker, queue))
+    reader.initialOffset()
+    with pytest.raises(DataLoss, match="is another log than the one that the checkpoint speaks of"):
+        reader.commit({f"$checkout/{queue}/g@other": {"0": 3}})
+    taken = client.admin({"do": "checkout", "queue": queue, "group": "g", "max_messages": 3})
+    assert taken["next"] - taken["first"] == 3
+
+
+# ---- a broker that is away
+
+
+def test_a_broker_that_is_not_there_is_asked_so_many_times() -> None:
+    absent = Connect((f"stomp://127.0.0.1:{free_port()}",), 2, 0.01)
+    with pytest.raises(ConnectionLost, match="It was tried 3 times"), Broker(absent) as one:
+        one.ready("orders")
+
+
+def test_a_refusal_is_no_reason_to_ask_again(broker: BrokerProcess) -> None:
+    begin_s = time.monotonic()
+    with Broker(Connect((broker.address,), 100, 1.0)) as one, pytest.raises(Refusal):
+        one.state("nowhere")
+    assert time.monotonic() - begin_s < 5
+
+
+def test_a_read_goes_on_after_a_crash_of_the_broker(tmp_path: Path) -> None:
+    server = SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}")
+    with BrokerProcess(tmp_path, f'{server}\n[log."events"]\n') as broker:
+        with Client(broker.address) as client:
+            client.send_many("/log/events", [b"%d" % number + bytes(10_000) for number in range(3000)])
+        reader = LogReader(options(broker, "events", batchRows=100))
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        [part] = reader.partitions(start, end)
+        found = []
+        for number, rows in enumerate(reader.read(part)):
+            found += rows["offset"].to_pylist()
+            if number == 3:
+                broker.kill()
+                threading.Thread(target=broker.start).start()
+        assert found == list(range(3000))
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
