@@ -36,8 +36,6 @@ CLEAN, UNCLEAN = "clean", "unclean"  # how the last run had ended
 
 CLIENT_CHARACTERS = 64  # cut: of a client's name
 
-_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
 
 class Told(NamedTuple):
     """One event. position: of the message, 0: it is of the whole queue; queue: the name of the one that it is (or was)
@@ -95,4 +93,4 @@ def as_json(told: Told, seq: int, store_id: str) -> bytes:
         row["reason"] = told.reason
     if event in NUMBERS:
         row[NUMBERS[event]] = told.number
-    return _encoded(row).encode()
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()

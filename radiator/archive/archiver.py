@@ -104,6 +104,7 @@ class Archiver:
                         self.copy(log, partition, part)
                         self._sealed_at[log.name, partition] = now_s
             time.sleep(LOOK_EVERY_S)
+            self.source.reopen()
 
     def _is_due(self, log: Log, partition: int, part: Partition, now_s: float) -> bool:
         waiting = part.next - (self._next_of(log, partition) or part.first)

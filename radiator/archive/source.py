@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from radiator.errors import DamagedRecord
+from radiator.errors import DamagedRecord, StoreError
 from radiator.journal import Told
 from radiator.limits import MIB
 from radiator.message import Message
@@ -66,6 +66,7 @@ class Source:
 
     def __init__(self, data_dir: Path) -> None:
         """Raises StoreError."""
+        self._data_dir = data_dir
         self._reader = Reader(data_dir)
         with self._reader.snapshot() as snapshot:
             self.store_id = snapshot.store_id()
@@ -75,6 +76,15 @@ class Source:
 
     def __exit__(self, *_: object) -> None:
         self._reader.__exit__()
+
+    def reopen(self) -> None:
+        """A broker may have started since, with a larger map_size too. Raises StoreError, also for another store."""
+        self._reader.__exit__()
+        self._reader = Reader(self._data_dir)
+        with self._reader.snapshot() as snapshot:
+            store_id = snapshot.store_id()
+        if store_id != self.store_id:
+            raise StoreError(f"{self._data_dir} had store {self.store_id}, and has store {store_id} now.")
 
     @contextmanager
     def moment(self) -> Iterator[Moment]:

@@ -1,7 +1,7 @@
 """The events of a journal for an audit, column by column, and what was stored then: of a store, or of an archive."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from radiator.errors import Refusal
 from radiator.message import SEQUENCE_BITS, message_id
 from radiator.settings import JOURNAL
 
+PROGRESS_EVENTS = 200_000  # between two words of how far it is
 _LOW = (1 << SEQUENCE_BITS) - 1
 
 
@@ -116,11 +117,18 @@ def place_of(text: str) -> int:
     return int(boot) << SEQUENCE_BITS | int(number)
 
 
-def audit(journal: Journal) -> Report:
-    """Judges every message. Raises StoreError, ArchiveError."""
+def audit(journal: Journal, progress: Callable[[int, int], None] = lambda done, whole: None) -> Report:
+    """Judges every message. progress: hears now and then how many events are read, of how many. Raises StoreError,
+    ArchiveError.
+    """
     auditor = Auditor(journal.place_of)
+    told = 0
     for columns in journal.columns():
         auditor.feed(columns)
+        if auditor.report.events - told >= PROGRESS_EVENTS:
+            told = auditor.report.events
+            progress(told, journal.end - journal.first)
+    progress(auditor.report.events, auditor.report.events)
     auditor.close(journal.end, journal.boot, journal.stored())
     if auditor.has_suspects:
         recount = Recount(auditor)

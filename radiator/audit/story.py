@@ -65,14 +65,15 @@ def story(teller: Teller, one: str) -> list[Happened]:
 class StoredTeller:
     """The journal of a store: blocks in which the positions do not stand are not decoded."""
 
-    def __init__(self, source: Source) -> None:
-        """Raises Refusal where the store has no journal."""
+    def __init__(self, source: Source, node: str = "") -> None:
+        """node: whose store it is. Raises Refusal where the store has no journal."""
         log = source.logs().get(JOURNAL)
         if log is None:
             raise Refusal(
                 "no-journal", "This store has no journal: [journal] enabled = true in config.toml begins one."
             )
         self._source = source
+        self._node = node
         self._log = log
         self._part = log.partitions.get(0, Partition(0, 0))
 
@@ -96,7 +97,7 @@ class StoredTeller:
             if one.event != STARTED and (one.position in places or one.other in places):
                 yield Happened(
                     seq, one.ms, one.event, one.queue, self._text(one.position), one.client, one.attempt, one.size,
-                    self._text(one.other), one.other_queue, one.reason, one.address, one.number,
+                    self._text(one.other), one.other_queue, one.reason, one.address, one.number, self._node,
                 )  # fmt: skip
 
     def _text(self, position: int) -> str:

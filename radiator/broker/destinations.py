@@ -388,9 +388,14 @@ class Destinations:
         """Every queue that is on the disk."""
         return [queue for queue in self.everything() if isinstance(queue, DurableQueue)]
 
+    @property
+    def partitions(self) -> int:
+        """Of all logs."""
+        return sum(len(log.partitions) for log in self.logs.values())
+
     def check_count(self, more: int = 1) -> None:
         """Raises Refusal where one more destination, or so many, would be too many."""
-        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) + len(self.logs)
+        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) + self.partitions
         count = named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)
         if count + more > self.limits.max_destinations:
             raise Refusal(
@@ -453,7 +458,7 @@ class Destinations:
         if wrong:
             code = "reserved" if is_reserved_log(name) else "wildcard" if is_pattern(name) else "bad-request"
             raise Refusal(code, f"{name!r:.80} is no name of a log: it {wrong}.")
-        self.check_count()
+        self.check_count(settings.partitions)
         self._create_log(name, settings)
         return True
 

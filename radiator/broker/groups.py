@@ -4,6 +4,7 @@ A position is the first offset that is not acked. It is on the disk; what is ack
 after a restart. Each partition has one reader at a time, and changes hands when nothing of it is unacked.
 """
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from radiator.broker.turn import Part
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 class Group:
     """positions: see above. read: up to where, by partition, records may have been delivered before. acked: what is
-    acked beyond the position. from_ms: records before the first that was accepted then or later are passed over; 0:
-    none. owners: who reads, by partition; that may be a reader that is over, while something is unacked. is_kept: the
+    acked beyond the position. from_ms: records before the first that was accepted then or later are passed over.
+    owners: who reads, by partition; that may be a reader that is over, while something is unacked. is_kept: the
     disk has its positions, or is about to.
     """
 
@@ -30,8 +31,8 @@ class Group:
         self.name = name
         self.positions = positions
         self.read = read
-        self.acked: list[set[int]] = [set() for _ in positions]
-        self.from_ms = [0] * len(positions)
+        self.acked: defaultdict[int, set[int]] = defaultdict(set)
+        self.from_ms: dict[int, int] = {}
         self.members: dict[LogReader, None] = {}
         self.owners: dict[int, Cursor] = {}
 
@@ -48,17 +49,21 @@ class Group:
         """It goes on there; nobody reads."""
         self.positions = list(positions)
         self.read = list(positions)
-        self.acked = [set() for _ in positions]
-        self.from_ms = [0] * len(positions)
+        self.acked.clear()
+        self.from_ms.clear()
         self.log.desk.part(self)
 
     def done(self, partition: int, offset: int) -> None:
         """A record is acked, or passed over."""
-        acked = self.acked[partition]
-        if offset != self.positions[partition]:
-            acked.add(offset)
-            return
-        offset += 1
+        position = self.positions[partition]
+        if offset == position:
+            self.advance(partition, offset + 1)
+        elif offset > position:
+            self.acked[partition].add(offset)
+
+    def advance(self, partition: int, offset: int) -> None:
+        """All before that is done with; and what is acked behind it without a gap."""
+        acked = self.acked.get(partition)
         while acked and offset in acked:
             acked.discard(offset)
             offset += 1
@@ -71,10 +76,11 @@ class Group:
         position = self.positions[partition]
         if position >= first:
             return 0
-        self.positions[partition] = first
-        self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
-        self.log.desk.part(self)
-        return first - position
+        acked = self.acked[partition]
+        missed = first - position - sum(offset < first for offset in acked)
+        self.acked[partition] = {offset for offset in acked if offset >= first}
+        self.advance(partition, first)
+        return missed
 
     def is_far_ahead(self, cursor: "Cursor") -> bool:
         """Whether so much was read beyond what is not acked that no more is."""

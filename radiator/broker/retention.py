@@ -7,27 +7,34 @@ from collections.abc import Iterable, Mapping
 
 from radiator.broker.kinds.log import Log, Partition
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.limits import CHORE_MESSAGES
+from radiator.limits import CHORE_MESSAGES, PARTITIONS_PER_TICK
 from radiator.writes import DropSegment, KeepSegment
 
 
 class Retention:
-    """A chore (chores.py). leaving: segments that are gone for readers, and still on the disk. After a crash they are
-    found again, and go again.
+    """A chore (chores.py). round: the logs that are still to be looked at before the first is again. leaving: segments
+    that are gone for readers, and still on the disk. After a crash they are found again, and go again.
     """
 
-    __slots__ = ("desk", "in_batch", "leaving", "logs")
+    __slots__ = ("desk", "in_batch", "leaving", "logs", "round")
 
     def __init__(self, desk: Desk, logs: Mapping[str, Log]) -> None:
         self.desk = desk
         self.logs = logs
+        self.round: deque[Log] = deque()
         self.leaving: deque[DropSegment] = deque()
         self.in_batch = 0
 
     def look(self) -> bool:
-        """At each Tick: whether there is something to do."""
-        for log in self.logs.values():
-            self.look_at(log)
+        """At each Tick, some logs: whether there is something to do."""
+        if not self.round:
+            self.round.extend(self.logs.values())
+        left = PARTITIONS_PER_TICK
+        while self.round and left > 0:
+            log = self.round.popleft()
+            left -= len(log.partitions)
+            if not log.is_gone:
+                self.look_at(log)
         return bool(self.leaving)
 
     def look_at(self, log: Log) -> None:

@@ -74,30 +74,11 @@ class Journal:
     # ---- one message ------------------------------------------------------------------------------------------------
 
     def tell(
-        self,
-        event: str,
-        queue: str,
-        entry: Entry,
-        reason: str = "",
-        *,
-        other: int = 0,
-        where: str = "",
-        number: int = 0,
+        self, event: str, queue: str, entry: Entry, reason: str = "", other: int = 0, where: str = "", number: int = 0
     ) -> None:
         """This has become of the entry. other, where: as what, and where, it goes on."""
-        told = (
-            event,
-            self.desk.now_ms,
-            queue,
-            entry.position,
-            "",
-            entry.redeliveries,
-            entry.size,
-            other,
-            where,
-            reason,
-        )
-        self.events.append(Told(*told, number=number))
+        position, attempt, size, ms = entry.position, entry.redeliveries, entry.size, self.desk.now_ms
+        self.events.append(Told(event, ms, queue, position, "", attempt, size, other, where, reason, number=number))
 
     def accepted(
         self, queue: str, position: int, message: Message, size: int, came_from: CameFrom | None, due_ms: int = 0

@@ -40,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from radiator.audit.journal import ArchivedJournal, StoredJournal
 
     if arguments.archive is None:
-        with store_of(arguments) as source:
+        with store_of(arguments) as (source, _):
             return _tell(arguments, StoredJournal(source))
     try:
         return _tell(arguments, ArchivedJournal(arguments.archive))
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
     from radiator.audit.journal import audit
 
-    report = audit(journal)
+    report = audit(journal, _progress if sys.stderr.isatty() else lambda done, whole: None)
     wrong = [
         {"verdict": verdict, "message_id": journal.text_of(one), "queue": queue}
         for verdict, those in report.wrong.items()
@@ -65,6 +65,11 @@ def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
         sys.stdout.flush()
         print(f"radiator: {count_text(len(wrong), 'message')} not accounted for.", file=sys.stderr)
     return EXIT_REFUSED if wrong else 0
+
+
+def _progress(done: int, whole: int) -> None:
+    end = "\n" if done == whole else ""
+    print(f"\r{done} of {whole} events", end=end, file=sys.stderr, flush=True)
 
 
 def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]:

@@ -36,8 +36,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from radiator.audit.story import StoredTeller, story
 
     if arguments.archive is None:
-        with store_of(arguments) as source:
-            return _tell(arguments, story(StoredTeller(source), arguments.message_id))
+        with store_of(arguments) as (source, node):
+            return _tell(arguments, story(StoredTeller(source, node), arguments.message_id))
     try:
         from radiator.audit.archived import ArchivedTeller
     except ModuleNotFoundError as missing:

@@ -24,13 +24,19 @@ def add_journal(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def store_of(arguments: argparse.Namespace) -> "Iterator[Source]":
-    """The store of `--config` or `--data`, opened for reading. Raises StoreError, ConfigError."""
+def store_of(arguments: argparse.Namespace) -> "Iterator[tuple[Source, str]]":
+    """The store of `--config` or `--data`, opened for reading, and the name of its node, if the configuration has one.
+    Raises StoreError, ConfigError.
+    """
     from radiator.archive.source import Source
 
-    data_dir = arguments.data if arguments.data is not None else load(arguments.config).data_dir
+    data_dir, node = arguments.data, ""
+    if data_dir is None:
+        config = load(arguments.config)
+        data_dir = config.data_dir
+        node = config.node.name if config.node is not None else ""
     with Source(data_dir) as source:
-        yield source
+        yield source, node
 
 
 def without_pyarrow(missing: ModuleNotFoundError) -> Refusal:

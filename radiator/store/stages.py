@@ -59,9 +59,7 @@ def read_stages(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepStag
     names: set[str] = set()
     for stage in stages:
         if stage.applied > stage.count:
-            raise StoreError(
-                f"of {stage.count} SENDs of the prepared transaction {stage.stage} {stage.applied} are out"
-            )
+            raise StoreError(f"{stage.applied} of {stage.count} SENDs of transaction {stage.stage} are out")
         if stage.name in names:
             raise StoreError(f"two transactions are prepared under the name {stage.name!r}")
         names |= {stage.name} - {""}

@@ -71,7 +71,8 @@ def test_the_books_and_the_journal_agree_over_restarts(broker: BrokerProcess, en
                     wire.ack(message)
                 else:
                     wire.nack(message, {"requeue": "false" if number % 2 else "true"})
-            wire.fence()
+            for number in range(500):
+                wire.send_frame("SEND", {"destination": "/queue/a.q"}, b"on its way %d" % number)
             broker.stop() if end == "stop" else broker.kill()
     with broker:
         wire = connected(broker)

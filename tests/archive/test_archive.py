@@ -280,6 +280,29 @@ def test_killed_at_every_step_no_row_is_twice_and_none_missing(writer: Writer, t
         assert not [*directory.rglob(".sealing-*")]
 
 
+def test_a_finished_file_that_the_manifest_has_not_is_adopted(writer: Writer, to: Path) -> None:
+    log = writer.log("l")
+    for _ in range(2):
+        writer.append(log, [record(number) for number in range(600)])
+    archive(writer, to, seal_rows=600)
+    file = file_of(to, 1)
+    number = file.stat().st_ino
+    manifest = to / NAME
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join(lines[:-1]))
+    writer.append(log, [record(number) for number in range(600)])
+    writer.cut(log)
+    writer.cut(log)
+    archiver, said = archive(writer, to)
+    assert said == [f"{file.relative_to(to)} was finished when the last run ended: adopted."] and archiver.gaps == 0
+    assert file.stat().st_ino == number and is_whole(to).rows == 1800
+    # one that is torn, or out of order, is not
+    manifest.write_text("".join(lines[:-1]))
+    file.write_bytes(file.read_bytes()[:-1])
+    said = archive(writer, to)[1]
+    assert "removed, it is copied once more" in said[0] and "does not belong" in said[1] and "GAP" in said[2]
+
+
 def test_a_torn_line_of_the_manifest_is_cut_off(writer: Writer, to: Path) -> None:
     log = writer.log("l")
     writer.append(log, [record(number) for number in range(10)])

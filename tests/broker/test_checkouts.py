@@ -359,6 +359,21 @@ def test_what_is_read_just_now_is_not_released() -> None:
     assert release(broker)["released"] == 2
 
 
+def test_who_comes_to_read_while_it_is_released_keeps_the_log_and_nothing_is_lost() -> None:
+    broker = node()
+    fill(broker, 2)
+    take(broker, 2)
+    broker.auto = False
+    broker.say(send(9, "/admin", b'{"do": "checkout-release", "queue": "q", "group": "g"}', reply_to="admin"))
+    broker.say(Subscribe(2, b"r", f"/log/{LOG}", CLIENT_INDIVIDUAL, 10))
+    broker.auto = True
+    broker.turn([])
+    assert json.loads(broker.message(9).message.body)["code"] == "in-use"
+    assert broker.stored("q") == bodies(0, 2) and take(broker, 0) == (2, 2)
+    broker.close(2)
+    assert release(broker) == {"ok": True, "released": 0} and LOG not in broker.broker.destinations.logs
+
+
 def test_nothing_is_taken_while_it_is_released_and_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkouts, "CHORE_MESSAGES", 1)
     broker = node()

@@ -14,6 +14,7 @@ from tests.broker.words import ack, header, nack, send, subscribe, unsubscribe
 
 CONNECTIONS = (2, 3, 4, 5)
 PARTITIONS = 3
+STEPS = [*["append", "ack"] * 3, "subscribe", "unsubscribe", "nack", "close", "slow", "fast"]
 Place = tuple[int, int]
 
 
@@ -47,22 +48,7 @@ class History:
 
     def step(self) -> None:
         random = self.random
-        what = random.choice(
-            [
-                "append",
-                "append",
-                "append",
-                "subscribe",
-                "unsubscribe",
-                "ack",
-                "ack",
-                "ack",
-                "nack",
-                "close",
-                "slow",
-                "fast",
-            ]
-        )
+        what = random.choice(STEPS)
         getattr(self, what)()
         self.look()
 

@@ -108,6 +108,23 @@ def test_a_reader_gets_nothing_that_is_not_committed() -> None:
 
 
 @pytest.mark.durability("D25")
+def test_a_reader_of_the_tail_gets_nothing_of_the_next_batch() -> None:
+    node = node_of(auto=False)
+    node.say(read(2), send(1, "/log/l", b"at sea"))
+    node.seal()
+    node.say(send(1, "/log/l", b"open"))
+    node.commit()
+    assert node.bodies(2) == [b"at sea"]
+    node.say(read(3, until=(OFFSET, 1)))
+    while node.questions:
+        node.answer()
+    assert [one.message.body for one in node.messages(3)] == [b"at sea", b""]
+    node.seal()
+    node.commit()
+    assert node.bodies(2) == [b"open"] and node.messages(3) == []
+
+
+@pytest.mark.durability("D25")
 def test_offsets_go_on_after_a_restart_without_a_gap() -> None:
     node = node_of()
     append(node, b"0", b"1")
@@ -312,7 +329,7 @@ def test_a_log_that_a_fanout_needs_is_not_deleted() -> None:
     node.admin(1, do="declare", log="tap")
     assert node.admin(1, do="declare", fanout="f", children=["q", "/log/tap"])["ok"]
     assert node.admin(1, do="delete", log="tap")["code"] == "in-use"
-    assert node.admin(1, do="declare", fanout="g", children=["/log/none"])["code"] == "no-such-destination"
+    assert node.admin(1, do="declare", fanout="g", children=["/log/none"])["code"] == "bad-request"
     assert "g" not in node.broker.destinations.fanouts
 
 
@@ -325,8 +342,10 @@ def test_sends_to_logs_wait_for_the_disk_as_others_do() -> None:
     assert 1 not in node.paused and node.receipts(1) == [b"r"]
 
 
-def test_logs_count_among_the_destinations() -> None:
-    node = node_of(limits=Limits(max_destinations=3))
+def test_partitions_of_logs_count_among_the_destinations() -> None:
+    node = node_of(limits=Limits(max_destinations=6))
+    assert node.admin(1, do="declare", log="too", partitions=3)["code"] == "too-many-destinations"
+    assert node.admin(1, do="declare", log="two", partitions=1)["ok"]
     assert node.admin(1, do="declare", log="new")["ok"]
     assert node.admin(1, do="declare", log="newer")["code"] == "too-many-destinations"
 
@@ -949,6 +968,10 @@ def test_members_share_the_partitions() -> None:
     node.say(unsubscribe(2, "/log/three"))
     node.close(3)
     assert owners(node) == {0: 4, 1: 4, 2: 4}
+    node.say(read(2, "three", ack=CLIENT, group="g", partition=1), unsubscribe(2, "/log/three"))
+    node.close(4)
+    node.close(2)
+    assert is_empty(node)
 
 
 def test_each_record_goes_to_one_member_in_order_within_its_partition() -> None:
@@ -1107,3 +1130,15 @@ def test_stats_tell_of_logs() -> None:
 
 def test_a_store_of_nothing_has_no_logs() -> None:
     assert Node(Declarations(), platter=Platter()).broker.destinations.logs == {}
+
+
+def test_a_tick_looks_at_some_logs_and_the_next_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.retention.PARTITIONS_PER_TICK", 2)
+    node = node_of(Declarations(logs={f"l{n}": LogSettings(retention_ms=8000) for n in range(5)}))
+    for number in range(5):
+        append(node, b"x", to=f"l{number}")
+    node.wait(10)
+    assert sum(log.records for log in node.broker.destinations.logs.values()) == 3
+    node.wait(1)
+    node.wait(1)
+    assert sum(log.records for log in node.broker.destinations.logs.values()) == 0

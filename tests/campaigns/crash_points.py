@@ -221,6 +221,8 @@ CAMPAIGNS = (
             "commit-receipt-does-not-wait",
             "deliverable-before-commit",
             "binding-lost-with-a-restart",
+            "told-in-the-next-batch",
+            "app-not-written",
         ),
         mutant_cases=300,
         quick_mutants=4,

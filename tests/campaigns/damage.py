@@ -18,11 +18,14 @@ from pathlib import Path
 from random import Random
 
 from radiator.cli import main
+from radiator.commands import Send
 from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
+from radiator.journal import Told
 from radiator.message import Message, position_of
-from radiator.reads import Load, LoadDelayed, LookUp
+from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.store.lmdb import LmdbStore, open_store
 from radiator.writes import (
+    Append,
     Bind,
     Books,
     Count,
@@ -37,7 +40,9 @@ from radiator.writes import (
     Remember,
     Remove,
     Settle,
+    Stage,
     StoppedClean,
+    Tell,
     Unbind,
     Wake,
     Write,
@@ -45,13 +50,17 @@ from radiator.writes import (
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.children import Tell, run_cases
+from tests.campaigns.children import Tell as TellScore
+from tests.campaigns.children import run_cases
 from tests.crash.books import body_of
+from tests.sim.disk import Platter, SimDisk, as_read
+from tests.store.log_batches import LogBatches
 from tests.store.scribe import MAP_BYTES, Scribe, message_of
 
 PAGE_BYTES, SECTOR_BYTES = 4096, 512
 HEADS_BYTES = 2 * PAGE_BYTES
-COMMITS = 40
+COMMITS = 50
+RECORDS_OF_A_BATCH = (2, 30, 150)
 STATES_KEPT = 10
 CASES_OF_A_STORE = 146
 BROKERS_OF_A_STORE = 4  # these go through a whole broker
@@ -63,6 +72,7 @@ DUE_MS = 4_000_000_000_000
 
 Place = tuple[int, int]
 Binding = tuple[str, str, int]
+Record = tuple[int, int, int]  # log, partition, offset
 
 
 @dataclass(slots=True)
@@ -94,6 +104,7 @@ class State:
     doubts: dict[tuple[str, int], Place]
     delayed: dict[Place, Delay]
     declared: Declared
+    logs: Platter
 
 
 @dataclass(slots=True)
@@ -106,6 +117,8 @@ class Original:
     counted: dict[Place, int] = field(default_factory=dict)
     doubted: set[tuple[str, int, Place]] = field(default_factory=set)
     delays: dict[Place, list[Delay]] = field(default_factory=dict)
+    records: dict[Record, Message | Told] = field(default_factory=dict)
+    staged: dict[int, list[Send]] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
     is_clean: bool = False
 
@@ -117,7 +130,8 @@ class Original:
 class Author:
     """Writes a store at random, and keeps beside it what it then holds.
 
-    peers: the nodes with which messages are in doubt. A broker that knows none of them is given a store without.
+    peers: the nodes with which messages are in doubt. A broker that knows none of them is given a store without; and
+    without logs, which are not as its settings say.
     """
 
     def __init__(self, directory: Path, chance: Random, peers: tuple[str, ...] = PEERS) -> None:
@@ -131,6 +145,8 @@ class Author:
         self.kept: dict[str, KeepPeer] = {}
         self.doubts: dict[tuple[str, int], Place] = {}
         self.declared = Declared()
+        self.batches = LogBatches(chance, len(NAMES) + 1, RECORDS_OF_A_BATCH)
+        self.twin = SimDisk()  # of logs and prepared transactions
         self.written = 0
 
     def write(self) -> Original:
@@ -138,7 +154,7 @@ class Author:
             self.original.names[self.scribe.declare(name)] = name
         steps = [self.put, self.put, self.put, self.remove, self.count, self.remember]
         steps += [self.delay, self.delay, self.wake, self.declare, self.declare, self.bind, self.unbind]
-        steps += [self.offer, self.settle] if self.peers else []
+        steps += [self.offer, self.settle, *[self.log] * 6] if self.peers else []
         for _ in range(COMMITS):
             self.chance.choice(steps)()
             self.note()
@@ -164,6 +180,7 @@ class Author:
             dict(self.doubts),
             dict(self.scribe.delayed),
             self.declared.copy(),
+            self.twin.platter.copy(),
         )
         self.original.states = [*self.original.states[-STATES_KEPT + 1 :], state]
 
@@ -242,6 +259,20 @@ class Author:
         } - self.declared.bindings
         self.declared.bindings |= bindings
         self.scribe.store.commit([Bind(*binding) for binding in sorted(bindings)])
+
+    def log(self) -> None:
+        """What is appended and prepared, dropped and applied."""
+        batch = self.batches.batch()
+        self.scribe.store.commit(batch)
+        self.twin.commit(batch)
+        for write in batch:
+            if isinstance(write, Append):
+                self.original.records[write.log, write.partition, write.offset] = write.message
+            elif isinstance(write, Tell):
+                places = ((write.log, write.partition, write.offset + nth) for nth in range(len(write.events)))
+                self.original.records |= zip(places, write.events, strict=True)
+            elif isinstance(write, Stage):
+                self.original.staged[write.stage] = write.sends
 
     def unbind(self) -> None:
         bindings = sorted(self.declared.bindings)
@@ -477,6 +508,7 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
         given, marks = all_messages(store, it.original)
         delayed = all_delayed(store, it.original)
         remembered = remembered_by(store)
+        records, staged = all_records(store, it.original), all_staged(store, it.original)
     except StoreError:
         return [] if is_found else ["it cannot be read, but `radiator check` finds nothing"]
     faults = [f"message {place} was altered: {message}" for place, message in given.items()
@@ -485,12 +517,21 @@ def faults_of_what_is_given(it: Damaged, store: LmdbStore, is_found: bool) -> li
                if marks[place] > it.original.counted.get(place, 0)]  # fmt: skip
     faults += [f"delayed message {place} was altered: {delay}" for place, delay in delayed.items()
                if delay is not None and delay not in it.original.delays.get(place, [])]  # fmt: skip
+    faults += [f"record {place} was altered: {message}" for place, message in records.items()
+               if message is not None and message != as_written(store, it.original, place)]  # fmt: skip
+    faults += [f"of the prepared transaction {stage} this was altered: {send}" for stage, sends in staged.items()
+               for send in sends if send not in it.original.staged[stage]]  # fmt: skip
     if not remembered <= it.original.now.remembered:
         faults.append(f"dedup-ids are remembered that never were: {remembered - it.original.now.remembered}")
     doubted = {(doubt.peer, doubt.sequence, (doubt.queue, doubt.position)) for doubt in store.recovery.doubts}
     if not doubted <= it.original.doubted:
         faults.append(f"messages are in doubt that never were: {doubted - it.original.doubted}")
-    if not is_found and not any(is_exactly(store, given, marks, delayed, remembered, state) for state in it.could_be):
+    exactly = any(
+        is_exactly(store, given, marks, delayed, remembered, state)
+        and is_exactly_of_logs(store, records, staged, state)
+        for state in it.could_be
+    )
+    if not is_found and not exactly:
         faults.append("`radiator check` finds nothing, but it is not what was written")
     return faults + faults_of_going_on(store, given, delayed, is_found)
 
@@ -520,6 +561,40 @@ def all_delayed(store: LmdbStore, original: Original) -> dict[Place, Delay | Non
 def remembered_by(store: LmdbStore) -> set[tuple[int, bytes]]:
     ids = [(queue, b"id-%d" % number) for queue in (1, 2) for number in range(0, 1000, 7)]
     return {(queue, name) for queue, name in ids if store.look_up(LookUp(1, queue, name, 0))}
+
+
+def all_records(store: LmdbStore, original: Original) -> dict[Record, Message | None]:
+    return {
+        (log, partition, one.offset): one.message
+        for log, partition in {place[:2] for place in original.records}
+        for one in store.load_log(LoadLog(1, log, partition, 0, 1_000_000, 1 << 40)).records
+    }
+
+
+def all_staged(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
+    return {stage: store.load_stage(LoadStage(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged}
+
+
+def as_written(store: LmdbStore, original: Original, place: Record) -> Message | None:
+    """As a reader gets it."""
+    row = original.records.get(place)
+    return None if row is None else as_read(store.recovery.store_id, *place[1:], row)
+
+
+def is_exactly_of_logs(
+    store: LmdbStore, records: dict[Record, Message | None], staged: dict[int, list[Send]], state: State
+) -> bool:
+    expected, recovery = SimDisk(state.logs), store.recovery
+    for one in (*expected.recovery.logs, *recovery.logs):
+        one.positions.sort(key=lambda position: position.group)
+    there = {(*partition, offset) for partition, rows in state.logs.records.items() for offset in rows}
+    return (
+        recovery.logs == expected.recovery.logs
+        and (recovery.stages, recovery.apps) == (expected.recovery.stages, expected.recovery.apps)
+        and records.keys() == there
+        and None not in records.values()
+        and all(sends == [*state.logs.staged.get(stage, {}).values()] for stage, sends in staged.items())
+    )
 
 
 def is_exactly(
@@ -664,7 +739,7 @@ def damage(run: Run) -> None:
         original = Author(run.directory / f"original-{nth}", run.chance).write()
         seeds = [run.chance.randrange(1 << 60) for _ in range(min(CASES_OF_A_STORE, run.cases - run.done))]
 
-        def work(seed: int, tell: Tell, original: Original = original) -> list[str]:
+        def work(seed: int, tell: TellScore, original: Original = original) -> list[str]:
             it = damaged(original, Random(seed))
             tell(it.how)
             try:
@@ -695,7 +770,7 @@ CAMPAIGNS = (
         unit="damaged stores",
         run=damage,
         cases=(300, 10_000, 50_000),
-        mutants=("no-crc", "delayed-not-checked"),
+        mutants=("no-crc", "delayed-not-checked", "block-not-checked"),
         mutant_cases=300,
         needs=("linux",),
     ),

@@ -296,6 +296,19 @@ def client(broker: BrokerProcess) -> Iterator[Client]:
         yield one
 
 
+def test_a_transaction_is_kept_under_a_name(client: Client) -> None:
+    transaction = client.begin()
+    client.send("/queue/prepared", "one", transaction=transaction)
+    client.commit(transaction, prepare="some")
+    [kept] = client.admin({"do": "prepared"})["prepared"]
+    assert (kept["name"], kept["messages"]) == ("some", 1)
+    client.subscribe("/queue/prepared")
+    assert client.receive(0.1) is None
+    assert client.admin({"do": "commit", "prepared": ["some"], "app": "tests", "version": 1})["committed"] is True
+    message = client.receive(10)
+    assert message is not None and message.body == b"one"
+
+
 @pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
 def test_client_sends_and_receives(broker: BrokerProcess, version: str) -> None:
     body = bytes(range(256))

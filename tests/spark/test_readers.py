@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from radiator.client import Client, ConnectionLost
+from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.errors import RadiatorError, Refusal
 from radiator.spark.ask import Broker
 from radiator.spark.offsets import DataLoss, Json, Log, Range
 from radiator.spark.options import Connect, SourceOptions, source_options
-from radiator.spark.read import read_range
+from radiator.spark.read import _records, read_range
 from radiator.spark.source import CheckoutReader, LogReader
 from tests.broker_process import SERVER, BrokerProcess
 from tests.spark.running import free_port
@@ -142,6 +142,31 @@ def test_a_part_that_is_not_there(broker: BrokerProcess, client: Client, log: st
     nowhere = Range(Log("nowhere", "1"), 0, 0, 1)
     with pytest.raises(DataLoss, match="what begins at offset 0 is gone"):
         values(options(broker, log), nowhere)
+
+
+class Scripted:
+    """Says what a broker would that has passed over records; the offsets of what it delivers are given."""
+
+    def __init__(self, *offsets: str) -> None:
+        self._messages = [Message({"offset": one, "timestamp": "0", "destination": "/log/a"}, b"") for one in offsets]
+
+    def subscribe(self, destination: str, headers: Any) -> None:
+        self.asked = dict(headers)
+
+    def receive(self, timeout_s: float) -> Message | None:
+        return self._messages.pop(0) if self._messages else None
+
+
+def test_a_record_that_is_not_the_next_is_seen() -> None:
+    client = Scripted("5", "7")
+    found = _records(client, Range(Log("a", "1"), 0, 5, 9), 5)  # type: ignore[arg-type]
+    assert [one and one.headers["offset"] for one in found] == ["5", None]
+    assert client.asked == {"from": "offset:5", "until": "offset:9", "partition": "0"}
+
+
+def test_silence_is_no_end() -> None:
+    with pytest.raises(NoAnswer, match="though offset 6 should"):
+        list(_records(Scripted("5"), Range(Log("a", "1"), 0, 5, 9), 5))  # type: ignore[arg-type]
 
 
 def test_a_partition_that_a_log_has_not(broker: BrokerProcess, log: str) -> None:

@@ -176,6 +176,14 @@ def test_start_refuses_damaged_books_and_check_says_what_they_are(
         open_store(path, MAP_BYTES)
 
 
+def test_more_that_are_out_than_there_were_are_not_made_up_for_by_another_one(path: Path, store: LmdbStore) -> None:
+    store.commit([row(5, 6, name=""), row(6, stage=2, name="other")])
+    store.close()
+    with pytest.raises(StoreError, match="6 of 5 SENDs of transaction 1 are out"):
+        open_store(path, MAP_BYTES)
+    assert len(check(path).findings) == 2
+
+
 def test_check_finds_bytes_that_the_row_does_not_say(path: Path, store: LmdbStore) -> None:
     store.commit([replace(row(5), size=1)])
     store.close()

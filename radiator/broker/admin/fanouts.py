@@ -2,19 +2,22 @@
 
 from radiator.broker.admin.queues import may_be_named
 from radiator.broker.admin.request import Request
-from radiator.declaring import fanout_children, mistake
+from radiator.declaring import LOG_PREFIX, fanout_children, mistake
 
 
 def declare(request: Request) -> None:
     """A fanout of that name to these queues is there from now on; `passive`: it must be there."""
-    destinations = request.broker.destinations
+    broker, destinations = request.broker, request.broker.destinations
     name, given, is_passive = request.declaration("fanout")
     there = destinations.fanout(name) if is_passive else destinations.fanouts.get(name)
     children = fanout_children(given if given or there is None else {"children": there.children})
     if there is None:
         for child in children:
-            if not may_be_named(request.broker, child):
-                raise mistake("children", f"names {child!r}, which is no queue; declare it first")
+            is_log = child.startswith(LOG_PREFIX)
+            if not (child.removeprefix(LOG_PREFIX) in destinations.logs if is_log else may_be_named(broker, child)):
+                raise mistake(
+                    "children", f"names {child!r}, which is no {'log' if is_log else 'queue'}; declare it first"
+                )
     created = destinations.declare_fanout(name, children)
     if created:
         request.broker.desk.note("info", "declared", fanout=name)

@@ -381,7 +381,7 @@ class Cluster:
             raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
         old = word.message
         for child in self.destinations.fanout(name).children:
-            queue = self.destinations.queue(child)
+            queue = self.destinations.target(child)
             expires_ms = old.expires_ms
             if queue.settings.message_ttl_ms is not None:
                 by_queue = self.desk.now_ms + queue.settings.message_ttl_ms
@@ -410,7 +410,7 @@ class Cluster:
             return
         for name in sorted(self.declarations.cluster_fanouts):
             for child in self.destinations.fanout(name).children:
-                queue = self.destinations.queue(child)
+                queue = self.destinations.target(child)
                 if queue.settings.overflow in (BLOCK, REJECT) and not self.room_for(queue):
                     return
         through = peer.copies + LINK_WINDOW

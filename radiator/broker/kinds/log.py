@@ -27,6 +27,7 @@ from radiator.limits import (
     KEYED_BODY_MAX_BYTES,
     LOAD_BYTES,
     LOAD_MESSAGES,
+    POSITIONS_MAX,
     SEGMENT_BYTES,
     SEGMENT_RECORDS,
     SEGMENTS_MIN,
@@ -138,6 +139,7 @@ class Log(Queue):
             kept.group: Group(self, kept.group, kept.offsets, [p.next for p in self.partitions], is_kept=True)
             for kept in stored.positions
         }
+        readers.positions += len(self.groups) * len(self.partitions)
         self.turns = 0  # where the next record without a key goes
         # the segments that the open batch changes; and how far each partition goes that the one at sea appends to
         self.touched: dict[tuple[int, int], KeepSegment] = {}
@@ -281,7 +283,9 @@ class Log(Queue):
 
     def keep_in_tail(self, partition: Partition, offset: int, message: Message) -> None:
         """So that who has read all else needs no disk."""
-        cost = message.size + MESSAGE_COST_BYTES
+        headers = b"partition:%d\noffset:%d\n%b" % (partition.index, offset, message.headers)
+        kept = Message(message.destination, headers, message.escaping, message.body, message.accepted_ms)
+        cost = _tail_cost(kept)
         if partition.tail_bytes + cost > LOAD_BYTES or self.readers.tails_bytes + cost > TAIL_BYTES:
             self.clear_tail(partition, keep=len(partition.tail) // 2)
         if self.readers.tails_bytes + cost > TAIL_BYTES or cost > LOAD_BYTES:
@@ -289,10 +293,7 @@ class Log(Queue):
             return
         if not partition.tail:
             partition.tail_first = offset
-        headers = b"partition:%d\noffset:%d\n%b" % (partition.index, offset, message.headers)
-        partition.tail.append(
-            Message(message.destination, headers, message.escaping, message.body, message.accepted_ms)
-        )
+        partition.tail.append(kept)
         partition.tail_bytes += cost
         self.readers.tails_bytes += cost
 
@@ -310,11 +311,11 @@ class Log(Queue):
         for partition in self.partitions:
             self.clear_tail(partition)
 
-    def in_tail(self, partition: Partition, offset: int, messages_max: int) -> list[Message] | None:
-        """What is committed from there on; None where it must be read from the disk."""
+    def in_tail(self, partition: Partition, offset: int, messages_max: int) -> list[Message]:
+        """What is committed from there on; nothing where it must be read from the disk."""
         first = partition.tail_first
         if not partition.tail or offset < first:
-            return None
+            return []
         end = min(offset + messages_max, partition.committed)
         return partition.tail[offset - first : end - first]
 
@@ -383,12 +384,15 @@ class Log(Queue):
         """The group of that name, made with those positions where it is not there. Raises Refusal."""
         found = self.groups.get(name)
         if found is None:
-            if len(self.groups) >= GROUPS_MAX:
+            if len(self.groups) >= GROUPS_MAX or self.readers.positions + len(self.partitions) > POSITIONS_MAX:
+                count, everywhere = len(self.groups), self.readers.positions
                 raise Refusal(
-                    "too-many-destinations", f"{self.name} has {len(self.groups)} groups: at most {GROUPS_MAX}."
+                    "too-many-destinations",
+                    f"{self.name} has {count} groups, and all groups of all logs {everywhere} positions: no more fit.",
                 )
             offsets = positions()
             found = self.groups[name] = Group(self, name, offsets, list(offsets))
+            self.readers.positions += len(self.partitions)
             self.desk.part(found)
         return found
 
@@ -411,6 +415,7 @@ class Log(Queue):
         if group is None:
             return False
         del self.groups[name]
+        self.readers.positions -= len(self.partitions)
         self.desk.open.parts.pop(group, None)
         if group.is_kept:
             self.desk.write(DropPosition(self.number, name))
@@ -446,6 +451,7 @@ class Log(Queue):
 
     def end(self) -> None:
         super().end()
+        self.readers.positions -= len(self.groups) * len(self.partitions)
         self.clear_tails()
         self.tell_waiting()
 

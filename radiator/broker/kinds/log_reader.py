@@ -24,11 +24,11 @@ from radiator.replies import Deliver, Refuse
 
 class Readers:
     """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked;
-    tails_bytes: of the last records that logs keep in memory. timed: those with an end that time may bring. due: who
-    goes on in the next turn, since this one has handed out enough.
+    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition. timed:
+    those with an end that time may bring. due: who goes on in the next turn, since this one has handed out enough.
     """
 
-    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "out", "size", "tails_bytes", "timed")
+    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -37,6 +37,7 @@ class Readers:
         self.due: dict[LogReader, None] = {}
         self.size = 0
         self.out = 0
+        self.positions = 0
         self.tails_bytes = 0
         self.handed = self.handed_turn = 0
 
@@ -161,7 +162,7 @@ class LogReader(Queue):
             is_new = name not in log.groups
             self.group = group = log.group(name, lambda: firsts)
             if is_new and from_ms:
-                group.from_ms = [from_ms] * len(firsts)
+                group.from_ms = dict.fromkeys(range(len(firsts)), from_ms)
         self.readers.all[self] = None
         if self.until is not None:
             self.readers.timed[self] = None
@@ -176,7 +177,7 @@ class LogReader(Queue):
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
         skipped = group.skip(index, partition.first)
-        cursor = Cursor(self, partition, group.positions[index], self.ends[index], group.from_ms[index])
+        cursor = Cursor(self, partition, group.positions[index], self.ends[index], group.from_ms.get(index, 0))
         cursor.skipped = skipped
         self.attach(cursor)
         if self.subscription.is_listed:
@@ -263,7 +264,7 @@ class LogReader(Queue):
             del self.behind[cursor]
             count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
             there = self.log.in_tail(cursor.partition, cursor.next, count)
-            if there is None:
+            if not there:
                 self.ask(cursor, count, 1 if is_crowded else LOAD_BYTES)
                 return
             for offset, message in enumerate(there, cursor.next):
@@ -345,7 +346,7 @@ class LogReader(Queue):
                 return
             cursor.from_ms = 0
             if group is not None:
-                group.from_ms[cursor.index] = 0
+                group.from_ms.pop(cursor.index, None)
         if group is None:
             if self.is_auto:
                 self.unsent.append(message)

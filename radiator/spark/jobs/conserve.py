@@ -203,20 +203,24 @@ def half_fanned(journal: DataFrame, gaps: DataFrame) -> DataFrame:
     return half.where(~F.coalesce(is_cut, F.lit(False))).select("fanout_id", "address", "copies", "told")
 
 
-def wrong(journal: DataFrame, found: DataFrame) -> DataFrame:
-    """Of each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order,
-    as `SEQ EVENT`."""
+def wrong(journal: DataFrame, stored: DataFrame | None, found: DataFrame) -> DataFrame:
+    """Of each message with a wrong verdict: message_id, verdict, queue (of its last event), and its events in order, as
+    `SEQ EVENT`, and `stored` behind them where it is.
+    """
     bad = found.where(F.col("verdict").isin(*WRONG))
     told = journal.select("message_id", "seq", "event", "queue")
     became = journal.where(F.col("event").isin(DEAD_LETTERED, MOVED)).select(
         F.col("other_id").alias("message_id"), "seq", F.concat(F.lit("from "), "event").alias("event"),
         F.col("other_queue").alias("queue"),
     )  # fmt: skip
-    events = told.union(became).join(bad.select("message_id"), "message_id", "left_semi")
+    told = told.union(became)
+    if stored is not None:
+        told = told.union(stored.select("message_id", F.lit(2**63 - 1), F.lit(STORED), "queue"))
+    events = told.join(bad.select("message_id"), "message_id", "left_semi")
     stories = events.groupBy("message_id").agg(
         F.array_sort(F.collect_list(F.struct("seq", "event", "queue"))).alias("events")
     )
-    line = F.transform("events", lambda one: F.concat_ws(" ", one.getField("seq"), one.getField("event")))
+    line = F.transform("events", _line)
     return (
         bad.join(stories, "message_id", "left")
         .select(
@@ -224,6 +228,11 @@ def wrong(journal: DataFrame, found: DataFrame) -> DataFrame:
         )
         .orderBy("verdict", "message_id")
     )
+
+
+def _line(one: Column) -> Column:
+    event = one.getField("event")
+    return F.when(event == STORED, event).otherwise(F.concat_ws(" ", one.getField("seq"), event))
 
 
 def books(journal: DataFrame, stored: DataFrame | None) -> DataFrame:
@@ -250,7 +259,7 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
     counts = found.groupBy("verdict").agg(F.count("*").alias("messages")).orderBy(F.desc("messages")).cache()
     print_table(counts)
     half = half_fanned(journal, gaps).cache()
-    bad = wrong(journal, found).cache()
+    bad = wrong(journal, stored, found).cache()
     is_wrong = not counts.where(F.col("verdict").isin(*WRONG)).isEmpty()
     if is_wrong:
         print("\nwrong")

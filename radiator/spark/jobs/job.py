@@ -111,7 +111,10 @@ def read_journal(spark: SparkSession, archive: str) -> DataFrame:
 def print_table(frame: DataFrame, rows: int = ROWS_SHOWN) -> None:
     """The first rows, aligned, times in UTC; and whether there are more."""
     times = [field.name for field in frame.schema.fields if isinstance(field.dataType, TimestampType)]
-    found = frame.limit(rows + 1).withColumns({name: F.col(name).cast("string") for name in times}).collect()
+    plain = frame.limit(rows + 1)
+    for name in times:
+        plain = plain.withColumn(name, F.col(name).cast("string"))
+    found = plain.collect()
     print(table(frame.columns, [[_cell(value) for value in row] for row in found[:rows]]))
     if len(found) > rows:
         print(f"... and more than these {rows}")

@@ -1,6 +1,7 @@
 """Links, copies of fanouts, topics and the operator's view, on whole brokers."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from radiator.commands import Closed, Fail, NotLinked, Open, Read
 from radiator.limits import LINK_CAUSE_MAX
 from radiator.links import Identity, Publish, Transfer
 from radiator.replies import Deliver, Refuse
+from radiator.settings import LogSettings
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.node import Node
 from tests.broker.words import ack, header, send, subscribe
@@ -145,6 +147,18 @@ def test_each_nodes_children_get_one_copy_and_it_is_passed_on_by_nobody() -> Non
     assert len(nodes.said(Transfer)) == 400
     common = {header(m, b"fanout-message-id") for n in "abc" for m in nodes[n].disk.platter.messages.values()}
     assert len(common) == 200
+
+
+def test_a_log_among_the_children_is_a_tap_on_each_node() -> None:
+    tapped = replace(declared(), fanouts={"events": ("x", "/log/tap")}, logs={"tap": LogSettings()})
+    nodes = Nodes("ab", declarations=tapped)
+    nodes["a"].open(1)
+    nodes["a"].say(send(1, "/fanout/events", b"one"))
+    nodes.run()
+    for name in "ab":
+        log = nodes[name].broker.destinations.logs["tap"]
+        assert nodes[name].stored("x") == [b"one"] and log.partitions[0].committed == 1
+        assert not nodes[name].has("/log/tap")
 
 
 def test_copies_wait_for_a_node_that_is_away() -> None:
