@@ -24,7 +24,7 @@ from radiator.limits import MIB, PATH_HOPS_MAX, Limits
 from radiator.links import Publish, Word
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
-from radiator.settings import CLUSTER, Address, Declarations, QueueSettings
+from radiator.settings import CLUSTER, JOURNAL, Address, Declarations, LogSettings, QueueSettings
 from tests.sim.bindings import Routes
 from tests.sim.books import Books, Client
 from tests.sim.cable import Cable, Dialler, End
@@ -91,9 +91,10 @@ def shrink_everywhere(patch: pytest.MonkeyPatch, bounds: dict[str, int]) -> None
 
 
 class Mesh:
-    """Runs as it is made. `mistakes` must be empty then."""
+    """Runs as it is made. `mistakes` must be empty then. has_journal: each node holds its commits against its own."""
 
-    def __init__(self, seed: int, is_traced: bool = False) -> None:
+    def __init__(self, seed: int, is_traced: bool = False, has_journal: bool = False) -> None:
+        self.has_journal = has_journal
         self.scheduler = Scheduler(seed, is_traced)
         random = self.scheduler.random
         self.books = Books(Routes(), lambda: self.scheduler.now_s)
@@ -131,6 +132,8 @@ class Mesh:
             cluster_fanouts=frozenset({"all"}),
             topics=[CLUSTER_TOPICS, "local"],
             cluster_topics=frozenset({CLUSTER_TOPICS}),
+            logs={JOURNAL: LogSettings(retention_ms=None)} if self.has_journal else {},
+            has_journal=self.has_journal,
         )
         self.nodes = {name: self.drawn_node(random, name) for name in names}
         self.delay_s = random.choice([0.0005, 0.002, 0.02])
