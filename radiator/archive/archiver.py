@@ -68,6 +68,7 @@ class Archiver:
         self.plan = plan
         self.say = say
         self.gaps = 0
+        self.passed_over: set[str] = set()  # incarnations of logs
         self.rows = 0
         self.manifest = Manifest(plan.directory, source.store_id)
         clear(plan.directory)
@@ -124,15 +125,20 @@ class Archiver:
             if name not in there:
                 known = ", ".join(sorted(there)) or "none"
                 raise ArchiveError(f"There is no log {name!r} in this store; there is {known}.")
-        chosen = {name: there[name] for name in sorted(names, key=lambda name: (name != JOURNAL, name))}
-        for log in chosen.values():
-            known_as = self.manifest.contents.incarnation_of(log.name)
-            if known_as not in (None, log.incarnation):
-                raise ArchiveError(
-                    f"The log {log.name} was deleted and declared again since {self.plan.directory} was begun: offsets "
-                    "would mean two things there. Give another directory with --to, or other logs with --log."
-                )
-        return chosen
+        chosen = [there[name] for name in sorted(names, key=lambda name: (name != JOURNAL, name))]
+        return {log.name: log for log in chosen if self._is_the_same(log)}
+
+    def _is_the_same(self, log: Log) -> bool:
+        """Whether the archive has this log, or none of its name. One that is another does not keep the others waiting."""
+        if self.manifest.contents.incarnation_of(log.name) in (None, log.incarnation):
+            return True
+        if log.incarnation not in self.passed_over:
+            self.passed_over.add(log.incarnation)
+            self.say(
+                f"PASSED OVER: {log.name} was deleted and declared again since {self.plan.directory} was begun: offsets "
+                "would mean two things there. Give another directory with --to for it."
+            )
+        return False
 
     def _next_of(self, log: Log, partition: int) -> int | None:
         return self.manifest.contents.next_of(log.name, partition)

@@ -105,6 +105,7 @@ class Sealing:
         self._temporary.rename(target)
         sync_directory(target.parent)
         sealed = replace(sealed, bytes=target.stat().st_size, sha256=sha256_of(target))
+        # D31: told of when it is there
         manifest.sealed(sealed)
         return sealed
 

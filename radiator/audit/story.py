@@ -45,7 +45,7 @@ class Teller(Protocol):
 
 def story(teller: Teller, one: str) -> list[Happened]:
     """All that is told of a message and of its relatives, in order: the message that it came from (dead letter, move),
-    and what it became, but not other copies of the same fanout.
+    and what it became, but not other copies of the same fanout. Of a fanout-message-id the stories of all copies.
     """
     known = {one}
     asked: set[str] = set()
@@ -54,8 +54,8 @@ def story(teller: Teller, one: str) -> list[Happened]:
         asking = known - asked
         asked |= asking
         for happened in teller.of(asking):
-            if happened.event == COPIED and happened.message_id not in known:
-                continue  # asked for was a fanout-message-id, or a copy is a relative of none
+            if happened.event == COPIED and happened.other_id == one:
+                known.add(happened.message_id)
             found[happened.seq] = happened
             if happened.event in (DEAD_LETTERED, MOVED, ACCEPTED) and happened.other_id:
                 known |= {happened.message_id, happened.other_id}

@@ -85,7 +85,7 @@ def _copy(copying: "Archiver", arguments: argparse.Namespace) -> int:
     else:
         copying.run()
     print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
-    return EXIT_REFUSED if copying.gaps else 0
+    return EXIT_REFUSED if copying.gaps or copying.passed_over else 0
 
 
 def _say(sentence: str) -> None:

@@ -33,7 +33,7 @@ _WRITE = ["destination", "delivery", "dedupColumn", "txnAppId", "receiptWindow"]
 BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
 STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
 BATCH_WRITE = [*_CONNECT, *_WRITE, "txnVersion"]
-STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation"]  # the last is Spark's own, and comes with the others
+STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # the last two are Spark's own, and come too
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
 

@@ -41,7 +41,7 @@ CAMPAIGNS = (
         title="random histories of logs: appends, groups, readers and retention, with crashes, on simulated time",
         unit="histories",
         run=simulate,
-        cases=(400, 200_000, 2_000_000),
+        cases=(300, 200_000, 2_000_000),
         mutants=(
             "position-not-written",
             "offset-used-again",

@@ -1,12 +1,15 @@
 """T4: `kill -9` at random times, under four producers and four consumers, with books over the whole history.
 
 Most kills come under load, some in a start and some in a clean stop; and now and then all clients are lost instead, and
-come again. In the end of each life everything is taken out, and the books are read.
+come again. In the end of each life everything is taken out, and the books are read. In every other life the journal is
+on, and a log taps a fanout: `radiator audit` must account for every message, before that and after it.
 
 A kill proves that what is written together is there together, that nothing is answered before it is handed to the
 operating system, and that a start finds it. That it is on the disk too, only T2 and T3 prove.
 """
 
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -15,7 +18,7 @@ from subprocess import TimeoutExpired
 
 from tests.acceptance.conftest import queues_that_do_not_add_up, stats
 from tests.acceptance.wire import Gone
-from tests.broker_process import BrokerProcess
+from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.campaign import Campaign, Run
 from tests.crash.books import Books
 from tests.crash.crowd import CONFIG, crowd, drain, talking
@@ -26,6 +29,15 @@ LOAD_S = {"quick": (0.1, 0.6), "nightly": (0.1, 2.0), "release": (0.1, 3.0)}
 START_S = (0.0, 0.4)  # a start takes about a quarter of a second
 STOP_S = (0.0, 0.05)
 FORGET_WITHIN_S = 5.0
+TOLD = (
+    CONFIG.replace('["events.a", "events.b"]', '["events.a", "events.b", "/log/taps"]')
+    + """
+[log."taps"]
+
+[journal]
+enabled = true
+"""
+)
 
 
 class Life:
@@ -37,6 +49,7 @@ class Life:
         self.run = run
         self.chance = Random(run.chance.randrange(1 << 60))
         self.books = Books()
+        self.has_journal = config == TOLD
         self.broker = BrokerProcess(directory, config)
         self.clients = crowd(self.books, f"{run.seed} {name}")
 
@@ -104,8 +117,17 @@ class Life:
             assert time.monotonic() < deadline_s, f"{in_flight} messages are still with clients that are gone"
             time.sleep(0.01)
 
+    def audit(self, after: str) -> None:
+        """The journal accounts for every message."""
+        if self.has_journal:
+            audit = [sys.executable, "-m", "radiator", "audit", "--data", str(self.broker.data_dir)]
+            done = subprocess.run(audit, env=environment(), capture_output=True, text=True)
+            if done.returncode != 0:
+                self.run.violation(f"radiator audit, after it was {after}: {done.stdout[-1500:]}{done.stderr[-500:]}")
+
     def judge(self, after: str) -> None:
         """A new start, a loss of all clients, then everything that is left is taken out, and the books are read."""
+        self.audit(after)
         self.start(after)
         wrong = queues_that_do_not_add_up(self.broker)
         try:
@@ -118,6 +140,7 @@ class Life:
             self.run.violation(f"After it was {after} the ledgers of these queues do not add up: {wrong}")
         if self.broker.stop() != 0 or "Traceback" in self.broker.log:
             self.run.violation(f"After it was {after} there was no clean stop: {self.broker.log[-2000:]}")
+        self.audit("stopped")
         for fault in self.books.faults():
             self.run.violation(f"After it was {after}: {fault}")
         for name, count in (("receipted", len(self.books.receipted)), ("acked", len(self.books.ack_receipts))):
@@ -129,7 +152,7 @@ class Life:
 def kill(run: Run) -> None:
     number = 0
     while not run.is_over:
-        life = Life(run, f"life-{number}")
+        life = Life(run, f"life-{number}", CONFIG if number % 2 else TOLD)
         number += 1
         try:
             for _ in range(min(KILLS_OF_A_HUNT if run.is_hunt else KILLS_OF_A_LIFE, run.cases - run.done)):
@@ -156,6 +179,8 @@ CAMPAIGNS = (
             "ack-not-committed",
             "fanout-in-two-batches",
             "deliverable-before-commit",
+            "told-in-the-next-batch",
+            "end-not-told",
         ),
         mutant_cases=20,
         quick_mutants=3,

@@ -25,6 +25,7 @@ from tests.acceptance.conftest import queues_that_do_not_add_up
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.campaign import Campaign, Run
+from tests.campaigns.kill import TOLD
 from tests.crash import crowd as load
 from tests.crash.books import Books
 
@@ -115,7 +116,9 @@ class Life:
         directory = run.directory / f"config-{number}"
         directory.mkdir()
         data_dir = disk.place / "data"
-        self.broker = BrokerProcess(directory, CONFIG.format(data_dir=data_dir, rest=load.CONFIG))
+        self.has_journal = number % 2 == 0
+        rest = TOLD if self.has_journal else load.CONFIG
+        self.broker = BrokerProcess(directory, CONFIG.replace("{data_dir}", str(data_dir)).replace("{rest}", rest))
         seed = f"{run.seed} {number}"
         self.trickle = Trickle(9, self.books, seed)
         self.clients = [
@@ -127,7 +130,9 @@ class Life:
         ]
 
     def cut_once(self) -> None:
-        """A start, some load, a power cut, and what `radiator check` says afterwards."""
+        """A start, some load, a power cut, and what `radiator check` says afterwards; and `radiator audit`, where the
+        journal is on.
+        """
         self.start()
         is_trickle = self.run.done % 2 == 1
         is_killed_first = self.chance.random() < 0.25
@@ -167,12 +172,14 @@ class Life:
                 self.run.violation(f"the broker ended with {status} when its disk was gone, not 74 ({where})")
 
     def check(self, where: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "radiator", "check", self.disk.place / "data"],
-            env=environment(), capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode != 0:
-            self.run.violation(f"radiator check after a power cut ({where}): {done.stdout[-1000:]}{done.stderr[-500:]}")
+        data_dir = self.disk.place / "data"
+        for command in (["check", data_dir], *([["audit", "--data", data_dir]] if self.has_journal else [])):
+            done = subprocess.run(
+                [sys.executable, "-m", "radiator", *command], env=environment(), capture_output=True, text=True
+            )
+            if done.returncode != 0:
+                said = f"{done.stdout[-1000:]}{done.stderr[-500:]}"
+                self.run.violation(f"radiator {command[0]} after a power cut ({where}): {said}")
 
     def judge(self) -> None:
         """Everything that is left is taken out, and the books are read."""

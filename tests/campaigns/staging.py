@@ -42,7 +42,7 @@ CAMPAIGNS = (
         title="random histories of prepared transactions and checkouts, with crashes, on simulated time",
         unit="histories",
         run=simulate,
-        cases=(250, 100_000, 1_000_000),
+        cases=(200, 100_000, 1_000_000),
         mutants=(
             "unstaged-in-another-batch",
             "app-not-checked",

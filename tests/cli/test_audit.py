@@ -119,6 +119,16 @@ def test_one_messages_story(run: Said, lived: tuple[BrokerProcess, str], tmp_pat
     assert run("explain", "--archive", tmp_path / "archive", one)[1] == out
 
 
+def test_a_fanouts_story_is_that_of_its_copies(run: Said, lived: tuple[BrokerProcess, str]) -> None:
+    broker, _ = lived
+    with Client(broker.address, answer_timeout_s=10) as client:
+        headers = client.admin({"do": "peek", "queue": "audit"})["messages"][0]["headers"]
+    common = dict(headers)["fanout-message-id"]
+    out = run("explain", "--data", broker.data_dir, common)[1]
+    assert "accepted in audit (" in out and "accepted in mail (" in out
+    assert out.count(f"one of 2 copies of {common}, sent to /fanout/news") == 2
+
+
 def test_a_message_that_nothing_is_told_of(run: Said, lived: tuple[BrokerProcess, str]) -> None:
     broker, one = lived
     for other in (f"{one}999", "0123456789abcdef-1-1"):

@@ -28,13 +28,20 @@ TIGHT_MESSAGES = 2
 QUEUES = {
     "a": QueueSettings(),
     "tight": QueueSettings(max_messages=TIGHT_MESSAGES),
+    "once": QueueSettings(dedup_window_s=10_000),
     "x": QueueSettings(),
     "y": QueueSettings(),
 }
 TAKEN = "c"  # the queue that is checked out
 LOG = "l"
-WAYS = ("/queue/a", "/queue/a", "/queue/tight", "/fanout/f", "/exchange/tap/k", "/log/l")
-QUEUES_OF = {"/queue/a": ("a",), "/queue/tight": ("tight",), "/fanout/f": ("x", "y"), "/exchange/tap/k": ("a",)}
+WAYS = ("/queue/a", "/queue/a", "/queue/tight", "/queue/once", "/fanout/f", "/exchange/tap/k", "/log/l")
+QUEUES_OF = {
+    "/queue/a": ("a",),
+    "/queue/tight": ("tight",),
+    "/queue/once": ("once",),
+    "/fanout/f": ("x", "y"),
+    "/exchange/tap/k": ("a",),
+}
 END_S = 90.0
 SHORT_S = 1.0  # how long a prepared transaction is kept in some histories
 
@@ -126,7 +133,8 @@ class Driver(Asking):
         for to, body in self.parts[part]:
             self.books.said.setdefault(body, Told((to,), None, None, now_s, now_s))
             headers = b"crc:%08x\n" % crc32(body)
-            found.append(Send(self.link.number, to, headers, 2, body, None, transaction))
+            dedup_id = body if to == "/queue/once" else None
+            found.append(Send(self.link.number, to, headers, 2, body, None, transaction, dedup_id=dedup_id))
         return found
 
     def prepare(self, part: int) -> None:

@@ -148,6 +148,7 @@ def test_what_only_a_batch_or_a_stream_may_have() -> None:
 def test_a_sink_needs_nothing() -> None:
     assert sink_options({}, is_stream=True) == SinkOptions(DEFAULT_CONNECT, None, EXACTLY_ONCE, None, None, None, 500)
     assert sink_options({"checkpointLocation": "/tmp/x"}, is_stream=True).delivery == EXACTLY_ONCE
+    assert sink_options({"queryName": "clicks"}, is_stream=True).delivery == EXACTLY_ONCE
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from radiator.reads import Load
 from radiator.settings import QueueSettings
 from radiator.writes import Books, Count, Ledger, Put, Remove
 
-
 _columns = attrgetter(*(field.name for field in fields(Ledger)))  # copy.copy takes four times as long, in each batch
 
 

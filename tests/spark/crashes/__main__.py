@@ -40,7 +40,7 @@ def main() -> int:
         by_victim[crash.victim] += times
     kinds = ", ".join(f"{victim} {times}" for victim, times in sorted(by_victim.items()))
     say(f"{campaign.done.total()} crashes at {len(campaign.done)} places ({kinds}); {campaign.lives} drivers")
-    failed = []
+    failed = ["drivers"] if campaign.fallen else []
     for name, book in books.items():
         is_right = book.is_exact != (name in CONTROLS)
         say(f"{name}: {book}" + (" (broken on purpose)" if name in CONTROLS else "") + ("" if is_right else ": WRONG"))
