@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ class Bench:
         self._note("tail_per_s", records / seconds)
         self._note("tail_cpu_us", cpu_s / records * 1e6)
         for tasks, log in ((1, "long"), (2, "wide")):
-            seconds, _ = self._timed(lambda log=log: _consume(self._read(log)))
+            seconds, _ = self._timed(partial(_consume, self._read(log)))
             self._note(f"read_{tasks}_per_s", records / seconds)
 
     def archive(self) -> None:
@@ -120,7 +121,7 @@ class Bench:
         for figure, delivery in (("receipts", "atLeastOnce"), ("staged", "exactlyOnce")):
             self._write(rows.limit(10), f"{figure}-warm", delivery)
             before_s = self._broker.cpu_s()
-            seconds, _ = self._timed(lambda: self._write(rows, figure, delivery))  # noqa: B023
+            seconds, _ = self._timed(partial(self._write, rows, figure, delivery))
             self._note(f"{figure}_per_s", count / seconds)
             with Client(self._url) as client:
                 while client.admin({"do": "prepared"})["prepared"]:

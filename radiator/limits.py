@@ -113,6 +113,7 @@ READERS_BYTES = 32 * MIB  # what all readers of logs have read and not done with
 TAIL_BYTES = 8 * MIB  # the last records of all logs that are kept in memory for those who have read all before
 AWAIT_MAX_MS = 60_000  # refuse: how long a request may wait for a log to grow
 AWAITS_MAX = 16  # refuse: how many such requests of one connection may wait
+AWAITS_OF_LOG_MAX = 1000  # answered early: the oldest of more that wait for one log; each is looked at with each commit
 CHECKOUT_MESSAGES_MAX = 100_000  # refuse: what one request may take out of a queue
 BATCH_BYTES = 4 * MIB  # wait: an open batch past this takes no further SEND; a larger single one goes alone
 BATCH_WRITES = 4096  # wait: the same in writes; 64,000 tiny ones would take 0.3 s, and everybody waits for them

@@ -129,14 +129,14 @@ class Archiver:
         return {log.name: log for log in chosen if self._is_the_same(log)}
 
     def _is_the_same(self, log: Log) -> bool:
-        """Whether the archive has this log, or none of its name. One that is another does not keep the others waiting."""
+        """Whether the archive has this log, or none of its name. Another one does not keep the others waiting."""
         if self.manifest.contents.incarnation_of(log.name) in (None, log.incarnation):
             return True
         if log.incarnation not in self.passed_over:
             self.passed_over.add(log.incarnation)
             self.say(
-                f"PASSED OVER: {log.name} was deleted and declared again since {self.plan.directory} was begun: offsets "
-                "would mean two things there. Give another directory with --to for it."
+                f"PASSED OVER: {log.name} was deleted and declared again since {self.plan.directory} was begun: "
+                "offsets would mean two things there. Give another directory with --to for it."
             )
         return False
 

@@ -53,8 +53,11 @@ class Group:
         self.from_ms.clear()
         self.log.desk.part(self)
 
-    def done(self, partition: int, offset: int) -> None:
+    def done(self, cursor: "Cursor", offset: int) -> None:
         """A record is acked, or passed over."""
+        partition = cursor.index
+        if self.positions[partition] < cursor.began:
+            self.skip(partition, cursor.began)
         position = self.positions[partition]
         if offset == position:
             self.advance(partition, offset + 1)
@@ -71,20 +74,19 @@ class Group:
         # D26: in the batch that the RECEIPT of the ACK waits for
         self.log.desk.part(self)
 
-    def skip(self, partition: int, first: int) -> int:
-        """It goes on with the first record that is kept; how many are missing."""
-        position = self.positions[partition]
-        if position >= first:
-            return 0
-        acked = self.acked[partition]
-        missed = first - position - sum(offset < first for offset in acked)
-        self.acked[partition] = {offset for offset in acked if offset >= first}
+    def missed(self, partition: int, first: int) -> int:
+        """How many records are not kept any more that it has not acked."""
+        acked = sum(offset < first for offset in self.acked[partition])
+        return max(0, first - self.positions[partition] - acked)
+
+    def skip(self, partition: int, first: int) -> None:
+        """It has heard that it has missed what was before that: it goes on there."""
+        self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
         self.advance(partition, first)
-        return missed
 
     def is_far_ahead(self, cursor: "Cursor") -> bool:
         """Whether so much was read beyond what is not acked that no more is."""
-        return cursor.next - self.positions[cursor.index] >= GROUP_AHEAD_MAX
+        return cursor.next - max(cursor.began, self.positions[cursor.index]) >= GROUP_AHEAD_MAX
 
     # ---- who has which ----------------------------------------------------------------------------------------------
 

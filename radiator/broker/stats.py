@@ -50,16 +50,16 @@ def of_exchange(exchange: Exchange) -> Numbers:
 
 def of_log(log: Log) -> Numbers:
     """One log. unread: for each group, how many records are beyond its positions."""
-    nexts = [partition.committed for partition in log.partitions]
+    partitions = log.partitions
     return {
-        "partitions": len(nexts),
+        "partitions": len(partitions),
         "records": log.records,
         "bytes": log.size,
         "accepted": log.ledger.accepted,
         "accepted_bytes": log.ledger.accepted_bytes,
         "readers": len(log.all_readers()),
         "unread": {
-            name: sum(max(0, end - position) for end, position in zip(nexts, group.positions, strict=True))
+            name: sum(max(0, p.committed - max(p.first, at)) for p, at in zip(partitions, group.positions, strict=True))
             for name, group in islice(sorted(log.groups.items()), DESCRIBED_GROUPS)
         },
         "damaged": log.damaged,

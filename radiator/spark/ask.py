@@ -12,7 +12,9 @@ from radiator.spark.options import Connect
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
 NEVER = 999_999_999_999_999  # no partition comes so far
-PASSING = frozenset(["blocked", "memory", "too-many-connections", "too-many-transactions"])  # refusals that another try may not meet
+PASSING = frozenset(
+    ["blocked", "memory", "too-many-connections", "too-many-transactions"]
+)  # refusals that another try may not meet
 
 
 def connected(connect: Connect) -> Client:
@@ -70,6 +72,11 @@ class Broker:
     ) -> None:
         self.close()
 
+    def client(self) -> Client:
+        """The connection; made where there is none. Raises ConnectionLost or Refusal."""
+        self._client = self._client or connected(self._connect)
+        return self._client
+
     def close(self) -> None:
         """Without a word: there is nothing that a connection could lose."""
         if self._client is not None:
@@ -84,8 +91,7 @@ class Broker:
         tries = Tries(self._connect)
         while True:
             try:
-                self._client = self._client or connected(self._connect)
-                return self._client.admin(dict(request), timeout_s)
+                return self.client().admin(dict(request), timeout_s)
             except (ConnectionLost, NoAnswer) as lost:
                 self.close()
                 tries.failed(lost)

@@ -11,17 +11,16 @@ from typing import Any
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
 from radiator.errors import RadiatorError
+from radiator.limits import SIZE_MAX
 
 EARLIEST, LATEST = "earliest", "latest"
 EARLIEST_OFFSET, LATEST_OFFSET = -2, -1  # in JSON, as Kafka's
 LOG, CHECKOUT = "log", "checkout"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactlyOnce", "atLeastOnce"
-OFFSET_MAX = 2**63 - 1
 PARTITIONS_MAX = 100_000  # tasks of one batch
 ROWS_MAX = 2**31 - 1  # what Spark itself can bound a batch to
 NAME_MAX_BYTES = 255  # of a group, and of a dedup-id: docs/PROTOCOL.md
 APP_MAX_BYTES = 160  # of an application that writes: a dedup-id begins with it
-
 DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a key of 255 bytes each
 
 _CONNECT = ["url", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
@@ -112,7 +111,7 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
         min_partitions=options.whole("minPartitions", 1, 1, PARTITIONS_MAX),
         batch_rows=options.whole("batchRows", 10_000, 1, 1_000_000),
         max_rows=options.bound("maxOffsetsPerTrigger", ROWS_MAX),
-        max_bytes=options.bound("maxBytesPerTrigger", OFFSET_MAX),
+        max_bytes=options.bound("maxBytesPerTrigger", SIZE_MAX),
         poll_timeout_ms=options.whole("pollTimeoutMs", 500, 0, 60_000),
     )
     if mode == CHECKOUT:
@@ -133,7 +132,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         delivery=options.choice("delivery", (EXACTLY_ONCE, AT_LEAST_ONCE), EXACTLY_ONCE),
         dedup_column=options.text("dedupColumn"),
         app=options.text("txnAppId", APP_MAX_BYTES),
-        version=options.bound("txnVersion", 999_999_999_999_999, 0),
+        version=options.bound("txnVersion", SIZE_MAX, 0),
         receipt_window=options.whole("receiptWindow", 500, 1, 100_000),
     )
     if not is_stream and (sink.app is None) != (sink.version is None):
@@ -249,7 +248,7 @@ class _Given:
         if time in self:
             if offsets in self:
                 self.wrong(f"The options {offsets} and {time} cannot both be given.")
-            return self.whole(time, 0, 0, 999_999_999_999_999)
+            return self.whole(time, 0, 0, SIZE_MAX)
         value = (self.value(offsets) or default).strip()
         if value.lower() in words:
             return value.lower()
@@ -283,9 +282,9 @@ class _Given:
                 "trigger(availableNow=True) ends when all that was there has been read."
             )
         if not read.group:
-            self.wrong(
-                "The mode checkout needs the option group: under whose name messages are taken out of the queue."
-            )
+            self.wrong("The mode checkout needs the option group: in whose name messages are taken from the queue.")
+        elif "/" in read.group:
+            self.wrong(f"The option group is {read.group!r}: there may be no / in it.")
         if len(read.partitions) > 1 or "assign" in self:
             self.wrong("The mode checkout reads one queue: give its name as the option subscribe.")
         for name in _START:
@@ -319,7 +318,7 @@ def _partitions(found: object, least: int) -> dict[int, int] | None:
     kept: dict[int, int] = {}
     for partition, offset in found.items():
         number = _number(partition)
-        if number is None or type(offset) is not int or not least <= offset <= OFFSET_MAX:
+        if number is None or type(offset) is not int or not least <= offset <= SIZE_MAX:
             return None
         kept[number] = offset
     return kept

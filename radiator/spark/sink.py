@@ -22,9 +22,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from radiator.client import Client, ConnectionLost, NoAnswer
+from radiator.client import ConnectionLost, NoAnswer
 from radiator.errors import RadiatorError, Refusal
-from radiator.spark.ask import Broker, Tries, connected, lasting
+from radiator.spark.ask import Broker, Tries, lasting
 from radiator.spark.options import EXACTLY_ONCE, Connect, SinkOptions
 from radiator.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
 
@@ -117,51 +117,32 @@ def _prepare(options: SinkOptions, rows: Iterator[Outgoing]) -> list[str]:
     names: list[str] = []
     orphans: list[str] = []
     tries = Tries(options.connect)
-    line = _Line(options.connect)
     try:
-        for number, stage in enumerate(stages(rows)):
-            names.append(_prepare_stage(line, tries, stage, f"{prefix}-{number}", orphans))
+        with Broker(options.connect) as broker:
+            for number, stage in enumerate(stages(rows)):
+                names.append(_prepare_stage(broker, tries, stage, f"{prefix}-{number}", orphans))
     except BaseException:
         _let_go(options.connect, names + orphans)
         raise
-    finally:
-        line.close()
     if orphans:
         _let_go(options.connect, orphans)
     return names
 
 
-class _Line:
-    """A connection for one task, made anew when it is lost."""
-
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
-        self._client: Client | None = None
-
-    def client(self) -> Client:
-        self._client = self._client or connected(self._connect)
-        return self._client
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.abandon()
-            self._client = None
-
-
-def _prepare_stage(line: _Line, tries: Tries, stage: list[Outgoing], name: str, orphans: list[str]) -> str:
+def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: str, orphans: list[str]) -> str:
     """The name that the stage is prepared under: each try has another, since one that is lost may have succeeded."""
     attempt = 0
     while True:
         attempted = name if not attempt else f"{name}-{attempt}"
         try:
-            client = line.client()
+            client = broker.client()
             transaction = client.begin()
             for one in stage:
                 headers = one.headers_with(None)
                 client.send(one.destination, one.body, headers, transaction=transaction, confirm=None)
             client.commit(transaction, prepare=attempted)
         except (ConnectionLost, NoAnswer, Refusal) as why:
-            line.close()
+            broker.close()
             orphans.append(attempted)
             tries.failed(why)
             attempt += 1

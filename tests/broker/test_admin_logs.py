@@ -288,6 +288,22 @@ def test_so_many_may_wait_with_one_connection_and_no_more() -> None:
     assert len(answers(node, 9)) == AWAITS_MAX and len(answers(node, 2)) == 1
 
 
+def test_who_is_gone_waits_no_longer() -> None:
+    node = node_of()
+    ask(node, 9, 1, do="await", log="l", next=[0], timeout_ms=60_000)
+    node.close(9)
+    node.wait(0.25)
+    assert node.broker.destinations.logs["l"].waiting == []
+
+
+def test_of_too_many_that_wait_for_a_log_the_oldest_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.kinds.log.AWAITS_OF_LOG_MAX", 2)
+    node = node_of()
+    for connection in (1, 2, 9):
+        ask(node, connection, 1, do="await", log="l", next=[0], timeout_ms=60_000)
+    assert [len(answers(node, connection)) for connection in (1, 2, 9)] == [1, 0, 0]
+
+
 def test_of_who_waits_nothing_is_in_the_way_of_a_stop() -> None:
     node = node_of()
     ask(node, 9, 1, do="await", log="l", next=[0], timeout_ms=60000)

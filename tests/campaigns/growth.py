@@ -44,6 +44,14 @@ overflow = "drop-oldest"
 [queue."fleeting.#"]
 auto_delete = true
 
+[log."events"]
+partitions = 2
+retention_bytes = "4KiB"
+
+[journal]
+enabled = true
+retention_bytes = "64KiB"
+
 [limits]
 connect_timeout_s = 0.5
 block_timeout_s = 0.5
@@ -228,6 +236,48 @@ def publishes(wire: Wire, chance: Random, place: int) -> None:
     for _ in range(3):
         wire.send("/topic/news.today", body_of("news"))
     wire.messages(3)
+
+
+@life
+def reads_a_log(wire: Wire, chance: Random, place: int) -> None:
+    wire.connect()
+    headers = {"from": "latest", "group": f"group-{place}", "prefetch-count": "5"}
+    wire.subscribe("/log/events", id="group", headers=headers)
+    for _ in range(3):
+        wire.send("/log/events", body_of("event"), {"partition-key": str(chance.randrange(9))})
+    for message in wire.messages(2):
+        if chance.random() < 0.7:
+            wire.ack(message)
+    waiting = json.dumps({"do": "await", "log": "events", "next": [1 << 40] * 2, "timeout_ms": 60_000})
+    wire.send_frame("SEND", {"destination": "/admin", "reply-to": "/temp-queue/more"}, waiting.encode())
+    if chance.random() < 0.5:
+        wire.subscribe("/log/events", id="all", ack="auto", headers={"from": "earliest", "until": "end"})
+        while wire.message().get("end") is None:
+            pass
+
+
+@life
+def prepares_and_checks_out(wire: Wire, chance: Random, place: int) -> None:
+    wire.connect()
+
+    def ask(**request: object) -> dict[str, object]:
+        return dict(json.loads(wire.admin(json.dumps(request).encode())))
+
+    name = f"prepared-{place}"
+    wire.ask("BEGIN", {"transaction": "t"})
+    wire.ask("SEND", {"destination": f"/queue/short.placed.{place}", "transaction": "t"}, b"p")
+    wire.ask("COMMIT", {"transaction": "t", "prepare": name})
+    if chance.random() < 0.7:
+        ask(do="commit", prepared=[name], app=f"app-{place}", version=time.monotonic_ns())
+    else:
+        ask(do="abort", prepared=[name])
+    taken = {"queue": f"taken.{place}", "group": "g"}
+    for _ in range(2):
+        wire.send(f"/queue/taken.{place}", "t")
+    found = ask(do="checkout", max_messages=10, **taken)
+    ask(do="checkout-ack", before=found["next"], **taken)
+    if chance.random() < 0.3:
+        ask(do="checkout-release", **taken)
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------

@@ -15,14 +15,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from radiator.commands import EARLIEST, Commit, Send
+from radiator.commands import AUTO, CLIENT_INDIVIDUAL, EARLIEST, END, LATEST, OFFSET, TIME, Commit, Send
+from radiator.commands import CLIENT as CLIENT_MODE
 from radiator.replies import Deliver, Refuse
 from radiator.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.broker.node import Node
-from tests.broker.words import begin, header, nack, send, subscribe
+from tests.broker.words import ack, begin, header, nack, send, subscribe
 from tests.campaigns.campaign import Campaign, Run
 
-ASKER, CLIENT = 1, 2
+ASKER, CLIENT, READER = 1, 2, 3
 ANSWER_BYTES_MAX = 1 << 20
 REFUSAL_BYTES_MAX = 4096
 REQUEST_MAX_S = 0.5  # of CPU
@@ -233,7 +234,9 @@ class Asked:
             for deliver in node.messages(CLIENT)[:1]:
                 if deliver.message_id in node.broker.connections[CLIENT].unacked:
                     node.say(nack(deliver))
-        elif way < 0.97:
+        elif way < 0.95:
+            self.read_a_log()
+        elif way < 0.98:
             node.wait(0.3)
         else:
             self.restart()
@@ -251,6 +254,38 @@ class Asked:
         if name not in self.node.broker.staging.prepared:
             sends = [send(CLIENT, to, b"s", transaction=b"t") for to in ("kept", "/log/l", "/fanout/events")]
             self.node.say(begin(CLIENT), *sends, Commit(CLIENT, b"t", None, name))
+
+    def read_a_log(self) -> None:
+        """Somebody comes, subscribes in any way, answers some of what it is given, and goes."""
+        chance, node = self.chance, self.node
+        mode = chance.choice((AUTO, CLIENT_MODE, CLIENT_INDIVIDUAL))
+        counted = [
+            (OFFSET, chance.choice((0, 1, 2, 5, 10**14))),
+            (TIME, chance.choice((0, node.now_ms - 300, node.now_ms + 300))),
+        ]
+        node.open(READER)
+        node.say(
+            subscribe(
+                READER,
+                f"/log/{chance.choice([*node.broker.destinations.logs, 'none'])}",
+                mode,
+                name=b"r",
+                start=chance.choice((None, (EARLIEST, 0), (LATEST, 0), *counted)),
+                until=chance.choice((None, None, (END, 0), *counted)),
+                partition=chance.choice((None, None, 0, 1, 1023)),
+                group=None if mode == AUTO else chance.choice((None, "g", "h", "new")),
+                prefetch_count=chance.choice((None, 1, 50)),
+            )
+        )
+        for deliver in node.messages(READER)[: chance.randrange(4)]:
+            connection = node.broker.connections[READER]
+            if deliver.message_id in connection.unacked and not connection.is_closing:
+                answer = chance.choice((ack, ack, nack))
+                node.say(answer(deliver))
+        for reply in node.take(READER):
+            if isinstance(reply, Refuse) and reply.code not in self.codes:
+                self.violation(f"{reply} has a code that is not documented")
+        node.close(READER)
 
     def ask(self, body: bytes) -> dict[str, Any] | None:
         node = self.node

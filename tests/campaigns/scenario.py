@@ -12,6 +12,7 @@ It cannot see what goes wrong only between several connections: tests/crash/book
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
@@ -814,12 +815,26 @@ def logs_now(broker: tuple[str, int]) -> tuple[Queues, dict[str, str]]:
     return state.queues, told
 
 
-ENDS = ("acked", "checked-out", "expired", "dropped", "purged", "moved", "dead-lettered")
+# events by which a message leaves, and the columns of its queue's ledger
+ENDS = {
+    "acked": "acked",
+    "checked-out": "acked",
+    "expired": "expired",
+    "dropped": "dropped",
+    "purged": "purged",
+    "moved": "purged",
+    "dead-lettered": "dead_lettered",
+}
+Columns = dict[str, Counter[str]]  # of each queue
 
 
-def told_stored(events: Iterable[bytes]) -> dict[str, str]:
-    """By the journal: the messages that are stored, and the queue of each. AssertionError where that cannot be."""
+def told_stored(events: Iterable[bytes], columns: Columns | None = None) -> dict[str, str]:
+    """By the journal: the messages that are stored, and the queue of each. AssertionError where that cannot be.
+
+    columns: gets how many there have been of each, but for queues that are gone.
+    """
     there: dict[str, str] = {}
+    columns = {} if columns is None else columns
     for number, body in enumerate(events):
         told = json.loads(body)
         event, queue, name = told["event"], told["queue"], told.get("message_id", "")
@@ -827,10 +842,12 @@ def told_stored(events: Iterable[bytes]) -> dict[str, str]:
         if event == "accepted":
             assert name not in there, f"accepted twice: {told}"
             there[name] = queue
+            columns.setdefault(queue, Counter())["accepted"] += 1
         elif event == "deleted":
             gone = [one for one, where in there.items() if where == queue]
             assert told["messages"] == len(gone), f"{told}, and by its events {len(gone)} were there"
             there = {one: where for one, where in there.items() if where != queue}
+            columns.pop(queue, None)
         elif event == "started":
             count = sum(where == queue for where in there.values())
             assert not queue or told["messages"] == count, f"{told}, and by its events {count} are there"
@@ -838,6 +855,7 @@ def told_stored(events: Iterable[bytes]) -> dict[str, str]:
             assert there.get(name) == queue, f"told of what is not there: {told}"
             if event in ENDS:
                 del there[name]
+                columns[queue][ENDS[event]] += 1
     return there
 
 

@@ -233,6 +233,7 @@ def test_imports_go_down_only() -> None:
         ("radiator.spark.read", "import gevent"),
         ("radiator.spark.read", "from radiator.store.lmdb import LmdbStore"),
         ("radiator.spark.read", "from radiator.spark.jobs.job import Job"),
+        ("radiator.spark.jobs.replay", "import importlib"),
         ("radiator.archive.archiver", "import pyspark"),
         ("radiator.archive.archiver", "from radiator.broker.broker import Broker"),
         ("radiator.server.dispatcher", "import pyarrow"),

@@ -120,6 +120,7 @@ def test_addresses() -> None:
         ),
         ({"subscribe": "a", "group": "g"}, "The option group is for mode checkout only"),
         ({"subscribe": "a", "mode": "checkout"}, "The mode checkout needs the option group"),
+        ({"subscribe": "a", "mode": "checkout", "group": "a/b"}, "The option group is 'a/b': there may be no / in it."),
         ({"subscribe": "a,b", "mode": "checkout", "group": "g"}, "The mode checkout reads one queue"),
         (
             {"subscribe": "a", "mode": "checkout", "group": "g", "startingOffsets": "latest"},

@@ -93,7 +93,7 @@ def wait(request: Request) -> None:
         nexts = [one.committed for one in log.partitions]
         request.answer(next=nexts, first=[one.first for one in log.partitions])
 
-    log.wait(known, timeout_ms, done)
+    log.wait(known, timeout_ms, done, lambda: connection.is_closing)
 
 
 def position(request: Request) -> None:

@@ -22,6 +22,7 @@ from radiator.commands import LoadedLog
 from radiator.errors import Refusal
 from radiator.journal import CameFrom, Told
 from radiator.limits import (
+    AWAITS_OF_LOG_MAX,
     EVENT_BYTES,
     GROUPS_MAX,
     KEYED_BODY_MAX_BYTES,
@@ -100,11 +101,12 @@ class Partition:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """Somebody waits until a partition has more than that, or until due_s."""
+    """Somebody waits until a partition has more than that, or until due_s; is_over: or is gone."""
 
     nexts: list[int]
     due_s: float
     done: Callable[[], None]
+    is_over: Callable[[], bool]
 
 
 class Log(Queue):
@@ -261,9 +263,13 @@ class Log(Queue):
         # D25: nothing else lets a reader go further
         for partition, end in self.sealed:
             partition.committed = end
+        grown: dict[LogReader, None] = {}
         for partition, _ in self.sealed:
-            for cursor in list(partition.cursors):
+            for cursor in partition.cursors:
                 cursor.reader.grown(cursor)
+                grown[cursor.reader] = None
+        for reader in grown:
+            reader.pump()
         self.tell_waiting()
 
     # ---- which partition --------------------------------------------------------------------------------------------
@@ -357,12 +363,16 @@ class Log(Queue):
         for partition in self.partitions:
             look(partition, max(partition.first, partition.segment_at(time_ms)))
 
-    def wait(self, nexts: list[int], timeout_ms: int, done: Callable[[], None]) -> None:
-        """`done` is called once a partition has more committed records than that, or after that time."""
+    def wait(self, nexts: list[int], timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
+        """`done` is called once a partition has more committed records than that, or after that time; not where it is
+        over by then. Of too many the first is done at once.
+        """
         if timeout_ms <= 0 or self.has_more_than(nexts):
             done()
             return
-        self.waiting.append(Waiting(nexts, self.desk.now_s + timeout_ms / 1000, done))
+        if len(self.waiting) >= AWAITS_OF_LOG_MAX:
+            self.waiting.pop(0).done()
+        self.waiting.append(Waiting(nexts, self.desk.now_s + timeout_ms / 1000, done, is_over))
 
     def has_more_than(self, nexts: list[int]) -> bool:
         return any(p.committed > known for p, known in zip(self.partitions, nexts, strict=True))
@@ -372,11 +382,12 @@ class Log(Queue):
         if not self.waiting:
             return
         now_s = self.desk.now_s
-        ready = [w for w in self.waiting if w.due_s <= now_s or self.is_gone or self.has_more_than(w.nexts)]
-        if ready:
-            self.waiting = [w for w in self.waiting if w not in ready]
-            for waiting in ready:
+        before, self.waiting = self.waiting, []
+        for waiting in before:
+            if waiting.due_s <= now_s or self.is_gone or self.has_more_than(waiting.nexts):
                 waiting.done()
+            elif not waiting.is_over():
+                self.waiting.append(waiting)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 

@@ -73,18 +73,31 @@ class Readers:
 
 
 class Cursor:
-    """How far a reader has come in a partition. next: the offset to be read; end: where it stops, or None; from_ms: it
-    passes over all before the first record that was accepted then or later; out: how many are unacked; is_leaving:
-    another reader of the group gets it when there are none; skipped: how many records the group has missed.
+    """How far a reader has come in a partition. began: its first offset; next: the offset to be read; end: where it
+    stops, or None; from_ms: it passes over all before the first record that was accepted then or later; out: how many
+    are unacked; is_leaving: another reader of the group gets it when there are none; skipped: how many records the
+    group has missed, as long as nobody has heard of it.
     """
 
-    __slots__ = ("end", "from_ms", "index", "is_leaving", "is_over", "next", "out", "partition", "reader", "skipped")
+    __slots__ = (
+        "began",
+        "end",
+        "from_ms",
+        "index",
+        "is_leaving",
+        "is_over",
+        "next",
+        "out",
+        "partition",
+        "reader",
+        "skipped",
+    )
 
     def __init__(self, reader: "LogReader", partition: Partition, first: int, end: int | None, from_ms: int) -> None:
         self.reader = reader
         self.partition = partition
         self.index = partition.index
-        self.next = first
+        self.began = self.next = first
         self.end = end
         self.from_ms = from_ms
         self.out = 0
@@ -176,9 +189,9 @@ class LogReader(Queue):
         """The group gives it this partition."""
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
-        skipped = group.skip(index, partition.first)
-        cursor = Cursor(self, partition, group.positions[index], self.ends[index], group.from_ms.get(index, 0))
-        cursor.skipped = skipped
+        first = max(group.positions[index], partition.first)
+        cursor = Cursor(self, partition, first, self.ends[index], group.from_ms.get(index, 0))
+        cursor.skipped = group.missed(index, partition.first)
         self.attach(cursor)
         if self.subscription.is_listed:
             self.readers.due[self] = None
@@ -248,10 +261,9 @@ class LogReader(Queue):
     # ---- what it reads ----------------------------------------------------------------------------------------------
 
     def grown(self, cursor: Cursor) -> None:
-        """Its partition has more."""
+        """Its partition has more; the caller pumps."""
         if cursor.has_more:
             self.behind[cursor] = None
-        self.pump()
 
     def refill(self, is_needed: bool = False) -> None:
         """The next stretch, of one partition after the other: from memory, or one at a time from the disk."""
@@ -328,7 +340,7 @@ class LogReader(Queue):
         )
         if self.group is not None:
             for offset in range(cursor.next, end):
-                self.group.done(cursor.index, offset)
+                self.group.done(cursor, offset)
         cursor.next = end
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
@@ -342,7 +354,7 @@ class LogReader(Queue):
         if cursor.from_ms:
             if message.accepted_ms < cursor.from_ms:
                 if group is not None:
-                    group.done(cursor.index, offset)
+                    group.done(cursor, offset)
                 return
             cursor.from_ms = 0
             if group is not None:
@@ -470,7 +482,7 @@ class LogReader(Queue):
         if cursor is not None:
             at = cursor.next
         elif self.group is not None:
-            at = self.group.positions[partition.index]
+            at = max(self.group.positions[partition.index], partition.first)
         else:
             return True
         if end is not None:
@@ -500,7 +512,7 @@ class LogReader(Queue):
         record = self.left(delivery)
         move(record, event, MEMORY_MOVES)
         if self.group is not None:
-            self.group.done(record.cursor.index, record.offset)
+            self.group.done(record.cursor, record.offset)
         self.settled(record.cursor)
 
     def give_back(self, delivery: Delivery, event: Event, delay_ms: int | None = None) -> None:

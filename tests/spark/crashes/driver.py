@@ -88,8 +88,8 @@ class Pipelines:
     def _run(self, name: str, writer: "object") -> None:
         writer.option("checkpointLocation", str(HERE / "checkpoints" / name)).queryName(name).start()  # type: ignore[attr-defined]
 
-    def write_batch(self) -> None:
-        """The next one, until it has succeeded: the file says how many have."""
+    def write_batch(self) -> bool:
+        """The next one, and whether it has succeeded: the file says how many have."""
         done = HERE / "batches"
         version = int(done.read_text()) if done.exists() else 0
         rows = self._spark.range(version * ROWS, (version + 1) * ROWS, 1, 2)
@@ -99,10 +99,11 @@ class Pipelines:
             writer.mode("append").save()
         except (PySparkException, Failed) as why:
             sys.stderr.write(f"batch {version}: {str(why)[:300]}\n")
-            return
+            return False
         temporary = done.with_name(".batches")
         temporary.write_text(str(version + 1))
         temporary.replace(done)
+        return True
 
 
 def main() -> None:
@@ -115,10 +116,11 @@ def main() -> None:
     (HERE / "ready").touch()
     has_written = False
     while True:
-        # at least one, so that one that was committed and not noted is noted in the end
-        if "batches" in names and not (has_written and (HERE / "no-more-batches").exists()):
-            pipelines.write_batch()
-            has_written = True
+        if has_written and (HERE / "no-more-batches").exists():
+            (HERE / "batches-are-written").touch()
+        elif "batches" in names:
+            # at the end too, so that one that was committed and not noted is noted
+            has_written = pipelines.write_batch() or has_written
         spark.streams.awaitAnyTermination(0.3)
 
 

@@ -75,7 +75,7 @@ def _stop_within_reads() -> None:
         if len(rows) % RECORDS == 3:
             here("within a read")
 
-    Rows.add = add  # type: ignore[method-assign]
+    Rows.add = add  # type: ignore[method-assign,assignment]
 
 
 def _ack_early() -> None:
@@ -86,7 +86,7 @@ def _ack_early() -> None:
         if reader._queue == EARLY and partition.value is not None:
             reader._broker.checkout_ack(EARLY, reader._options.group, partition.value.end)
 
-    CheckoutReader.read = read  # type: ignore[method-assign]
+    CheckoutReader.read = read  # type: ignore[method-assign,assignment]
 
 
 _stop_around(LogReader, "latestOffset", "latestOffset")
