@@ -59,7 +59,7 @@ class LoadLog:
 
 @dataclass(slots=True)
 class LoadStage:
-    """SENDs of a prepared transaction from that number on, in order, up to either limit, at least one if any is there."""
+    """SENDs of a prepared transaction from that number on, in order, up to either limit; if any is there, one."""
 
     request: int
     stage: int

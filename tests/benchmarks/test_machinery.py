@@ -105,7 +105,11 @@ def test_the_extra_of_the_pictures_is_known() -> None:
 def test_the_package_ships_without_the_benchmarks() -> None:
     settings = configparser.ConfigParser()
     settings.read_string((CHECKOUT / "setup.cfg").read_text())
-    assert settings["options.packages.find"]["include"].split() == ["radiator", "radiator.*"]
+    assert settings["options.packages.find"]["include"].split() == [
+        "pyspark_radiator",  # what Spark looks for by its name
+        "radiator",
+        "radiator.*",
+    ]
 
 
 @pytest.mark.parametrize(

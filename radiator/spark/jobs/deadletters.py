@@ -27,8 +27,10 @@ def dead(journal: DataFrame) -> DataFrame:
     end = F.struct(
         "seq", "event", "queue", F.coalesce("reason", "event").alias("reason"), "other_queue", "other_id", "ts"
     )
+    dying = journal.where(is_end).select("message_id").distinct()  # few, of all that were delivered
     lives = (
         journal.where(F.col("event").isin(*ends, DELIVERED, NACKED, RETURNED))
+        .join(dying, "message_id", "left_semi")
         .groupBy("message_id")
         .agg(
             F.min(F.when(is_end, end)).alias("end"),
@@ -36,7 +38,7 @@ def dead(journal: DataFrame) -> DataFrame:
             F.count_if(F.col("event") == DELIVERED).alias("attempts"),
         )
     )
-    return lives.where(F.col("end").isNotNull()).select(
+    return lives.select(
         "message_id",
         "end.queue",
         "end.event",
