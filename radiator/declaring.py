@@ -56,7 +56,7 @@ def queue_name(value: object) -> str:
 def log_name_mistake(name: str) -> str:
     """Why it is no NAME of a log that may be declared, to stand behind "which"; "" where it is one."""
     if name == JOURNAL or name.startswith(RESERVED_LOGS):
-        return "the broker keeps for itself"
+        return "is kept for the broker itself"
     if is_pattern(name):
         return "has a wildcard, and a log has one name"
     return name_mistake(name)

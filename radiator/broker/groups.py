@@ -123,12 +123,15 @@ class Group:
         """Each partition has a reader, and none has two more than another."""
         if not self.members:
             return
-        for index in range(len(self.positions)):
-            if index not in self.owners:
-                wanted = [member for member in self.members if member.partition in (None, index)]
-                if wanted:
-                    self.owners[index] = min(wanted, key=_share).take(index)
         members = [member for member in self.members if member.partition is None]
+        those_of: dict[int, list[LogReader]] = {}
+        for member in self.members:
+            if member.partition is not None:
+                those_of.setdefault(member.partition, []).append(member)
+        for index in range(len(self.positions)) if members else those_of:
+            if index not in self.owners:
+                wanted = [*members, *those_of.get(index, ())]
+                self.owners[index] = min(wanted, key=_share).take(index)
         while members:
             most, least = max(members, key=_share), min(members, key=_share)
             if _share(most) - _share(least) < 2:

@@ -1,5 +1,5 @@
-"""What is too old in a log, or too much, goes: whole segments, the oldest first. For readers at once; from the disk one
-segment a batch, so that nobody waits for it.
+"""What is too old in a log, or too much, goes: whole segments, the oldest first. For readers at once; from the disk as
+much in each batch as one full segment has, so that nobody waits for it.
 """
 
 from collections import deque
@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from radiator.broker.kinds.log import Log, Partition
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.limits import CHORE_MESSAGES, PARTITIONS_PER_TICK
+from radiator.limits import BATCH_WRITES, CHORE_MESSAGES, PARTITIONS_PER_TICK, SEGMENT_RECORDS
 from radiator.writes import DropSegment, KeepSegment
+
+# as many records as a segment counts for at least: no more segments come with a batch than go with one
+SEGMENT_COUNTS = SEGMENT_RECORDS // BATCH_WRITES
 
 
 class Retention:
@@ -86,7 +89,12 @@ class Retention:
     def step(self) -> None:
         if self.can_go_on:
             self.in_batch = self.desk.open.number
-            self.desk.write(self.leaving.popleft(), CHORE_MESSAGES * WRITE_COST_BYTES)
+            left = SEGMENT_RECORDS
+            while self.leaving and left > 0:
+                dropped = self.leaving.popleft()
+                records = max(SEGMENT_COUNTS, dropped.end - dropped.first)
+                self.desk.write(dropped, CHORE_MESSAGES * WRITE_COST_BYTES * records // SEGMENT_RECORDS)
+                left -= records
 
 
 def _is_over(segment: KeepSegment, before_ms: int) -> bool:

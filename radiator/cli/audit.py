@@ -9,7 +9,7 @@ from radiator.cli.broker import whole_number
 from radiator.cli.command import Command
 from radiator.cli.journal import add_journal, store_of, without_pyarrow
 from radiator.cli.text import count_text, printable, table
-from radiator.errors import EXIT_REFUSED
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError
 
 if TYPE_CHECKING:
     from radiator.audit.journal import Journal
@@ -39,13 +39,17 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.audit.journal import ArchivedJournal, StoredJournal
 
-    if arguments.archive is None:
+    try:
+        if arguments.archive is not None:
+            return _tell(arguments, ArchivedJournal(arguments.archive))
         with store_of(arguments) as (source, _):
             return _tell(arguments, StoredJournal(source))
-    try:
-        return _tell(arguments, ArchivedJournal(arguments.archive))
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
+    except StoreError as error:
+        # 1 would say that messages are not accounted for
+        print(f"radiator: {error}", file=sys.stderr)
+        return EXIT_USAGE
 
 
 def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
@@ -111,7 +115,8 @@ AUDIT = Command(
         "Reads the journal, of a running or stopped broker's store or of an archive, beside what is stored, and judges "
         "every message: it was acked, dead-lettered, expired, moved, purged, dropped, checked out or deleted with its "
         "queue, or it is still there. Lists what is lost, doubled, a ghost (never accepted) or half-fanned; then the "
-        "exit status is 1. What was accepted or ended where the journal does not tell is counted apart."
+        "exit status is 1 (2: it could not be asked). What was accepted or ended where the journal does not tell is "
+        "counted apart."
     ),
     example="radiator audit --config /etc/radiator/config.toml\nradiator audit --archive /archive --json",
     add_arguments=_arguments,

@@ -39,7 +39,11 @@ def _run(arguments: argparse.Namespace) -> int:
 def _abort(arguments: argparse.Namespace) -> int:
     name = printable(arguments.abort)
     aborted = field(ask(arguments, {"do": "abort", "prepared": [arguments.abort]}, CHANGE_TIMEOUT_S), "aborted")
-    print(f"{name} is aborted: nothing of it was sent." if aborted else f"No transaction is prepared as {name}.")
+    print(
+        f"{name} is aborted: nothing of it was sent."
+        if aborted
+        else f"No transaction is prepared as {name} (any more)."
+    )
     return 0 if aborted else EXIT_REFUSED
 
 

@@ -15,17 +15,29 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders, /topic/news.#, or orders")
     parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
     parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for so long (default: never)")
+    log = parser.add_argument_group("of a log")
+    log.add_argument("--from", dest="start", metavar="PLACE", help="earliest, latest (default), offset:N or time:MS")
+    log.add_argument("--until", metavar="PLACE", help="end (as it is now), offset:N or time:MS: then this ends too")
+    log.add_argument("--partition", metavar="N", type=int, help="only this one, from 0 (default: all)")
+    log.add_argument("--group", metavar="NAME", help="go on where this group has acked, and move its position")
     parser.add_argument("--raw", action="store_true", help="bodies only, byte by byte, with nothing between them")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     received = 0
+    places = (("from", arguments.start), ("until", arguments.until), ("group", arguments.group))
+    headers = [(name, value) for name, value in places if value is not None]
+    if arguments.partition is not None:
+        headers.append(("partition", str(arguments.partition)))
     with Client(arguments.broker) as client:
-        subscription = client.subscribe(arguments.destination, ack="client-individual")
+        subscription = client.subscribe(arguments.destination, ack="client-individual", headers=headers)
         while arguments.count is None or received < arguments.count:
             message = client.receive(arguments.timeout)
             if message is None:
                 break
+            if arguments.until is not None and message.headers.get("end") == "true" and "ack" not in message.headers:
+                client.flush()
+                return 0
             _write(message.body, arguments.raw)
             if received + 1 == arguments.count:
                 # before the ACK, which asks for the next one: that would come back marked as redelivered, and counted
@@ -56,7 +68,8 @@ RECEIVE = Command(
         "Subscribes, writes each body to standard output followed by a newline, and acks it once it is "
         "written out and flushed: a message is not lost when this ends in the middle, but may come again. "
         "With --count and --timeout the exit status is 1 if fewer came. On a terminal control characters are "
-        "shown as escapes."
+        "shown as escapes. A log is read from its end on, unless --from or a group says otherwise; reading takes "
+        "nothing away."
     ),
     example="radiator receive /queue/orders --count 1 --timeout 5 > order.json",
     add_arguments=_arguments,

@@ -30,8 +30,8 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             with connected(options.connect) as client:
                 for message in _records(client, wanted, rows.next):
                     tries.went_on()
-                    if message is None:
-                        return (yield from _gone(options, wanted, rows))
+                    if isinstance(message, int):
+                        return (yield from _gone(options, wanted, rows, message))
                     rows.add(message)
                     if rows.is_full:
                         yield rows.take()
@@ -40,14 +40,14 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             tries.failed(lost)
         except Refusal as refused:
             if refused.code in ("no-such-offset", "no-such-destination"):
-                return (yield from _gone(options, wanted, rows, refused))
+                return (yield from _gone(options, wanted, rows, rows.next, refused))
             tries.failed(refused)
     if len(rows):
         yield rows.take()
 
 
-def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | None]:
-    """The records from `first` on; None instead of the first that is not where it should be."""
+def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:
+    """The records from `first` on; instead of the first that is not where it should be, where the next is."""
     client.subscribe(
         f"/log/{wanted.log.name}",
         headers=[
@@ -60,16 +60,17 @@ def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | No
         message = client.receive(SILENCE_MAX_S)
         if message is None:
             raise NoAnswer(f"No record came within {SILENCE_MAX_S:g} s, though offset {offset} should.")
-        if message.headers.get("offset") != str(offset) or message.headers.get("end") == "true":
-            yield None
+        found = int(message.headers.get("offset", wanted.end))  # the last MESSAGE has none
+        if found != offset:
+            yield found
             return
         yield message
 
 
 def _gone(
-    options: SourceOptions, wanted: Range, rows: Rows, why: RadiatorError | None = None
+    options: SourceOptions, wanted: Range, rows: Rows, following: int, why: RadiatorError | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """What should come next is not there: says so, or gives what was there before, and is there behind."""
+    """What should come next is not there: says so, or gives what was there before, and what is from `following` on."""
     said = f"Of {wanted}, what begins at offset {rows.next} is gone."
     check_losses([said if why is None else f"{said} {why}"], options.fail_on_data_loss)
     _log.warning("%s It is passed over, as failOnDataLoss says.", said)
@@ -77,6 +78,6 @@ def _gone(
         yield rows.take()
     with Broker(options.connect) as broker:
         state = broker.state(wanted.log.name)
-    kept = state.first.get(wanted.partition, wanted.end)
+    kept = max(following, state.first.get(wanted.partition, wanted.end))
     if state.log == wanted.log and rows.next < kept < wanted.end:
         yield from read_range(options, replace(wanted, first=kept))

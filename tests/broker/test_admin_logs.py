@@ -445,3 +445,47 @@ def test_time_alone_answers_no_request_twice() -> None:
         node.now_s += 1
         node.turn([Tick(GIB, 0)])
     assert len(answers(node, 9)) == 1
+
+
+def test_a_position_is_told_as_it_is_on_the_disk() -> None:
+    node = node_of(auto=False)
+
+    def settle() -> None:
+        while node.step():
+            pass
+
+    append(node, b"a", b"b")
+    settle()
+    node.say(subscribe(2, "/log/l", CLIENT_INDIVIDUAL, start=("earliest", 0), group="g", prefetch_count=2))
+    settle()
+    first, second = node.messages(2)
+    node.say(ack(first))
+    ask(node, 9, 1, do="position", log="l", group="g")
+    assert node.seal()
+    node.say(ack(second))
+    node.commit()
+    assert [one["offsets"] for one in answers(node, 9)] == [[1]]
+
+
+def test_many_that_wait_for_many_partitions_are_answered_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.kinds.log.AWAITED_OFFSETS_MAX", 6)
+    node = node_of()
+    for number in range(3):
+        ask(node, 9, number, do="await", log="three", next=[5, 5, 5], timeout_ms=1000)
+    assert len(answers(node, 9)) == 1
+
+
+def test_offsets_are_looked_for_in_one_partition_after_the_other() -> None:
+    node = node_of(auto=False)
+    for key in (b"1", b"2", b"3", b"4", b"5"):
+        append(node, b"x", to="three", key=key)
+    while node.step():
+        pass
+    for number in range(AWAITS_MAX + 1):
+        ask(node, 9, number, do="offsets", log="three", time_ms=5)
+    assert len(node.questions) == AWAITS_MAX
+    while node.step():
+        pass
+    told = answers(node, 9)
+    assert [one["ok"] for one in told] == [False] + [True] * AWAITS_MAX
+    assert told[1]["offsets"] == [0, 0, 0]

@@ -16,6 +16,7 @@ from radiator.commands import (
     LATEST,
     OFFSET,
     TIME,
+    Read,
     StoredRecord,
     Subscribe,
     Tick,
@@ -671,7 +672,7 @@ def test_a_reader_holds_a_window_and_it_is_weighed() -> None:
 
 
 def test_a_turn_hands_out_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reader, "READS_PER_TURN", 10)
+    monkeypatch.setattr(log_reader, "RECORDS_PER_TURN", 10)
     node = node_of(auto=False)
     for number in range(30):
         node.say(send(1, "/log/l", b"%d" % number))
@@ -788,7 +789,8 @@ def test_nothing_goes_without_retention() -> None:
     assert aged(node) == [0]
 
 
-def test_segments_go_one_a_batch() -> None:
+def test_segments_go_so_many_records_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.retention.SEGMENT_RECORDS", 4)
     node = node_of(Declarations(logs={"l": LogSettings(retention_ms=8000)}))
     for _ in range(8):
         append(node, b"x")
@@ -803,6 +805,34 @@ def test_segments_go_one_a_batch() -> None:
     node.disk.commit = counted  # type: ignore[method-assign]
     node.wait(100)
     assert max(drops) == 1 and sum(drops) > 1 and not node.disk.platter.records[1, 0]
+
+
+def test_as_many_small_segments_go_as_come() -> None:
+    node = node_of(Declarations(logs={"l": LogSettings(retention_bytes=1)}), auto=False)
+    for _ in range(40):
+        node.turn([Read(1, [send(1, "/log/l", b"x") for _ in range(100)]), Tick(GIB, 0)])
+        if node.seal():
+            node.commit()
+    # one a batch would leave nearly all of 4000
+    assert 0 < len(node.disk.platter.segments) <= 300 and not node.broker.destinations.retention.leaving
+
+
+def test_what_all_readers_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "WATCHED_MAX", 7)
+    node = node_of()
+    node.say(read(1, "three", name=b"1"), read(2, "three", ack=CLIENT, group="g"), read(3, "three", partition=0))
+    assert not any(node.is_refused(number) for number in (1, 2, 3))
+    node.open(4)
+    node.say(read(4, "l"))
+    assert node.refusal(4).code == "too-many-subscriptions"
+    node.close(4)
+    node.close(2)
+    node.open(4)
+    node.say(read(4, "three"))
+    assert not node.is_refused(4)
+    for number in (1, 3, 4):
+        node.close(number)
+    assert is_empty(node) and node.broker.destinations.readers.watched == 0
 
 
 def test_a_segment_has_so_many_records_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

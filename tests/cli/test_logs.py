@@ -68,3 +68,17 @@ def test_a_log_may_be_bound_and_a_child_of_a_fanout(run: Run, client: Client) ->
     out = run("top", "--count", "1", "--interval", "0.1")[1]
     assert "appended/s" in out and out.split("most behind\n")[1].split()[0] == "clicks"
     assert run("unbind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log /log/clicks is bound no more")
+
+
+def test_a_log_is_received_from_a_place_and_by_a_group(run: Run, client: Client) -> None:
+    assert run("declare", "log", "read")[0] == 0
+    for number in range(4):
+        client.send("/log/read", b"%d" % number)
+    all_of_it = ("receive", "/log/read", "--from", "earliest", "--until", "end")
+    assert run(*all_of_it) == run(*all_of_it) == (0, "0\n1\n2\n3\n", "")
+    assert run("receive", "/log/read", "--from", "offset:1", "--until", "offset:3", "--partition", "0")[1] == "1\n2\n"
+    by_group = ("receive", "/log/read", "--group", "g", "--from", "earliest")
+    assert run(*by_group, "--count", "3")[1] == "0\n1\n2\n"
+    assert run(*by_group, "--until", "end")[1] == "3\n"
+    status, out, err = run("receive", "/log/read", "--from", "offset:9", "--count", "1", "--timeout", "5")
+    assert (status, out) == (1, "") and "the next will be 4" in err

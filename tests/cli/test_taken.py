@@ -57,5 +57,5 @@ def test_prepared_lists_and_aborts(run: Run, client: Client, broker: BrokerProce
     assert rows[2].split()[:3] == ["etl\\t2", "prepared", "1"] and len(rows) == 3
     assert [one["name"] for one in json.loads(run("prepared", "--json")[1])["prepared"]] == ["etl-1", "etl\t2"]
     assert run("prepared", "--abort", "etl\t2") == (0, "etl\\t2 is aborted: nothing of it was sent.\n", "")
-    assert run("prepared", "--abort", "etl-1") == (1, "No transaction is prepared as etl-1.\n", "")
+    assert run("prepared", "--abort", "etl-1") == (1, "No transaction is prepared as etl-1 (any more).\n", "")
     assert run("purge", "small")[0] == 0

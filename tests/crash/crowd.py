@@ -266,8 +266,8 @@ def drain(broker: BrokerProcess, books: Books) -> None:
 
 
 def await_the_delayed(broker: BrokerProcess) -> None:
-    """All that was kept back is at its place."""
+    """All that was kept back is at its place, and not only on its way there."""
     deadline_s = time.monotonic() + LEAVES_WITHIN_S
-    while any(numbers["delayed"] for numbers in stats(broker)["queues"].values()):
+    while any(numbers["delayed"] or numbers["storing"] for numbers in stats(broker)["queues"].values()):
         assert time.monotonic() < deadline_s, f"some messages wait for ever: {stats(broker)['queues']}"
         time.sleep(0.05)

@@ -521,17 +521,21 @@ class LogHistory:
     def committed(self, batch: Batch) -> None:
         """Nothing goes before its time, and what is over goes from the beginning on."""
         platter = self.node.disk.platter
-        now_ms = self.node.now_ms
-        for write in batch.writes:
-            if isinstance(write, DropSegment) and platter.logs.get(write.log) == BRIEF:
-                row = self.segments[write.log, write.partition][write.first]
-                size = row.size + sum(one.size for one in platter.segments[write.log, write.partition].values())
-                settings = self.declarations.logs[BRIEF]
-                is_old = settings.retention_ms is not None and row.last_ms + settings.retention_ms <= now_ms + 1
-                if not is_old and size <= BRIEF_BYTES:
-                    self.books.mistakes.append(f"let go of too early: {row}, of {size} bytes at {now_ms}")
-            elif isinstance(write, DropSegment):
+        settings = self.declarations.logs[BRIEF]
+        before_ms = self.node.now_ms + 1 - (settings.retention_ms or 0)
+        dropped = [write for write in batch.writes if isinstance(write, DropSegment)]
+        for write in dropped:
+            if platter.logs.get(write.log) != BRIEF:
                 self.books.mistakes.append(f"let go of: {write} of {platter.logs.get(write.log)}")
+                continue
+            row = self.segments[write.log, write.partition][write.first]
+            at_once = [one for one in dropped if one.log == write.log and one.first >= row.first]
+            later = [self.segments[one.log, one.partition][one.first] for one in at_once]
+            kept = [*platter.segments[write.log, write.partition].values(), *later]
+            size = sum(one.size for one in kept)  # as it was then, at least
+            is_old = settings.retention_ms is not None and row.last_ms <= before_ms
+            if not is_old and size <= BRIEF_BYTES:
+                self.books.mistakes.append(f"let go of too early: {row}, of {size} bytes at {self.node.now_ms}")
         self.segments = {key: dict(rows) for key, rows in platter.segments.items()}
 
     # ---- at the end

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.errors import RadiatorError, Refusal
+from radiator.spark import read
 from radiator.spark.ask import Broker
 from radiator.spark.offsets import DataLoss, Json, Log, Range
 from radiator.spark.options import Connect, SourceOptions, source_options
@@ -160,8 +161,35 @@ class Scripted:
 def test_a_record_that_is_not_the_next_is_seen() -> None:
     client = Scripted("5", "7")
     found = _records(client, Range(Log("a", "1"), 0, 5, 9), 5)  # type: ignore[arg-type]
-    assert [one and one.headers["offset"] for one in found] == ["5", None]
+    assert [one if isinstance(one, int) else one.headers["offset"] for one in found] == ["5", 7]
     assert client.asked == {"from": "offset:5", "until": "offset:9", "partition": "0"}
+
+
+def test_what_is_behind_a_gap_is_read_where_losses_are_passed_over(
+    broker: BrokerProcess, client: Client, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(client, f"/log/{log}", 10)
+    place = Log(log, client.admin({"do": "describe", "log": log})["incarnation"])
+    whole = read._records
+
+    def damaged(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:
+        for offset, message in enumerate(whole(client, wanted, first), first):
+            if offset == 4:  # as where the broker has passed over 4 and 5
+                yield 6
+                return
+            yield message
+
+    monkeypatch.setattr(read, "_records", damaged)
+    given = options(broker, log, failOnDataLoss="false")
+    assert values(given, Range(place, 0, 2, 9)) == ["m2", "m3", "m6", "m7", "m8"]
+    with pytest.raises(DataLoss, match="what begins at offset 4 is gone"):
+        values(options(broker, log), Range(place, 0, 2, 9))
+
+
+def test_a_header_that_says_end_is_no_end(broker: BrokerProcess, client: Client, log: str) -> None:
+    client.send(f"/log/{log}", "m0", [("end", "true")])
+    place = Log(log, client.admin({"do": "describe", "log": log})["incarnation"])
+    assert values(options(broker, log), Range(place, 0, 0, 1)) == ["m0"]
 
 
 def test_silence_is_no_end() -> None:

@@ -1,5 +1,6 @@
 """Requests about logs: declare, describe, delete, where a time is, whether there is more, and where a group goes on."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 
@@ -71,7 +72,14 @@ def offsets(request: Request) -> None:
     """Of each partition that of the first record accepted at a time or later."""
     request.has_only("log", "time_ms")
     log = named(request)
-    log.tell_offsets(_number(request, "time_ms", TIME_MAX_MS), lambda found: request.answer(offsets=found))
+    time_ms = _number(request, "time_ms", TIME_MAX_MS)
+    answered = _begin_waiting(request)
+
+    def done(found: list[int]) -> None:
+        answered()
+        request.answer(offsets=found)
+
+    log.tell_offsets(time_ms, done)
 
 
 def wait(request: Request) -> None:
@@ -80,20 +88,30 @@ def wait(request: Request) -> None:
     log = named(request)
     known = _offsets(request, "next", log)
     timeout_ms = _number(request, "timeout_ms", AWAIT_MAX_MS)
-    connection = request.connection
-    if connection.awaits >= AWAITS_MAX:
-        raise Refusal("bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may.")
-    connection.awaits += 1
+    answered = _begin_waiting(request)
 
     def done() -> None:
-        connection.awaits -= 1
+        answered()
         if log.is_gone:
             request.refuse(Refusal("no-such-destination", f"{log.name} has been deleted."))
             return
         nexts = [one.committed for one in log.partitions]
         request.answer(next=nexts, first=[one.first for one in log.partitions])
 
-    log.wait(known, timeout_ms, done, lambda: connection.is_closing)
+    log.wait(known, timeout_ms, done, lambda: request.connection.is_closing)
+
+
+def _begin_waiting(request: Request) -> Callable[[], None]:
+    """One more request of its connection waits, until what is returned is called. Raises Refusal."""
+    connection = request.connection
+    if connection.awaits >= AWAITS_MAX:
+        raise Refusal("bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may.")
+    connection.awaits += 1
+
+    def answered() -> None:
+        connection.awaits -= 1
+
+    return answered
 
 
 def position(request: Request) -> None:
@@ -109,11 +127,10 @@ def position(request: Request) -> None:
     elif is_forgotten:
         log.forget(group)
 
-    def synced() -> Answer:
-        found = log.groups.get(group)
-        return {"offsets": None if found is None else [*found.positions]}
-
-    request.answer_synced(synced)
+    found = log.groups.get(group)
+    # as of now: what is acked after this is in a later batch
+    at = None if found is None else [*found.positions]
+    request.answer_synced(lambda: {"offsets": at})
 
 
 def _group(request: Request) -> str:

@@ -22,7 +22,8 @@ def named(request: Request, key: str = "queue") -> Queue:
     name = request.name("queue", key)
     found = request.broker.destinations.find(name)
     if found is None:
-        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
+        hint = f" There is a /log/{name}." if name in request.broker.destinations.logs else ""
+        raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.{hint}")
     return found
 
 

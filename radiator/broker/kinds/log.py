@@ -22,6 +22,7 @@ from radiator.commands import LoadedLog
 from radiator.errors import Refusal
 from radiator.journal import CameFrom, Told
 from radiator.limits import (
+    AWAITED_OFFSETS_MAX,
     AWAITS_OF_LOG_MAX,
     EVENT_BYTES,
     GROUPS_MAX,
@@ -338,30 +339,31 @@ class Log(Queue):
 
     def tell_offsets(self, time_ms: int, done: Callable[[list[int]], None]) -> None:
         """`done` gets, for each partition, the offset of the first record that was accepted then or later, or the
-        next.
+        next. One partition after the other is read: the loader is there for others too.
         """
-        found: dict[int, int] = {}
+        found: list[int] = []
 
-        def look(partition: Partition, offset: int) -> None:
-            if offset < partition.committed and not self.is_gone:
-                self.read(partition.index, offset, LOAD_MESSAGES, LOAD_BYTES, lambda answer: looked(partition, answer))
-                return
-            tell(partition, min(offset, partition.committed))
+        def look(offset: int | None = None) -> None:
+            while len(found) < len(self.partitions):
+                partition = self.partitions[len(found)]
+                if offset is None:
+                    offset = max(partition.first, partition.segment_at(time_ms))
+                if offset < partition.committed and not self.is_gone:
+                    self.read(partition.index, offset, LOAD_MESSAGES, LOAD_BYTES, looked)
+                    return
+                found.append(min(offset, partition.committed))
+                offset = None
+            done(found)
 
-        def looked(partition: Partition, answer: LoadedLog) -> None:
+        def looked(answer: LoadedLog) -> None:
             for record in answer.records:
                 if record.message is not None and record.message.accepted_ms >= time_ms:
-                    tell(partition, record.offset)
+                    found.append(record.offset)
+                    look()
                     return
-            look(partition, answer.records[-1].offset + 1 if answer.records else partition.committed)
+            look(answer.records[-1].offset + 1 if answer.records else self.partitions[len(found)].committed)
 
-        def tell(partition: Partition, offset: int) -> None:
-            found[partition.index] = offset
-            if len(found) == len(self.partitions):
-                done([found[index] for index in range(len(found))])
-
-        for partition in self.partitions:
-            look(partition, max(partition.first, partition.segment_at(time_ms)))
+        look()
 
     def wait(self, nexts: list[int], timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
         """`done` is called once a partition has more committed records than that, or after that time; not where it is
@@ -370,7 +372,7 @@ class Log(Queue):
         if timeout_ms <= 0 or self.has_more_than(nexts):
             done()
             return
-        if len(self.waiting) >= AWAITS_OF_LOG_MAX:
+        if len(self.waiting) >= min(AWAITS_OF_LOG_MAX, AWAITED_OFFSETS_MAX // len(self.partitions)):
             self.waiting.pop(0).done()
         self.waiting.append(Waiting(nexts, self.desk.now_s + timeout_ms / 1000, done, is_over))
 

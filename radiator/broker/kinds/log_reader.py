@@ -17,18 +17,29 @@ from radiator.broker.states import MEMORY_MOVES, Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
 from radiator.errors import Refusal
-from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, PARTITIONS_MAX, READ_BYTES, READERS_BYTES, READS_PER_TURN
+from radiator.limits import (
+    LOAD_BYTES,
+    LOAD_MESSAGES,
+    PARTITIONS_MAX,
+    READERS_BYTES,
+    RECORD_BYTES,
+    RECORDS_PER_TURN,
+    WATCHED_MAX,
+)
 from radiator.message import ESCAPING_1_2, Message
 from radiator.replies import Deliver, Refuse
 
 
 class Readers:
     """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked;
-    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition. timed:
-    those with an end that time may bring. due: who goes on in the next turn, since this one has handed out enough.
+    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition.
+    watched: partitions that are read, by all that read them. timed: those with an end that time may bring. due: who
+    goes on in the next turn, since this one has handed out enough.
     """
 
-    __slots__ = ("all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed")
+    __slots__ = (
+        "all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed", "watched",
+    )  # fmt: skip
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -38,6 +49,7 @@ class Readers:
         self.size = 0
         self.out = 0
         self.positions = 0
+        self.watched = 0
         self.tails_bytes = 0
         self.handed = self.handed_turn = 0
 
@@ -50,7 +62,7 @@ class Readers:
         turn = self.desk.turn_number
         if self.handed_turn != turn:
             self.handed_turn, self.handed = turn, 0
-        return READS_PER_TURN - self.handed
+        return RECORDS_PER_TURN - self.handed
 
     def end_turn(self) -> None:
         """Those whom a turn has left waiting: they come in their order, whoever else has had something."""
@@ -67,7 +79,9 @@ class Readers:
 
     def forget(self, reader: "LogReader") -> None:
         """It is over."""
-        self.all.pop(reader, None)
+        if reader in self.all:
+            del self.all[reader]
+            self.watched -= reader.watched
         self.timed.pop(reader, None)
         self.due.pop(reader, None)
 
@@ -160,12 +174,23 @@ class LogReader(Queue):
     def address(self) -> str:
         return self.name
 
+    @property
+    def watched(self) -> int:
+        """How many partitions it may read."""
+        return len(self.log.partitions) if self.partition is None else 1
+
     # ---- begin and end ----------------------------------------------------------------------------------------------
 
     def begin(self, subscription: Subscription, command: Subscribe) -> None:
         """It has its place; nothing is read before `join`. Raises Refusal."""
         log, name, firsts = self.log, command.group, self.firsts
         self.subscription = subscription
+        if self.readers.watched + self.watched > WATCHED_MAX:
+            raise Refusal(
+                "too-many-subscriptions",
+                f"All that read logs read {self.readers.watched} partitions, each counted as often as it is read: "
+                f"{self.watched} more of {log.name} are too many.",
+            )
         from_ms = command.start[1] if command.start is not None and command.start[0] == TIME else 0
         if name is None:
             for index, first in enumerate(firsts):
@@ -177,6 +202,7 @@ class LogReader(Queue):
             if is_new and from_ms:
                 group.from_ms = dict.fromkeys(range(len(firsts)), from_ms)
         self.readers.all[self] = None
+        self.readers.watched += self.watched
         if self.until is not None:
             self.readers.timed[self] = None
 
@@ -423,7 +449,7 @@ class LogReader(Queue):
             else:
                 entry = self.take_head()
                 self.deliver(entry, subscription)
-                given = 1 + entry.size // READ_BYTES
+                given = 1 + entry.size // RECORD_BYTES
             left -= given
             readers.handed += given
         self.refill()
@@ -447,7 +473,7 @@ class LogReader(Queue):
             size += bytes_
             given += 1
         self.weigh(-size)
-        return given + size // READ_BYTES
+        return given + size // RECORD_BYTES
 
     def take_head(self) -> Record:
         """The record that is next, with a place of its own for this delivery."""

@@ -57,7 +57,7 @@ class Pipelines:
     def _read(self, **options: str) -> DataFrame:
         return (
             self._spark.readStream.format("stopped")
-            .options(url=self._url, maxOffsetsPerTrigger="200", pollTimeoutMs="200", **options)
+            .options(url=self._url, maxOffsetsPerTrigger="1000", pollTimeoutMs="200", **options)
             .load()
         )
 
