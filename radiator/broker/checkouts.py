@@ -6,6 +6,7 @@ What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are 
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 from radiator.broker.chores import Chore
 from radiator.broker.destinations import Destinations
@@ -25,6 +26,7 @@ from radiator.settings import LogSettings
 
 PREFIX = RESERVED_LOGS[0]
 SETTINGS = LogSettings(partitions=1, retention_ms=None, retention_bytes=None)
+GROUPS_NAMED = 3  # in one sentence
 
 
 class Checkouts:
@@ -56,8 +58,10 @@ class Checkouts:
 
     def described(self, queue: Queue) -> str:
         """What keeps the queue from being deleted."""
-        groups = ", ".join(f"{group} ({log.records} messages)" for group, log in self.groups[queue.name].items())
-        return f"{queue.address} is checked out by {groups}: `radiator release {queue.name} GROUP` ends that."
+        groups = self.groups[queue.name]
+        first = ", ".join(f"{group} ({log.records} messages)" for group, log in islice(groups.items(), GROUPS_NAMED))
+        more = f" and {len(groups) - GROUPS_NAMED} more" if len(groups) > GROUPS_NAMED else ""
+        return f"{queue.address} is checked out by {first}{more}: `radiator release {queue.name} GROUP` ends that."
 
     # ---- what a group does ------------------------------------------------------------------------------------------
 

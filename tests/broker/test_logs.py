@@ -16,6 +16,7 @@ from radiator.commands import (
     LATEST,
     OFFSET,
     TIME,
+    Fail,
     Read,
     StoredRecord,
     Subscribe,
@@ -25,7 +26,7 @@ from radiator.errors import StoreError
 from radiator.limits import GIB, LOAD_MESSAGES, SEGMENT_RECORDS, Limits
 from radiator.message import ESCAPING_1_0, ESCAPING_1_2
 from radiator.reads import LoadLog
-from radiator.replies import Deliver, Receipt
+from radiator.replies import Deliver, Receipt, Refuse
 from radiator.settings import Binding, Declarations, ExchangeSettings, LogSettings
 from radiator.writes import DropSegment, Write
 from tests.broker.node import Node
@@ -1177,3 +1178,10 @@ def test_a_tick_looks_at_some_logs_and_the_next_at_others(monkeypatch: pytest.Mo
     node.wait(1)
     node.wait(1)
     assert sum(log.records for log in node.broker.destinations.logs.values()) == 0
+
+
+def test_nothing_is_said_behind_an_error() -> None:
+    node = node_of()
+    node.say(read(2, until=(TIME, START_MS + 1000)), Fail(2, "protocol", "That is wrong.", None))
+    node.wait(5)
+    assert [type(reply) for reply in node.inbox[2]] == [Refuse]

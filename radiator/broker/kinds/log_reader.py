@@ -494,6 +494,7 @@ class LogReader(Queue):
         return (
             self.until is not None
             and not self.is_loading
+            and not self.subscription.connection.is_closing
             and all(
                 self.is_at_end(partition)
                 for partition in self.log.partitions
