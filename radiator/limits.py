@@ -108,6 +108,7 @@ GROUPS_MAX = 4096  # refuse: groups of one log
 POSITIONS_MAX = 262_144  # refuse: positions of all groups, one for each partition; some 70 bytes, and 1 KiB for a group
 WATCHED_MAX = 262_144  # refuse: partitions that all readers read, each as often as it is read; some 220 bytes
 GROUP_AHEAD_MAX = 100_000  # wait: records that a group reads of a partition beyond the first that it has not acked
+AHEAD_MAX = 262_144  # wait: what all groups have acked beyond such a one; some 160 bytes each
 RECORDS_PER_TURN = 2048  # wait: records handed to readers of logs in one turn; a thousand readers go on in the next
 RECORD_BYTES = 4 * KIB  # of a larger one each so many bytes count as one more
 READERS_BYTES = 32 * MIB  # what all readers of logs have read and not done with: past it each reads one record a time

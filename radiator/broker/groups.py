@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from radiator.broker.turn import Part
-from radiator.limits import GROUP_AHEAD_MAX
+from radiator.limits import AHEAD_MAX, GROUP_AHEAD_MAX
 from radiator.writes import KeepPosition
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Group:
         """It goes on there; nobody reads."""
         self.positions = list(positions)
         self.read = list(positions)
-        self.acked.clear()
+        self.forget_acked()
         self.from_ms.clear()
         self.log.desk.part(self)
 
@@ -61,14 +61,16 @@ class Group:
         position = self.positions[partition]
         if offset == position:
             self.advance(partition, offset + 1)
-        elif offset > position:
+        elif offset > position and offset not in self.acked[partition]:
             self.acked[partition].add(offset)
+            self.log.readers.ahead += 1
 
     def advance(self, partition: int, offset: int) -> None:
         """All before that is done with; and what is acked behind it without a gap."""
         acked = self.acked.get(partition)
         while acked and offset in acked:
             acked.discard(offset)
+            self.log.readers.ahead -= 1
             offset += 1
         self.positions[partition] = offset
         # D26: in the batch that the RECEIPT of the ACK waits for
@@ -81,12 +83,22 @@ class Group:
 
     def skip(self, partition: int, first: int) -> None:
         """It has heard that it has missed what was before that: it goes on there."""
+        before = len(self.acked[partition])
         self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
+        self.log.readers.ahead -= before - len(self.acked[partition])
         self.advance(partition, first)
+
+    def forget_acked(self) -> None:
+        """What is acked beyond the positions is not known any more."""
+        self.log.readers.ahead -= sum(map(len, self.acked.values()))
+        self.acked.clear()
 
     def is_far_ahead(self, cursor: "Cursor") -> bool:
         """Whether so much was read beyond what is not acked that no more is."""
-        return cursor.next - max(cursor.began, self.positions[cursor.index]) >= GROUP_AHEAD_MAX
+        most = GROUP_AHEAD_MAX
+        if self.log.readers.ahead >= AHEAD_MAX and self.acked[cursor.index]:
+            most = 1  # what is not acked is read, and no more
+        return cursor.next - max(cursor.began, self.positions[cursor.index]) >= most
 
     # ---- who has which ----------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ _READ = ["mode", "subscribe", "assign", "group", "includeHeaders", "failOnDataLo
 _START = ["startingOffsets", "startingTimestamp"]
 _END = ["endingOffsets", "endingTimestamp"]
 _TRIGGER = ["maxOffsetsPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs"]
+_PREPARED = ("/queue/", "/amq/queue/", "/fanout/", "/exchange/", "/log/")
+_SENT = (*_PREPARED, "/topic/")
 _WRITE = ["destination", "delivery", "dedupColumn", "txnAppId", "receiptWindow"]
 BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
 STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
@@ -135,6 +137,7 @@ def sink_options(given: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         version=options.bound("txnVersion", SIZE_MAX, 0),
         receipt_window=options.whole("receiptWindow", 500, 1, 100_000),
     )
+    options.check_destination(sink)
     if not is_stream and (sink.app is None) != (sink.version is None):
         options.wrong(
             "The options txnAppId and txnVersion belong together: the broker takes a batch of an application once for "
@@ -274,6 +277,13 @@ class _Given:
         for log in places.keys() - partitions.keys():
             self.wrong(f"The option {offsets} speaks of {log!r}, which is not read.")
         return places
+
+    def check_destination(self, sink: SinkOptions) -> None:
+        """As far as the address alone tells; the broker judges the rest."""
+        address, allowed = sink.destination, _PREPARED if sink.delivery == EXACTLY_ONCE else _SENT
+        if address is not None and "/" in address[:1] and not address.startswith(allowed):
+            wanted = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            self.wrong(f"The option destination is {address!r}: with delivery {sink.delivery} it begins with {wanted}.")
 
     def check_checkout(self, read: SourceOptions, is_stream: bool) -> None:
         if not is_stream:

@@ -499,3 +499,12 @@ def test_readers_ack_and_the_checkout_stays() -> None:
     broker.say(Subscribe(2, b"r", f"/log/{LOG}", CLIENT_INDIVIDUAL, 10, start=(EARLIEST, 0)))
     broker.say(*(ack(deliver) for deliver in broker.messages(2)))
     assert read(broker) == bodies(0, 2)
+
+
+def test_a_sentence_names_the_first_groups_only() -> None:
+    broker = node()
+    fill(broker, 5)
+    for group in "abcde":
+        assert broker.admin(9, do="checkout", queue="q", group=group, max_messages=1)["ok"]
+    sentence = broker.admin(9, do="delete", queue="q")["error"]
+    assert "by a (1 messages), b (1 messages), c (1 messages) and 2 more: `radiator release q GROUP`" in sentence

@@ -1185,3 +1185,26 @@ def test_nothing_is_said_behind_an_error() -> None:
     node.say(read(2, until=(TIME, START_MS + 1000)), Fail(2, "protocol", "That is wrong.", None))
     node.wait(5)
     assert [type(reply) for reply in node.inbox[2]] == [Refuse]
+
+
+def test_what_groups_have_acked_beyond_their_positions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.groups.AHEAD_MAX", 50)
+    node = node_of()
+    readers = node.broker.destinations.readers
+    append(node, *[b"%d" % number for number in range(3 * LOAD_MESSAGES)])
+    node.say(read(2, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=100))
+    first = node.messages(2)
+    behind = first[1:]
+    while behind:
+        node.say(*(ack(one) for one in behind))
+        behind = node.messages(2)
+    assert 50 <= readers.ahead <= 2 * LOAD_MESSAGES
+    node.close(2)
+    node.open(4)
+    node.say(read(4, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=100))
+    told: list[bytes] = []
+    while new := node.messages(4):
+        told += [one.message.body for one in new]
+        node.say(*(ack(one) for one in new))
+    assert told[0] == b"0" and told[-1] == b"%d" % (3 * LOAD_MESSAGES - 1) and len(told) == len(set(told))
+    assert readers.ahead == 0 and node.disk.platter.positions[1, "g"] == [3 * LOAD_MESSAGES]

@@ -173,3 +173,25 @@ def test_what_is_wrong_with_a_sink_is_said(given: dict[str, str], is_stream: boo
 def test_a_batch_of_an_application() -> None:
     sink = sink_options({"txnAppId": "a" * 160, "txnVersion": "0", "destination": "/queue/a"}, is_stream=False)
     assert (sink.version, sink.destination) == (0, "/queue/a")
+
+
+@pytest.mark.parametrize(
+    ("destination", "delivery", "is_right"),
+    [
+        ("/queue/a", "exactlyOnce", True),
+        ("orders", "exactlyOnce", True),
+        ("/topic/a", "atLeastOnce", True),
+        ("/topic/a", "exactlyOnce", False),
+        ("/quue/a", "atLeastOnce", False),
+        ("/admin", "exactlyOnce", False),
+    ],
+)
+def test_a_destination_that_cannot_be_is_refused_before_a_task_begins(
+    destination: str, delivery: str, is_right: bool
+) -> None:
+    given = {"destination": destination, "delivery": delivery}
+    if is_right:
+        assert sink_options(given, is_stream=True).destination == destination
+        return
+    with pytest.raises(OptionError, match=f"destination is '{destination}'"):
+        sink_options(given, is_stream=True)

@@ -428,6 +428,7 @@ class Log(Queue):
         if group is None:
             return False
         del self.groups[name]
+        group.forget_acked()
         self.readers.positions -= len(self.partitions)
         self.desk.open.parts.pop(group, None)
         if group.is_kept:
@@ -465,6 +466,8 @@ class Log(Queue):
     def end(self) -> None:
         super().end()
         self.readers.positions -= len(self.groups) * len(self.partitions)
+        for group in self.groups.values():
+            group.forget_acked()
         self.clear_tails()
         self.tell_waiting()
 

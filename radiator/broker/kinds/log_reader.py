@@ -32,13 +32,15 @@ from radiator.replies import Deliver, Refuse
 
 class Readers:
     """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked;
-    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition.
-    watched: partitions that are read, by all that read them. timed: those with an end that time may bring. due: who
-    goes on in the next turn, since this one has handed out enough.
+    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition. ahead:
+    records that groups have acked beyond their positions. watched: partitions that are read, by all that read them.
+    timed: those with an end that time may bring. due: who goes on in the next turn, since this one has handed out
+    enough.
     """
 
     __slots__ = (
-        "all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed", "watched",
+        "ahead", "all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed",
+        "watched",
     )  # fmt: skip
 
     def __init__(self, desk: Desk) -> None:
@@ -49,6 +51,7 @@ class Readers:
         self.size = 0
         self.out = 0
         self.positions = 0
+        self.ahead = 0
         self.watched = 0
         self.tails_bytes = 0
         self.handed = self.handed_turn = 0

@@ -34,7 +34,7 @@ def crashes(campaign: Campaign, wanted: int) -> dict[str, Book]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.crashes", description=__doc__)
-    parser.add_argument("--crashes", type=int, default=100)
+    parser.add_argument("--crashes", type=int, default=100, help="processes that are killed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a new directory, which is left as it is at the end")
     wanted = parser.parse_args()
@@ -50,8 +50,8 @@ def main() -> int:
     by_victim = Counter[str]()
     for crash, times in campaign.done.items():
         by_victim[crash.victim] += times
-    kinds = ", ".join(f"{victim} {times}" for victim, times in sorted(by_victim.items()))
-    say(f"{campaign.done.total()} crashes at {len(campaign.done)} places ({kinds}); {campaign.lives} drivers")
+    kinds = "; ".join(f"{victim}: {times}" for victim, times in sorted(by_victim.items()))
+    say(f"{campaign.kills} kills at {len(campaign.done)} places ({kinds}); {campaign.lives} drivers")
     for name, book in books.items():
         say(f"{name}: {book}" + ("" if book.is_exact else ": WRONG"))
     for name, book in broken.items():
