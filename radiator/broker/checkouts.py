@@ -128,6 +128,11 @@ class Checkouts:
         log = self.log(queue, group)
         if log.has_readers or log in self.growing:
             raise Refusal("in-use", f"{log.name} is read, or grows, just now: end that first.")
+        target = self.destinations.target(queue)
+        if not target.is_persistent:
+            raise Refusal(
+                "bad-request", f"{target.address} is in memory by now: a crash would take what went back to it."
+            )
         self.ending.add(log)
 
         def released(count: int) -> None:
@@ -142,7 +147,7 @@ class Checkouts:
                 del self.groups[queue]
             done(count)
 
-        self.chores(Releasing(self.desk, log, self.destinations.target(queue), released))
+        self.chores(Releasing(self.desk, log, target, released))
 
 
 class Taking:

@@ -2,6 +2,7 @@
 much in each batch as one full segment has, so that nobody waits for it.
 """
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -49,11 +50,17 @@ class Retention:
                 pass
         if settings.retention_bytes is None:
             return
-        while log.size > settings.retention_bytes:
-            # one that is appended to stays: it is a small part of all
-            full = [partition for partition in log.partitions if len(partition.segments) > 1]
-            if not full or not self.take_off(log, min(full, key=_first_ms)):
+        beyond = log.size - settings.retention_bytes
+        # one that is appended to stays: it is a small part of all
+        full = [_oldest(partition) for partition in log.partitions if beyond > 0 and len(partition.segments) > 1]
+        heapq.heapify(full)
+        while full and beyond > 0:
+            partition = log.partitions[heapq.heappop(full)[1]]
+            beyond -= partition.segments[0].size
+            if not self.take_off(log, partition):
                 return
+            if len(partition.segments) > 1:
+                heapq.heappush(full, _oldest(partition))
 
     def keep_within(self, log: Log, size: int) -> bool:
         """Whether the oldest of the log's first partition has gone before its time, since that was larger."""
@@ -101,5 +108,6 @@ def _is_over(segment: KeepSegment, before_ms: int) -> bool:
     return segment.count > 0 and (segment.last_ms < before_ms or segment.begin == segment.first + segment.count)
 
 
-def _first_ms(partition: Partition) -> int:
-    return partition.segments[0].first_ms
+def _oldest(partition: Partition) -> tuple[int, int]:
+    """When its oldest segment began, and which partition it is."""
+    return partition.segments[0].first_ms, partition.index

@@ -508,3 +508,14 @@ def test_a_sentence_names_the_first_groups_only() -> None:
         assert broker.admin(9, do="checkout", queue="q", group=group, max_messages=1)["ok"]
     sentence = broker.admin(9, do="delete", queue="q")["error"]
     assert "by a (1 messages), b (1 messages), c (1 messages) and 2 more: `radiator release q GROUP`" in sentence
+
+
+def test_what_is_checked_out_is_not_released_into_memory() -> None:
+    broker = node()
+    fill(broker, 3)
+    take(broker, 3)
+    in_memory = Declarations(queues={"q": QueueSettings(persistent=False)}, create_queues=True)
+    again = broker.crashed(declarations=in_memory)
+    again.open(9)
+    assert code(again, do="checkout-release", queue="q", group="g") == "bad-request"
+    assert read(again) == bodies(0, 3)

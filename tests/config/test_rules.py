@@ -109,7 +109,7 @@ WRONG = {
         "[log.journal]\npartitions = 2",
         "log.journal has a name that is that of the journal; its settings stand in [journal].",
     ),
-    "a log with a name that is kept": ("[log.'$checkout/q/g']", "has a name that the broker keeps for itself."),
+    "a log with a name that is kept": ("[log.'$checkout/q/g']", "has a name that is kept for the broker itself."),
     "a log that is a pattern": ("[log.'a.*']", 'log."a.*" has a name that has a wildcard, and a log has one name.'),
     "a log by its address": ("[log.'/log/a']", 'has a name that begins with /log/; write the name alone: "a".'),
     "a log too many": (

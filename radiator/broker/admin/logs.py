@@ -6,7 +6,6 @@ from itertools import islice
 
 from radiator.broker.admin.request import Answer, Request
 from radiator.broker.kinds.log import Log
-from radiator.broker.kinds.log_reader import LogReader
 from radiator.declaring import log_settings, mistake
 from radiator.errors import Refusal
 from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
@@ -15,12 +14,6 @@ from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX
 def named(request: Request) -> Log:
     """The log that the request names. Raises Refusal where it is not there."""
     return request.broker.destinations.log(request.name("log"))
-
-
-def readers_of(log: Log) -> set[LogReader]:
-    """All that are subscribed to it, whatever they have of it just now."""
-    found = {cursor.reader for partition in log.partitions for cursor in partition.cursors}
-    return found.union(*(group.members for group in log.groups.values()))
 
 
 def declare(request: Request) -> None:
@@ -52,7 +45,7 @@ def describe(request: Request) -> None:
                 "first_ms": [one.first_ms or None for one in partitions],
                 "last_ms": [one.last_ms or None for one in partitions],
             },
-            "readers": len(readers_of(log)),
+            "readers": len(log.all_readers()),
             "groups": list(islice(log.groups, DESCRIBED_GROUPS)),
         }
 

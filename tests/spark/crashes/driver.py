@@ -3,15 +3,18 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import DataStreamWriter
 
 from tests.spark.crashes.steps import EARLY, PLACE, Failed, Stopped, here
 
 ROWS = 40  # of one batch that is written as such
+FIRST_MAX_S = 15.0
 HERE = Path(os.environ[PLACE])
 
 
@@ -85,8 +88,12 @@ class Pipelines:
         writer = self._log().select("value").writeStream.format("stopped")
         self._run(name, writer.options(url=self._url, destination=f"/queue/{name}", delivery=delivery))
 
-    def _run(self, name: str, writer: "object") -> None:
-        writer.option("checkpointLocation", str(HERE / "checkpoints" / name)).queryName(name).start()  # type: ignore[attr-defined]
+    def _run(self, name: str, writer: DataStreamWriter) -> None:
+        query = writer.option("checkpointLocation", str(HERE / "checkpoints" / name)).queryName(name).start()
+        # the first has begun before the second does: Spark 4.3 changes a map while another query's task is pickled
+        end_s = time.monotonic() + FIRST_MAX_S
+        while len(self._spark.streams.active) == 1 and not query.lastProgress and time.monotonic() < end_s:
+            time.sleep(0.05)
 
     def write_batch(self) -> bool:
         """The next one, and whether it has succeeded: the file says how many have."""
