@@ -237,6 +237,11 @@ class Staging:
         self.apps[app] = row = KeepApp(app, version, self.desk.now_ms)
         self.desk.write(row, WRITE_COST_BYTES + len(app))
 
+    def forget_app(self, app: str) -> None:
+        """By the open batch: its versions may be committed again."""
+        if self.apps.pop(app, None) is not None:
+            self.desk.write(DropApp(app))
+
     def abort(self, names: Iterable[str], then: Callable[[int], None]) -> None:
         """Let go of what is prepared under these names. `then` gets how many there were, when the last of them goes by
         the open batch, or has gone by an earlier one.
@@ -261,8 +266,7 @@ class Staging:
             first = next(iter(self.apps.values()), None)
             if first is None or first.committed_ms >= before_ms:
                 break
-            del self.apps[first.app]
-            self.desk.write(DropApp(first.app))
+            self.forget_app(first.app)
 
     @property
     def count(self) -> int:

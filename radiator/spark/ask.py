@@ -158,6 +158,10 @@ class Broker:
         answer = self.ask({"do": "commit", "prepared": prepared, "app": app, "version": version})
         return bool(answer["committed"])
 
+    def forget(self, app: str) -> None:
+        """Nothing more is committed for it."""
+        self.ask({"do": "version", "app": app, "forget": True})
+
     def abort(self, prepared: list[str]) -> None:
         """They will not be carried out, unless they have been committed."""
         self.ask({"do": "abort", "prepared": prepared})

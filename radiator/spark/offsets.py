@@ -187,6 +187,17 @@ def still_there(whole: list[Range], states: Mapping[Log, State]) -> tuple[list[R
     return kept, losses
 
 
+def beyond(start: Offsets, states: Mapping[Log, State]) -> list[str]:
+    """A sentence for each partition that is to be read from behind its end on."""
+    return [
+        f"/log/{log.name}, partition {partition}, ends before offset {states[log].next[partition]}: it cannot be read "
+        f"from {first} on."
+        for log, by_partition in sorted(start.items())
+        for partition, first in sorted(by_partition.items())
+        if first > states[log].next[partition]
+    ]
+
+
 def check_losses(losses: list[str], is_failure: bool) -> list[str]:
     """Raises DataLoss with these sentences where that is what was asked for; else gives them back."""
     if losses and is_failure:

@@ -28,6 +28,8 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
     while rows.next < wanted.end:
         try:
             with connected(options.connect) as client:
+                if _incarnation(client, wanted) != wanted.log.incarnation:
+                    return (yield from _gone(options, wanted, rows, rows.next))
                 for message in _records(client, wanted, rows.next):
                     tries.went_on()
                     if isinstance(message, int):
@@ -44,6 +46,11 @@ def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch
             tries.failed(refused)
     if len(rows):
         yield rows.take()
+
+
+def _incarnation(client: Client, wanted: Range) -> str:
+    """Of the log that is there now under that name: one that was made anew since has the same offsets."""
+    return str(client.admin({"do": "describe", "log": wanted.log.name})["incarnation"])
 
 
 def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:

@@ -68,8 +68,12 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._options, Task(self._app, self._options.version or 0, context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All rows, once."""
+        """All rows, once. An application that was made up for this one batch is over then."""
         _commit(self._options.connect, messages)
+        if self._options.app is None and any(one.prepared for one in _tasks(messages)):
+            # where this fails the broker forgets it in its own time (app_max_s)
+            with suppress(RadiatorError), Broker(self._options.connect) as broker:
+                broker.forget(self._app)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """None of them, unless they are committed."""

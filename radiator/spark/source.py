@@ -130,6 +130,7 @@ class BatchReader(DataSourceReader):
             end = _placed(broker, states, options.ending, LATEST_OFFSET)
         by_log = {state.log: state for state in states.values()}
         wanted, losses = kept.still_there(kept.ranges(start, end, by_log), by_log)
+        losses += kept.beyond(start, by_log)
         _tell(kept.check_losses(losses, options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, options.min_partitions)]
 

@@ -35,9 +35,12 @@ def prepared(request: Request) -> None:
 
 
 def version(request: Request) -> None:
-    """The last that was committed for the app, once that is on the disk."""
-    request.has_only("app")
-    last = request.broker.staging.apps.get(name_in(request, "app"))
+    """The last that was committed for the app, once that is on the disk. `forget`: the app is over."""
+    request.has_only("app", "forget")
+    app, staging = name_in(request, "app"), request.broker.staging
+    if request.flag("forget", False):
+        staging.forget_app(app)
+    last = staging.apps.get(app)
     request.answer_synced(lambda: {"version": None if last is None else last.version})
 
 

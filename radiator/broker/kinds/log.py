@@ -509,7 +509,9 @@ def _body_key(body: bytes, path: list[str]) -> bytes | None:
                 found = found[step]
             else:
                 return None
-        text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        if isinstance(found, list | dict):
+            return None
+        text = found if isinstance(found, str) else json.dumps(found)
     except (ValueError, KeyError, IndexError, RecursionError):
         return None
     return text.encode("utf-8", "surrogatepass")

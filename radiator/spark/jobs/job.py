@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -28,6 +29,7 @@ SETTINGS = {
 LOCAL = "local[*]"
 ROWS_SHOWN = 40
 SENTENCE_CHARS = 500
+_RAISED = re.compile(r"^[\w.]+(Error|Exception|Loss|Lost|Answer|Refusal): ")  # the end of a traceback
 
 
 class JobFailed(RadiatorError):
@@ -87,7 +89,10 @@ def session(name: str, args: argparse.Namespace) -> SparkSession:
     if args.master or "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit has it, and a master of its own
         own["spark.master"] = args.master or LOCAL
     if own.get("spark.master", "").startswith("local"):
+        # of Spark's 200 each costs some milliseconds, whatever is in it
+        partitions = str(4 * (os.cpu_count() or 1))
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        own |= {"spark.sql.shuffle.partitions": partitions}
     for key, value in {**own, **dict(args.conf)}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
@@ -148,5 +153,10 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def sentence(error: Exception) -> str:
-    """The first line of what went wrong."""
-    return str(error).strip().partition("\n")[0][:SENTENCE_CHARS]
+    """What went wrong, in a line: the first, or the last of what Python says within Spark."""
+    lines = [line for line in str(error).strip().split("\n") if line.strip()] or [""]
+    first = lines[0]
+    if "Traceback (most recent call last)" in first:
+        inner = [line for line in lines if _RAISED.match(line)]
+        first = _RAISED.sub("", inner[-1]) if inner else first
+    return first[:SENTENCE_CHARS]
