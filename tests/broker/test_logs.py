@@ -194,7 +194,6 @@ def test_without_a_key_the_partitions_take_turns(headers: bytes) -> None:
     [
         ("/customer/id", b'{"customer": {"id": "c7"}}', b"c7"),
         ("/customer/id", b'{"customer": {"id": 7}}', b"7"),
-        ("/a", b'{"a": [1, {"b": "c"}]}', b'[1,{"b":"c"}]'),
         ("/a/1/b", b'{"a": [1, {"b": "c"}]}', b"c"),
         ("/a~1b/c~0d", b'{"a/b": {"c~d": true}}', b"true"),
         ("/a", b'{"a": null}', b"null"),
@@ -221,10 +220,12 @@ def test_the_body_says_the_partition_where_the_log_has_a_pointer(pointer: str, b
         b'{"k": []}',
         b'{"k": {"a": 1}}',
         b'{"k": ["x"]}',
+        b'{"k": {"01": ["an array is no key"]}}',
+        b'{"k": {"01": {"nor": "an object"}}}',
         b'{"k": "text"}',
         b"[" * 10_000,
         b"\xff\xfe",
-        b'{"k": {"01": "x"}, "pad": "' + b"x" * 65_536 + b'"}',
+        b'{"k": {"01": "x"}, "pad": "' + b"x" * 16_384 + b'"}',
         b'{"k": ' + b"9" * 5000 + b"}",
     ],
 )
@@ -234,10 +235,10 @@ def test_a_body_without_the_key_goes_by_turns(body: bytes) -> None:
     assert sorted(places(node.messages(2))) == [(0, 0), (1, 0), (2, 0)]
 
 
-def test_a_body_of_64_kib_has_a_key_and_one_byte_more_has_none() -> None:
+def test_a_body_of_16_kib_has_a_key_and_one_byte_more_has_none() -> None:
     node = node_of(Declarations(logs={"l": LogSettings(partitions=1021, partition_key="/k")}))
-    fits = b'{"k":"a","x":"' + b"x" * (65_536 - 16) + b'"}'
-    assert len(fits) == 65_536
+    fits = b'{"k":"a","x":"' + b"x" * (16_384 - 16) + b'"}'
+    assert len(fits) == 16_384
     node.say(*[send(1, "/log/l", fits)] * 2, *[send(1, "/log/l", fits + b" ")] * 2, read(2))
     at = zlib.crc32(b"a") % 1021
     assert sorted(places(node.messages(2))) == sorted([(at, 0), (at, 1), (0, 0), (1, 0)])

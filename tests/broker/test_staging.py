@@ -691,6 +691,17 @@ def test_an_answer_comes_when_what_it_tells_is_synced() -> None:
     ]
 
 
+def test_an_app_that_is_over_is_forgotten_also_by_the_disk() -> None:
+    broker = node()
+    prepare(broker, "p", *sends("a", 1))
+    assert broker.admin(2, do="commit", prepared=["p"], app="app", version=3)["committed"] is True
+    assert broker.admin(2, do="version", app="app", forget=True)["version"] is None
+    assert broker.admin(2, do="version", app="app", forget=True)["version"] is None
+    broker = broker.crashed()
+    broker.open(2)
+    assert broker.admin(2, do="version", app="app")["version"] is None
+
+
 def test_what_is_prepared_is_listed_and_aborted() -> None:
     broker = node(a=SMALL)
     prepare(broker, "p", *sends("a", 5))
@@ -776,6 +787,7 @@ def test_a_name_that_is_being_let_go_of_can_be_prepared_again(monkeypatch: pytes
         {"do": "prepared", "queue": "a"},
         {"do": "version"},
         {"do": "version", "app": 1},
+        {"do": "version", "app": "a", "forget": 1},
     ],
 )
 def test_a_wrong_request_is_a_bad_request_with_a_sentence(request_: dict[str, object]) -> None:

@@ -13,6 +13,7 @@ from radiator.spark.offsets import (
     State,
     at_most,
     begin,
+    beyond,
     check_losses,
     from_json,
     limited,
@@ -136,6 +137,13 @@ def test_a_batch_that_is_not_there_whole_is_told(now: State, kept: list[Range]) 
 
 def test_a_batch_that_is_there_is_let_be() -> None:
     assert still_there([Range(A, 0, 5, 8)], {A: state(A, (5, 8))}) == ([Range(A, 0, 5, 8)], [])
+
+
+def test_a_start_at_the_end_is_nothing_and_one_behind_it_is_told() -> None:
+    assert beyond({A: {0: 9}}, {A: state(A, (5, 9))}) == []
+    assert beyond({A: {0: 10}}, {A: state(A, (5, 9))}) == [
+        "/log/a, partition 0, ends before offset 9: it cannot be read from 10 on."
+    ]
 
 
 def test_a_loss_is_a_failure_where_that_is_asked_for() -> None:

@@ -192,6 +192,17 @@ def test_a_header_that_says_end_is_no_end(broker: BrokerProcess, client: Client,
     assert values(options(broker, log), Range(place, 0, 0, 1)) == ["m0"]
 
 
+def test_a_log_that_was_made_anew_is_not_read_as_the_old_one(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 3)
+    place = Log(log, client.admin({"do": "describe", "log": log})["incarnation"])
+    client.admin({"do": "delete", "log": log})
+    client.admin({"do": "declare", "log": log})
+    fill(client, f"/log/{log}", 3)
+    with pytest.raises(DataLoss, match="what begins at offset 0 is gone"):
+        values(options(broker, log), Range(place, 0, 0, 3))
+    assert values(options(broker, log, failOnDataLoss="false"), Range(place, 0, 0, 3)) == []
+
+
 def test_silence_is_no_end() -> None:
     with pytest.raises(NoAnswer, match="though offset 6 should"):
         list(_records(Scripted("5"), Range(Log("a", "1"), 0, 5, 9), 5))  # type: ignore[arg-type]

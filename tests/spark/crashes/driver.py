@@ -57,10 +57,10 @@ class Pipelines:
             "early": lambda: self._to_files(name, self._queue(EARLY)),
         }[name]()
 
-    def _read(self, **options: str) -> DataFrame:
+    def _read(self, most: int = 1000, **options: str) -> DataFrame:
         return (
             self._spark.readStream.format("stopped")
-            .options(url=self._url, maxOffsetsPerTrigger="1000", pollTimeoutMs="200", **options)
+            .options(url=self._url, maxOffsetsPerTrigger=most, pollTimeoutMs="200", **options)
             .load()
         )
 
@@ -68,7 +68,10 @@ class Pipelines:
         return self._read(subscribe="in", startingOffsets="earliest")
 
     def _queue(self, queue: str) -> DataFrame:
-        return self._read(subscribe=queue, mode="checkout", group="etl", failOnDataLoss=str(queue != EARLY))
+        if queue != EARLY:
+            return self._read(subscribe=queue, mode="checkout", group="etl")
+        # small, so that its batches last until one of them is killed
+        return self._read(10, subscribe=queue, mode="checkout", group="etl", failOnDataLoss="false")
 
     def _to_files(self, name: str, source: DataFrame) -> None:
         directory = HERE / name
