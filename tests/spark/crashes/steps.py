@@ -1,6 +1,6 @@
 """Stops a process of Spark at a step of the protocol, until the campaign has done what it wants to do there.
 
-Imported, it wraps the methods of source and sink in this process. The campaign writes the name of a step into the file
+Imported where RADIATOR_CRASHES is set, it wraps the methods of source and sink in this process. The campaign writes the name of a step into the file
 `wanted`; the first process that comes there makes `stopped.PID` of it, and goes on when that file is gone. With
 "raise" in it by then the step fails.
 """
@@ -89,18 +89,19 @@ def _ack_early() -> None:
     CheckoutReader.read = read  # type: ignore[method-assign,assignment]
 
 
-_stop_around(LogReader, "latestOffset", "latestOffset")
-_stop_around(LogReader, "partitions", "partitions")
-_stop_around(CheckoutReader, "partitions", "partitions")
-_stop_around(Broker, "checkout", "checkout")
-_stop_around(Broker, "checkout_ack", "checkout-ack")
-_stop_around(Rows, "take", "the end of a read")
-_stop_around(sink, "_prepare_stage", "prepare")
-_stop_around(sink, "_send", "send")
-_stop_around(Broker, "commit", "commit")
-_stop_around(Broker, "abort", "abort")
-_stop_within_reads()
-_ack_early()
+if PLACE in os.environ:  # else who only wants a word from here would have the steps of its own wrapped
+    _stop_around(LogReader, "latestOffset", "latestOffset")
+    _stop_around(LogReader, "partitions", "partitions")
+    _stop_around(CheckoutReader, "partitions", "partitions")
+    _stop_around(Broker, "checkout", "checkout")
+    _stop_around(Broker, "checkout_ack", "checkout-ack")
+    _stop_around(Rows, "take", "the end of a read")
+    _stop_around(sink, "_prepare_stage", "prepare")
+    _stop_around(sink, "_send", "send")
+    _stop_around(Broker, "commit", "commit")
+    _stop_around(Broker, "abort", "abort")
+    _stop_within_reads()
+    _ack_early()
 
 
 class Stopping:
