@@ -1,8 +1,8 @@
 """Stops a process of Spark at a step of the protocol, until the campaign has done what it wants to do there.
 
-Imported where RADIATOR_CRASHES is set, it wraps the methods of source and sink in this process. The campaign writes the name of a step into the file
-`wanted`; the first process that comes there makes `stopped.PID` of it, and goes on when that file is gone. With
-"raise" in it by then the step fails.
+Imported where RADIATOR_CRASHES is set, it wraps the methods of source and sink in this process. The campaign writes the
+name of a step into the file `wanted`; the first process that comes there makes `stopped.PID` of it, and goes on when
+that file is gone. With "raise" in it by then the step fails.
 """
 
 import os
