@@ -195,6 +195,7 @@ def test_prepared_committed_and_applied_over_kills(own: BrokerProcess) -> None:
             if not left:
                 break
             kills += 1
+            time.sleep(0.003 * kills)  # later each time: one that is killed before its first commit comes nowhere
             own.kill()
     with own:
         wire = connected(own)
