@@ -252,8 +252,11 @@ def reads_a_log(wire: Wire, chance: Random, place: int) -> None:
     wire.send_frame("SEND", {"destination": "/admin", "reply-to": "/temp-queue/more"}, waiting.encode())
     if chance.random() < 0.5:
         wire.subscribe("/log/events", id="all", ack="auto", headers={"from": "earliest", "until": "end"})
-        while wire.message().get("end") is None:
-            pass
+        frame = wire.read_frame()
+        while frame.command == "MESSAGE" and frame.get("end") is None:
+            frame = wire.read_frame()
+        # the log keeps little: retention may have overtaken it
+        assert frame.command == "MESSAGE" or frame["code"] == "no-such-offset", frame
 
 
 @life

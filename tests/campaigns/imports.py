@@ -1,9 +1,9 @@
 """S36: at run time the broker needs gevent, lmdb, toml and the standard library, and nothing else.
 
 Every import statement of the package is read, also those that are hidden in functions; every module is imported (but
-radiator/kombu, which runs in workers of Celery and needs what [celery] brings), a broker serves a client, and what is
-then loaded is looked at; what setup.cfg asks for has a lower and an upper bound. At
-nightly and release a wheel is built, what it asks for is compared, and pip-audit looks for known holes.
+those of radiator/kombu, radiator/spark and radiator/archive, which need what the extras [celery], [spark] and [archive]
+bring), a broker serves a client, and what is then loaded is looked at; what setup.cfg asks for has a lower and an upper
+bound. At nightly and release a wheel is built, what it asks for is compared, and pip-audit looks for known holes.
 
 It cannot see what those packages do themselves, nor a hole that nobody has reported.
 """
@@ -28,18 +28,22 @@ PACKAGE = Path(radiator.__file__).resolve().parent
 ASKED_FOR = {"gevent", "lmdb", "toml"}
 THEIRS = {"greenlet", "zope", "_cffi_backend", "cffi"}  # what gevent and lmdb bring along
 OURS = {"radiator"}
-IN_WORKERS = PACKAGE / "kombu"
-OF_CELERY = {"kombu", "amqp"}  # what the extra [celery] brings, for IN_WORKERS alone
+OF_EXTRAS = {  # what an extra brings, for these alone
+    PACKAGE / "kombu": {"kombu", "amqp"},
+    PACKAGE / "archive": {"pyarrow"},
+    PACKAGE / "spark": {"pyspark", "pyarrow", "matplotlib"},
+}
 REQUIREMENT = re.compile(r"([\w.-]+)>=[\d.]+,<[\d.]+")
 BUILD_MAX_S = 300.0
 
 # Imports every module, then says what is loaded.
 SPY = """
 import importlib, json, pkgutil, sys
+OF_EXTRAS = ("radiator.__main__", "radiator.kombu", "radiator.spark", "radiator.archive", "radiator.audit.archived")
 before = set(sys.modules)
 def import_all(package):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
-        if module.name not in ("radiator.__main__", "radiator.kombu"):
+        if module.name not in OF_EXTRAS:
             found = importlib.import_module(module.name)
             if module.ispkg:
                 import_all(found)
@@ -82,7 +86,9 @@ def imported_by(source: str) -> set[str]:
 
 def read_statements(run: Run) -> None:
     for file in sorted(PACKAGE.rglob("*.py")):
-        allowed = ASKED_FOR | OURS | (OF_CELERY if IN_WORKERS in file.parents else set())
+        allowed = ASKED_FOR | OURS
+        for place, of_extra in OF_EXTRAS.items():
+            allowed = allowed | of_extra if place in file.parents else allowed
         for name in sorted(imported_by(file.read_text())):
             if name not in allowed and name not in sys.stdlib_module_names:
                 run.violation(f"{file.relative_to(PACKAGE.parent)} imports {name}: no dependency that is declared")
