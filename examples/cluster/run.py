@@ -101,6 +101,7 @@ def news(nodes: dict[str, Node]) -> None:
 
 def death(nodes: dict[str, Node]) -> None:
     """What a dead node had is there again when it is."""
+    time.sleep(2.5)  # nobody remembers by then that c had a worker: else b could hand its jobs over before it dies
     with Client(nodes["b"].address) as boss:
         boss.send_many("/queue/work", [f"job {number}" for number in range(4, 7)])
     print("3 jobs are posted at b, and b is killed")
