@@ -61,6 +61,10 @@ class Told(NamedTuple):
     number: int = 0
 
 
+# after one of these it is in its queue no more
+ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
+
+
 class CameFrom(NamedTuple):
     """Where an accepted message was before; nothing is known of one that was sent. position, queue: there; client: the
     node that hands it over; attempt: how often it had come back.

@@ -11,21 +11,16 @@ from dataclasses import dataclass, field
 
 from radiator.journal import (
     ACCEPTED,
-    ACKED,
-    CHECKED_OUT,
     COPIED,
     DEAD_LETTERED,
     DELETED,
-    DROPPED,
+    ENDS,
     EVENTS,
-    EXPIRED,
     MOVED,
-    PURGED,
     STARTED,
 )
 from radiator.message import SEQUENCE_BITS
 
-ENDS = frozenset({ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT})
 LOST, DOUBLED, GHOST, HALF_FANNED = "lost", "doubled", "ghost", "half-fanned"
 WRONG = (LOST, DOUBLED, GHOST, HALF_FANNED)
 STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"

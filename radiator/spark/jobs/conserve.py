@@ -15,22 +15,17 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from radiator.archive import manifest
 from radiator.journal import (
     ACCEPTED,
-    ACKED,
-    CHECKED_OUT,
     COPIED,
     DEAD_LETTERED,
     DELETED,
-    DROPPED,
+    ENDS,
     EVENTS,
-    EXPIRED,
     MOVED,
-    PURGED,
     STARTED,
 )  # fmt: skip
 from radiator.settings import JOURNAL
 from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_journal, read_parquet, write_parquet
 
-ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
 DOUBLED, GHOST, LOST, HALF_FANNED = "doubled", "ghost", "lost", "half-fanned"
 STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"
 WRONG = (LOST, DOUBLED, GHOST)
