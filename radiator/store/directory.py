@@ -9,6 +9,7 @@
 LMDB is not called here: what is read of its file is read with plain reads.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from radiator.errors import StoreError
+from radiator.limits import KIB
 
 DATA_FILE = "data.mdb"
 LMDB_LOCK_FILE = "lock.mdb"
@@ -29,6 +31,8 @@ _HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an em
 
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
+_ZEROS = bytes(64 * KIB)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read the fields of Meta: the page
 # size is md_pad of the free database; the flags are those of the free and of the main database. Native byte order.
@@ -187,6 +191,24 @@ def fill_up(file: Path, end_bytes: int) -> None:
     """Makes the file at least so long, with a hole: for pages that are free and were never written."""
     if file.stat().st_size < end_bytes:
         os.truncate(file, end_bytes)
+
+
+def fill_ahead(file: Path, end_bytes: int) -> int:
+    """How long the file is, which is made that long with bytes that lie on the disk, as far as there is room.
+
+    A sync behind which a file is longer writes the file system's own books too. What another program may need more
+    than that is not fought for: a full disk is no error here.
+    """
+    with file.open("ab", buffering=0) as opened:
+        file_bytes = opened.tell()
+        missing = max(0, end_bytes - file_bytes)
+        stretches = [_ZEROS] * (missing // len(_ZEROS)) + [_ZEROS[: missing % len(_ZEROS)]]
+        try:
+            return file_bytes + os.writev(opened.fileno(), stretches)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            return file_bytes
 
 
 def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:

@@ -17,7 +17,7 @@ import lmdb
 
 from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredDelayed, StoredMessage
 from radiator.errors import DamagedRecord, DiskFailed, StoreError
-from radiator.limits import DRAIN_BYTES
+from radiator.limits import DRAIN_BYTES, FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
 from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.recovery import Recovery, StoredDoubt, StoredQueue
@@ -70,6 +70,7 @@ from radiator.writes import (
     Doubt,
     DropDeclared,
     DropLog,
+    DropSegment,
     Forget,
     KeepDeclared,
     KeepPeer,
@@ -136,7 +137,10 @@ class LmdbStore:
         head = checked_head(self._file)
         refuse_damaged_structure(self._file, head)
         self._page_bytes = head.page_bytes
+        self._end_bytes = head.end_bytes  # of the last page
         self._filled_bytes = 0  # the file is known to be as long
+        self._logs: set[int] = set()  # which are there
+        self._last_record: bytes | None = None  # no key of RECORDS is larger; None: that is to be looked up
         try:
             # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
             self._env = open_for_writing(data_dir, max(map_size, head.end_bytes + DRAIN_BYTES))
@@ -236,6 +240,7 @@ class LmdbStore:
             return
         try:
             self.recovery.logs = logs.read_logs(lambda table: txn.cursor(self._tables[table]))
+            self._logs = {log.number for log in self.recovery.logs if log.name}
             self.recovery.stages = stages.read_stages(txn, self._tables)
             self.recovery.apps = stages.read_apps(txn, self._tables)
         except StoreError as error:
@@ -371,9 +376,9 @@ class LmdbStore:
                 txn.cursor(self._tables[LEDGERS]).putmulti(books)
             if appends:
                 declared = {write.log for write in others if isinstance(write, DeclareLog)}
-                missing = [log for log in appends.logs() - declared if not logs.has_log(txn, self._tables, log)]
+                missing = appends.logs() - declared - self._logs
                 assert not missing, f"the logs {missing} are appended to, but are not there"
-                assert self._add(txn, RECORDS, blocks), "an Append found its place taken"
+                assert self._append(txn, blocks), "an Append found its place taken"
             for write in others:
                 self._carry_out(txn, write)
             self._assert_unbound(txn, others)
@@ -419,11 +424,17 @@ class LmdbStore:
         """LMDB leaves free pages at the end of the file unwritten; then a later start could not tell it from a cut one.
 
         The length is synced by the next commit. After a power cut in between, the start takes a long look instead.
+        Where commits are small, the next ones find their pages on the disk already.
         """
-        end_bytes = (self._env.info()["last_pgno"] + 1) * self._page_bytes
+        info = self._env.info()
+        end_bytes = (info["last_pgno"] + 1) * self._page_bytes
+        grown_bytes, self._end_bytes = end_bytes - self._end_bytes, end_bytes
         if end_bytes > self._filled_bytes:
             directory.fill_up(self._file, end_bytes)
             self._filled_bytes = end_bytes
+            if grown_bytes <= FILL_AHEAD_GROWN_BYTES:
+                ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"])
+                self._filled_bytes = directory.fill_ahead(self._file, ahead_bytes)
 
     def _add(self, txn: "lmdb.Transaction[bytes]", table: bytes, rows: list[tuple[bytes, bytes]]) -> bool:
         """Whether none of the keys was there."""
@@ -433,6 +444,20 @@ class LmdbStore:
         append = not cursor.last() or cursor.key() < rows[0][0]
         _, added = cursor.putmulti(rows, overwrite=False, append=append)
         return added == len(rows)
+
+    def _append(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> bool:
+        """The same for blocks; one in one call: each lets the dispatcher's thread in, which is not quick to let go."""
+        if self._last_record is None:
+            cursor = txn.cursor(self._tables[RECORDS])
+            self._last_record = cursor.key() if cursor.last() else b""
+        if len(rows) > 1:
+            self._last_record = max(self._last_record, max(rows)[0])
+            return self._add(txn, RECORDS, rows)
+        [(key, value)] = rows
+        append = key > self._last_record
+        if append:
+            self._last_record = key
+        return txn.put(key, value, overwrite=False, append=append, db=self._tables[RECORDS])
 
     def _delay(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> None:
         assert self._add(txn, DELAYED, rows), "a Delay found its place taken"
@@ -495,6 +520,11 @@ class LmdbStore:
         elif isinstance(write, logs.LogWrite):
             if isinstance(write, DeclareLog):
                 self._give_number(txn, write.log)
+                self._logs.add(write.log)
+            elif isinstance(write, DropLog):
+                self._logs.discard(write.log)
+            elif isinstance(write, DropSegment):
+                self._last_record = None
             logs.carry_out(txn, self._tables, write)
         elif isinstance(write, stages.StageWrite):
             stages.carry_out(txn, self._tables, write)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -16,10 +17,12 @@ import pytest
 
 from radiator.commands import StoredMessage
 from radiator.errors import DiskFailed, StoreError
+from radiator.limits import FILL_AHEAD_BYTES
 from radiator.message import position_of
 from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
+from radiator.store.directory import read_head
 from radiator.store.lmdb import _in_order, _snapshots, open_store
 from radiator.store.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
 from radiator.writes import (
@@ -619,7 +622,8 @@ def test_truncated_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
     scribe.store.close()
     file = tmp_path / "data" / "data.mdb"
     whole = file.read_bytes()
-    for length in [*range(0, len(whole), 16 * 4096), len(whole) - 4096, len(whole) - 1]:
+    end = read_head(file).end_bytes
+    for length in [*range(0, end, 16 * 4096), end - 4096, end - 1]:
         file.write_bytes(whole[:length])
         assert "cut off" in refusal(tmp_path / "data"), length
 
@@ -665,7 +669,7 @@ def flipped_copy(path: Path, copy: Path, bit: int) -> None:
 
 def some_bits(path: Path, count: int) -> list[int]:
     chance = random.Random(11)
-    size = (path / "data.mdb").stat().st_size
+    size = read_head(path / "data.mdb").end_bytes
     return [chance.randrange(size * 8) for _ in range(count)]
 
 
@@ -850,6 +854,62 @@ def test_used_bytes_agree_with_what_a_compact_copy_needs(tmp_path: Path, scribe:
     assert used <= copied * 1.02 + 8 * 4096
 
 
+def test_small_commits_find_their_pages_on_the_disk(tmp_path: Path, scribe: Scribe) -> None:
+    """Each of them takes more pages, and nearly none makes the file longer."""
+    queue = scribe.declare("orders")
+    file = tmp_path / "data" / "data.mdb"
+    lengths = set()
+    for _ in range(100):
+        scribe.fill(queue, 4, b"x" * 3_000)
+        head = read_head(file)
+        assert head.end_bytes <= head.file_bytes <= head.end_bytes + FILL_AHEAD_BYTES
+        assert file.stat().st_blocks * 512 >= head.end_bytes
+        lengths.add(head.file_bytes)
+    assert 3 <= len(lengths) <= 5  # 1.6 MB
+    scribe.store.close()
+    assert Scribe(tmp_path / "data").bodies(queue) == [b"x" * 3_000] * 400
+
+
+def test_behind_a_large_commit_nothing_is_laid_out_ahead(tmp_path: Path, scribe: Scribe) -> None:
+    queue = scribe.declare("orders")
+    scribe.fill(queue, 300, b"x" * 3_000)
+    head = read_head(tmp_path / "data" / "data.mdb")
+    assert head.end_bytes == head.file_bytes
+
+
+def test_what_is_laid_out_ahead_stays_within_the_map(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    file = tmp_path / "data" / "data.mdb"
+    map_bytes = read_head(file).map_bytes
+    scribe.fill(queue, 1, bytes(map_bytes - 3 * FILL_AHEAD_BYTES))
+    while map_bytes - read_head(file).end_bytes > FILL_AHEAD_BYTES // 2:
+        scribe.fill(queue, 1, bytes(50_000))
+    assert read_head(file).file_bytes == map_bytes
+
+
+def test_no_room_ahead_is_no_failure(tmp_path: Path) -> None:
+    """Whatever there is room for is laid out; the commit itself needs less."""
+    path = tmp_path / "data"
+    scribe = Scribe(path)
+    queue = scribe.declare("orders")
+    scribe.store.close()
+    end_bytes = read_head(path / "data.mdb").end_bytes
+    os.truncate(path / "data.mdb", end_bytes)
+
+    def fill_up_to_the_limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (end_bytes + 100_000, end_bytes + 100_000))
+        limited = Scribe(path)
+        for _ in range(5):
+            limited.fill(queue, 1, b"x" * 6_000)
+        limited.store.close()
+
+    assert run_forked(fill_up_to_the_limit) == 0
+    assert (path / "data.mdb").stat().st_size == end_bytes + 100_000
+    assert Scribe(path).bodies(queue) == [b"x" * 6_000] * 5
+
+
 HOLD_SNAPSHOT = """
 import sys
 from pathlib import Path
@@ -911,7 +971,6 @@ def test_store_over_a_lowered_map_size_can_be_emptied(tmp_path: Path) -> None:
 
 def test_failed_disk_is_told_at_every_size_of_file_allowed(tmp_path: Path) -> None:
     """RLIMIT_FSIZE makes the system refuse to let the file grow, as a full disk does: nothing of that batch is kept."""
-    import resource
 
     path = tmp_path / "data"
     scribe = Scribe(path)
@@ -922,7 +981,7 @@ def test_failed_disk_is_told_at_every_size_of_file_allowed(tmp_path: Path) -> No
     def write_past_the_limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         limited = Scribe(path)
-        size = (path / "data.mdb").stat().st_size
+        size = read_head(path / "data.mdb").end_bytes
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 8192, size + 8192))
         try:
             limited.fill(queue, 10, b"x" * 10_000)
