@@ -78,7 +78,7 @@ CAMPAIGNS = (
         title="holds the journal against the books and the stored messages, batch by batch, in random histories",
         unit="histories",
         run=hold_against_the_books,
-        cases=(200, 100_000, 1_000_000),
+        cases=(120, 100_000, 1_000_000),
         mutants=(
             "told-in-the-next-batch",
             "end-not-told",
