@@ -1,7 +1,8 @@
 """How fast Spark reads and writes, how late a row is, and what it costs the broker: `python -m benchmarks.spark`.
 
 One broker, one Spark in local[2] on the same machine, so that each has half of it. `--json docs/bench/spark.json` keeps
-the figures; docs/SPARK.md tells what they mean. Each rate is the second of two runs: the first one loads classes.
+the figures; docs/SPARK.md tells what they mean. Each round has a fresh broker with fresh data; a figure is the median
+of the rounds. Before each rate something small is read or written in the same way: the first time loads classes.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from benchmarks.host import host
 from benchmarks.log_read import append, say
 from benchmarks.peers import CHECKOUT
 from benchmarks.processes import Launch, Running, free_port, running
+from benchmarks.rounds import Figures, number_of_rounds, rounded, spreads
 from radiator.client import Client
 
 if TYPE_CHECKING:
@@ -66,10 +68,10 @@ FIGURES = {
 
 
 class Bench:
-    """Figures by name, as they are taken."""
+    """One round. figures: by name, as they are taken."""
 
     def __init__(self, spark: "SparkSession", broker: Running, directory: Path, records: int, size: int) -> None:
-        self.figures: dict[str, float] = {}
+        self.figures: Figures = {}
         self._spark = spark
         self._broker = broker
         self._directory = directory
@@ -93,7 +95,7 @@ class Bench:
 
     def archive(self) -> None:
         """Written by a process of its own, read by Spark without the broker."""
-        to = self._directory / "archive"
+        to = self._directory / "broker" / "archive"
         words = [
             "archive",
             "--config",
@@ -152,7 +154,7 @@ class Bench:
         self._note("sent_cpu_percent", self._busy(seconds, lambda: self._send(seconds)))
 
     def _note(self, name: str, figure: float) -> None:
-        self.figures[name] = round(figure, 0 if figure > 1000 else 1)
+        self.figures[name] = rounded(figure)
         say(f"{self.figures[name]:12,.12g}  {FIGURES[name]}")
 
     def _timed(self, do: Callable[[], Any]) -> tuple[float, float]:
@@ -238,6 +240,7 @@ def session(directory: Path) -> "Iterator[SparkSession]":
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=__doc__)
+    parser.add_argument("--rounds", type=number_of_rounds, default=3)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--bytes", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20, help="of each measurement of lag and CPU")
@@ -253,20 +256,34 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="radiator-spark-") as temporary:
         directory = Path(temporary)
         machine = host(directory)
-        with running(launch, directory / "broker") as broker:
-            began_s = time.perf_counter()
-            with session(directory) as spark:
-                say(f"{time.perf_counter() - began_s:12.1f}  s: the session's start")
-                bench = Bench(spark, broker, directory, wanted.records, wanted.bytes)
-                bench.rates()
-                bench.archive()
-                bench.sinks()
-                bench.lag(wanted.seconds)
+        rounds: list[Figures] = []
+        began_s = time.perf_counter()
+        with session(directory) as spark:
+            say(f"{time.perf_counter() - began_s:12.1f}  s: the session's start")
+            for number in range(1, wanted.rounds + 1):
+                say(f"round {number} of {wanted.rounds}")
+                with running(launch, directory / "broker") as broker:
+                    bench = Bench(spark, broker, directory, wanted.records, wanted.bytes)
+                    bench.rates()
+                    bench.archive()
+                    bench.sinks()
+                    bench.lag(wanted.seconds)
+                rounds.append(bench.figures)
+    found = spreads(rounds)
+    say(f"{wanted.rounds} rounds: median (least to most)")
+    for name, spread in found.items():
+        say(f"{spread}  {FIGURES[name]}")
     if wanted.json is not None:
-        taken = datetime.now(UTC).isoformat(timespec="seconds")
-        settings = {"records": wanted.records, "bytes": wanted.bytes, "seconds": wanted.seconds}
-        found = {"format": 1, "taken": taken, "host": machine, "settings": settings, "figures": bench.figures}
-        wanted.json.write_text(json.dumps(found, indent=1) + "\n")
+        told = {
+            "format": 1,
+            "taken": datetime.now(UTC).isoformat(timespec="seconds"),
+            "host": machine,
+            "settings": {name: getattr(wanted, name) for name in ("rounds", "records", "bytes", "seconds")},
+            "figures": {name: spread.median for name, spread in found.items()},
+            "spread": {name: [spread.least, spread.most] for name, spread in found.items()},
+            "rounds": rounds,
+        }
+        wanted.json.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -72,3 +72,8 @@ def shown(value: bytes) -> str:
     except UnicodeDecodeError:
         text = repr(cut)[1:]
     return text + ("..." if len(value) > SHOWN_BYTES else "")
+
+
+def count_text(count: int, one: str, many: str | None = None) -> str:
+    """`1 message`, `2 messages`; many: where that is not `one` with an s."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from radiator.archive import rows
 from radiator.archive.manifest import DAMAGED, RETENTION, ArchiveError, Gap, Manifest, Sealed, sync_directory
-from radiator.archive.sealing import SNAPSHOTS, Sealing, adopt, clear, date_of, folder_of, now_text
+from radiator.archive.sealing import SNAPSHOTS, Sealing, adopt, clear, date_of, folder_of, misfit_of, now_text
 from radiator.archive.source import Log, Moment, Partition, Source, Stretch
+from radiator.errors import count_text
 from radiator.journal import Told
 from radiator.message import Message
 from radiator.settings import JOURNAL
@@ -25,6 +26,7 @@ SEAL_ROWS = 1_000_000  # of a file; about 200 MB of messages of 200 B before com
 SEAL_S = 300.0  # while it follows: how old what is not archived may become
 SNAPSHOT_S = 3600.0  # while it follows: how often it writes down what is stored
 SNAPSHOTS_KEPT = 2
+DAMAGED_SHOWN = 20  # files that are said to be damaged; --verify lists all
 LOOK_EVERY_S = 1.0  # while it follows: how often the store is looked at
 _SNAPSHOT_BATCH = 65_536
 _LOCK = "_lock"
@@ -68,6 +70,7 @@ class Archiver:
         self.plan = plan
         self.say = say
         self.gaps = 0
+        self.damaged = 0  # files of the manifest
         self.passed_over: set[str] = set()  # incarnations of logs
         self.rows = 0
         self.manifest = Manifest(plan.directory, source.store_id)
@@ -82,6 +85,7 @@ class Archiver:
     def run(self) -> None:
         """Everything that is there now, and with the journal what is stored. Raises ArchiveError, StoreError."""
         logs = self._logs()
+        self.look(logs)
         if JOURNAL in logs:
             with self._snapshot(logs[JOURNAL]) as part:
                 self.copy(logs[JOURNAL], 0, part)
@@ -92,6 +96,7 @@ class Archiver:
 
     def follow(self) -> None:
         """Without end: a partition is copied when `seal_rows` wait, or when what waits has done so for `seal_s`."""
+        self.look(self._logs())
         while True:
             logs = self._logs()
             now_s = time.monotonic()
@@ -106,6 +111,21 @@ class Archiver:
                         self._sealed_at[log.name, partition] = now_s
             time.sleep(LOOK_EVERY_S)
             self.source.reopen()
+
+    def look(self, logs: dict[str, Log]) -> None:
+        """Says which files of these logs are not there, or not as long as they were: without reading any."""
+        contents, directory = self.manifest.contents, self.plan.directory
+        files = [one for one in contents.files if one.log in logs] + (contents.snapshots if JOURNAL in logs else [])
+        misfits = [misfit for misfit in (misfit_of(directory, one) for one in files) if misfit]
+        for misfit in misfits[:DAMAGED_SHOWN]:
+            self.say(f"DAMAGED: {misfit}")
+        self.damaged = len(misfits)
+        if misfits:
+            self.say(
+                f"{count_text(self.damaged, 'file')} of the archive damaged, and not written again: `radiator archive "
+                f"--verify {directory}` lists all that is wrong; another directory, given with --to, gets what the logs "
+                "still have."
+            )
 
     def _is_due(self, log: Log, partition: int, part: Partition, now_s: float) -> bool:
         waiting = part.next - (self._next_of(log, partition) or part.first)
@@ -199,7 +219,7 @@ class Archiver:
         self.gaps += 1
         self.say(
             f"GAP: {log.name}, partition {partition}: offsets {stretch.first} to {stretch.next - 1} "
-            f"({stretch.next - stretch.first} records) cannot be archived any more: {why}."
+            f"({count_text(stretch.next - stretch.first, 'record')}) cannot be archived any more: {why}."
         )
 
     # ---- what is stored ---------------------------------------------------------------------------------------------

@@ -21,6 +21,10 @@ class ArchiveError(RadiatorError):
     """An archive is not what it should be, or cannot be written."""
 
 
+class NoArchive(ArchiveError):
+    """There is none in that directory."""
+
+
 @dataclass(slots=True, frozen=True)
 class Sealed:
     """A file that is never touched again. next: one past the offset of its last row. log: "" of a snapshot, whose
@@ -93,11 +97,11 @@ class Contents:
 
 
 def read(directory: Path) -> Contents:
-    """Raises ArchiveError where there is none, or a line is not what was written; a torn last line does not count."""
+    """Raises NoArchive, and ArchiveError where a line is not what was written; a torn last line does not count."""
     try:
         text = (directory / NAME).read_bytes()
-    except FileNotFoundError:
-        raise ArchiveError(f"{directory} is no archive: it has no {NAME}.") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoArchive(f"{directory} is no archive: it has no {NAME}.") from None
     return contents_of(_whole_lines(text), str(directory / NAME))
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from radiator.archive.manifest import ArchiveError, Manifest, Sealed, sync_directory
 from radiator.archive.rows import Checksum
+from radiator.errors import count_text
 
 SNAPSHOTS = "_snapshots"
 TEMPORARY = ".sealing-"
@@ -117,6 +118,15 @@ def sha256_of(path: Path) -> str:
     """Of the bytes of a file."""
     with path.open("rb") as opened:
         return file_digest(opened, "sha256").hexdigest()
+
+
+def misfit_of(directory: Path, one: Sealed) -> str:
+    """What is wrong with a file of the manifest, as far as its size tells, or ""."""
+    try:
+        size = (directory / one.file).stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{one.file} is missing."
+    return "" if size == one.bytes else f"{one.file} has {count_text(size, 'byte')}; the manifest says {one.bytes}."
 
 
 def footer_of(directory: Path, file: str) -> Sealed:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from radiator.archive.manifest import ArchiveError, Contents, Gap, Sealed, in_order, read
+from radiator.archive.manifest import ArchiveError, Contents, Gap, NoArchive, Sealed, in_order, read
 from radiator.archive.rows import Checksum, offset_of
-from radiator.archive.sealing import finished_files, footer_of, rows_of, schema_of, sha256_of
+from radiator.archive.sealing import finished_files, footer_of, misfit_of, rows_of, schema_of, sha256_of
+from radiator.errors import count_text
 
 Progress = Callable[[int, int], None]
 
@@ -25,9 +26,15 @@ class Report:
 
 
 def verify(directory: Path, progress: Progress = lambda done, all_: None) -> Report:
-    """Raises ArchiveError where there is no archive, or its manifest is damaged. progress: hears files done, of all."""
-    contents = read(directory)
+    """Raises NoArchive where there is none. progress: hears files done, of all."""
     report = Report()
+    try:
+        contents = read(directory)
+    except NoArchive:
+        raise
+    except ArchiveError as damaged:
+        report.findings.append(str(damaged))
+        return report
     listed = [*contents.files, *contents.snapshots]
     for done, one in enumerate(listed, 1):
         _check_file(directory, one, report)
@@ -41,12 +48,11 @@ def verify(directory: Path, progress: Progress = lambda done, all_: None) -> Rep
 def _check_file(directory: Path, one: Sealed, report: Report) -> None:
     report.files += 1
     path = directory / one.file
-    if not path.is_file():
-        report.findings.append(f"{one.file} is missing.")
-        return
-    size = path.stat().st_size
-    if size != one.bytes:
-        report.findings.append(f"{one.file} has {size} bytes; the manifest says {one.bytes}.")
+    misfit = misfit_of(directory, one)
+    if misfit:
+        report.findings.append(misfit)
+        if not path.is_file():
+            return
     elif sha256_of(path) != one.sha256:
         report.findings.append(f"The bytes of {one.file} are not those that were written.")
     try:
@@ -56,7 +62,7 @@ def _check_file(directory: Path, one: Sealed, report: Report) -> None:
         return
     report.rows += rows
     if rows != one.rows:
-        report.findings.append(f"{one.file} has {rows} rows; the manifest says {one.rows}.")
+        report.findings.append(f"{one.file} has {count_text(rows, 'row')}; the manifest says {one.rows}.")
     elif checksum != one.checksum:
         report.findings.append(f"The rows of {one.file} are not those that were written: their checksum is another.")
     if wrong:

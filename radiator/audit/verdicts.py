@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from radiator.errors import count_text
 from radiator.journal import (
     ACCEPTED,
     COPIED,
@@ -294,7 +295,7 @@ class Recount:
             report.judged(self._verdict(one, of), one, of.queue)
         for one, (copies, there) in self._fanouts.items():
             if len(there) != copies and one not in auditor.spared and not self._holes.has(one):
-                report.judged(HALF_FANNED, one, f"{len(there)} of {copies} copies")
+                report.judged(HALF_FANNED, one, f"{len(there)} of {count_text(copies, 'copy', 'copies')}")
         report.counts = +report.counts
 
     def _verdict(self, one: Id, of: _Counts) -> str:

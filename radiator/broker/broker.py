@@ -124,7 +124,8 @@ class Broker:
         self.destinations = Destinations(
             declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue, node is not None
         )
-        self.subscriptions = Subscriptions(desk, self.destinations, limits, self.delete, self.maybe_delete)
+        self.freed: dict[Resource, None] = {}
+        self.subscriptions = Subscriptions(desk, self.destinations, limits, self.delete, self.maybe_delete, self.freed)
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
         self.cluster: Cluster | None = None
         if node is not None or recovery.doubts:
@@ -133,7 +134,6 @@ class Broker:
                 self.destinations.spread(self.cluster.spreading)
         self.connections: dict[int, Connection] = {}
         self.parked: dict[int, Connection] = {}
-        self.freed: dict[Resource, None] = {}
         self.backlog: deque[ShellEvent] = deque()
         self.chores: deque[Chore] = deque(
             Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
@@ -501,8 +501,7 @@ class Broker:
         return blocked
 
     def subscribe(self, connection: Connection, command: Subscribe) -> Resource | None:
-        self.subscriptions.subscribe(connection, command)
-        return None
+        return self.subscriptions.subscribe(connection, command)
 
     def unsubscribe(self, connection: Connection, command: Unsubscribe) -> Resource | None:
         self.subscriptions.unsubscribe(connection, command)

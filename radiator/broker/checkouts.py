@@ -17,7 +17,7 @@ from radiator.broker.states import Event
 from radiator.broker.turn import Desk
 from radiator.commands import LoadedLog, StoredRecord
 from radiator.declaring import RESERVED_LOGS
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.journal import RELEASED, CameFrom
 from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
 from radiator.message import Message
@@ -59,7 +59,9 @@ class Checkouts:
     def described(self, queue: Queue) -> str:
         """What keeps the queue from being deleted."""
         groups = self.groups[queue.name]
-        first = ", ".join(f"{group} ({log.records} messages)" for group, log in islice(groups.items(), GROUPS_NAMED))
+        first = ", ".join(
+            f"{group} ({count_text(log.records, 'message')})" for group, log in islice(groups.items(), GROUPS_NAMED)
+        )
         more = f" and {len(groups) - GROUPS_NAMED} more" if len(groups) > GROUPS_NAMED else ""
         return f"{queue.address} is checked out by {first}{more}: `radiator release {queue.name} GROUP` ends that."
 

@@ -21,23 +21,37 @@ from radiator.broker.destinations import (
     split,
 )
 from radiator.broker.exchanges import TOPICS
+from radiator.broker.intake import Resource, Room
+from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.kinds.topic import TopicSubscription
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, Subscribe, Unsubscribe
-from radiator.errors import Refusal, shown
+from radiator.errors import Refusal, count_text, shown
 from radiator.limits import Limits
 from radiator.patterns import is_pattern, name_mistake
 from radiator.replies import Receipt
 
 
+class Finding(Room):
+    """A SUBSCRIBE waits here while it is read where its new group begins, which is at a time. offsets: that, then."""
+
+    __slots__ = ("command", "log", "offsets")
+
+    def __init__(self, log: Log, command: Subscribe) -> None:
+        super().__init__(f"the search for a time in {log.name}")
+        self.log = log
+        self.command = command
+        self.offsets: list[int] | None = None
+
+
 class Subscriptions:
     """The subscriptions of all connections. delete: a queue whose durable subscription has ended; on_left: told of a
-    queue that has lost a consumer.
+    queue that has lost a consumer. freed: rooms whose waiters are to be tried again.
     """
 
-    __slots__ = ("delete", "desk", "destinations", "limits", "on_left")
+    __slots__ = ("delete", "desk", "destinations", "freed", "limits", "on_left")
 
     def __init__(
         self,
@@ -46,15 +60,17 @@ class Subscriptions:
         limits: Limits,
         delete: Callable[[Queue], None],
         on_left: Callable[[Queue], None],
+        freed: dict[Resource, None],
     ) -> None:
         self.desk = desk
         self.destinations = destinations
         self.limits = limits
         self.delete = delete
         self.on_left = on_left
+        self.freed = freed
 
-    def subscribe(self, connection: Connection, command: Subscribe) -> None:
-        """Carry it out. Raises Refusal."""
+    def subscribe(self, connection: Connection, command: Subscribe) -> Resource | None:
+        """Carry it out; or what it must wait for first. Raises Refusal."""
         if (
             command.subscription in connection.queue_subscriptions
             or command.subscription in connection.topic_subscriptions
@@ -78,7 +94,7 @@ class Subscriptions:
                 raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
             self.subscribe_queue(connection, command, QUEUE, name)
         elif kind == LOG:
-            self.subscribe_log(connection, command, name)
+            return self.subscribe_log(connection, command, name)
         elif kind == FANOUT:
             children = ", ".join(address_of(child) for child in self.destinations.fanout(name).children)
             raise Refusal(
@@ -86,6 +102,7 @@ class Subscriptions:
             )
         else:
             raise Refusal("send-only", f"{command.destination} can only be sent to.")
+        return None
 
     def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
         self.destinations.check_topic(name, for_send=False)
@@ -120,14 +137,37 @@ class Subscriptions:
         self.receipt(connection, command)
         queue.join(subscription)
 
-    def subscribe_log(self, connection: Connection, command: Subscribe, name: str) -> None:
+    def subscribe_log(self, connection: Connection, command: Subscribe, name: str) -> Resource | None:
         """With a reader of its own; its group's position is on the disk with the RECEIPT."""
         destinations = self.destinations
-        reader = LogReader(destinations.log(name), command, destinations.readers)
+        log = destinations.log(name)
+        reader = LogReader(log, command, destinations.readers)
+        if reader.needs_search(command):
+            finding = connection.waits_for
+            if not isinstance(finding, Finding) or finding.command is not command or finding.log is not log:
+                return self.search(log, command)
+            if finding.offsets is None:
+                return finding
+            reader.firsts = finding.offsets
         subscription = self.consume(connection, command, reader)
         reader.begin(subscription, command)
         self.receipt(connection, command, durable=command.group is not None)
         reader.join(subscription)
+        return None
+
+    def search(self, log: Log, command: Subscribe) -> Finding:
+        """It is read where that time is, among all that is in the log now."""
+        assert command.start is not None
+        _, time_ms = command.start
+        finding = Finding(log, command)
+
+        def found(offsets: list[int]) -> None:
+            finding.offsets = offsets
+            self.freed[finding] = None
+
+        # what is in the open batch cannot be read yet
+        self.desk.open.then.append(lambda: log.tell_offsets(time_ms, found, lambda: not finding.waiters))
+        return finding
 
     def subscribe_durable(self, connection: Connection, command: Subscribe, kind: str, address: str) -> None:
         """With a persistent queue that is there already, or is made and bound now."""
@@ -216,7 +256,7 @@ class Subscriptions:
             )
         others = sum(other is not subscription for other in queue.subscriptions)
         if others:
-            raise Refusal("in-use", f"The durable subscription {name} has {others} other consumers.")
+            raise Refusal("in-use", f"The durable subscription {name} has {count_text(others, 'other consumer')}.")
         if subscription is not None:
             del connection.queue_subscriptions[command.subscription]
             queue.unsubscribe(subscription)

@@ -1,7 +1,8 @@
 """The `radiator` command. Each command is a file here and a row in COMMANDS.
 
-Promises: exit status 0, 1 for a refusal, 2 for a usage or configuration error, 74 for a failed disk; what went wrong is
-one sentence on stderr, never a traceback. Only a bug shows a traceback.
+Promises: exit status 0, 1 for a refusal, 2 for a usage or configuration error, 74 for a failed disk; of a command that
+looks whether something is wrong, 1 where it is and 2 where it cannot look. What went wrong is one sentence on stderr,
+never a traceback. Only a bug shows a traceback.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from radiator.cli.stats import STATS
 from radiator.cli.text import printable
 from radiator.cli.top import TOP
 from radiator.cli.why import WHY
-from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
+from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
 
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND, DELETE,
@@ -99,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         command.add_arguments(one)
-        one.set_defaults(run=command.run)
+        one.set_defaults(run=command.run, failed=command.failed)
     return top
 
 
@@ -118,13 +119,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DiskFailed as failed:
         return _say([str(failed)], EXIT_DISK_FAILED)
     except RadiatorError as refused:
-        return _say([str(refused)], EXIT_REFUSED)
+        return _say([str(refused)], arguments.failed)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        return _reader_gone()
+        return _reader_gone(arguments.failed)
     except OSError as failed:
-        status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else EXIT_REFUSED
+        status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else arguments.failed
         return _say([_sentence(failed)], status)
 
 
@@ -145,10 +146,10 @@ def _flushed(status: int) -> int:
     return status
 
 
-def _reader_gone() -> int:
+def _reader_gone(status: int) -> int:
     """`radiator queues | head -1`: the reader has all that it wanted. What was not read by it counts as not done."""
     _let_go_of_stdout()
-    return EXIT_REFUSED
+    return status
 
 
 def _let_go_of_stdout() -> None:

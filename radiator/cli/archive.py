@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from radiator.cli.broker import name_of, seconds, whole_number
 from radiator.cli.command import Command
 from radiator.cli.journal import without_pyarrow
-from radiator.cli.text import count_text, printable
+from radiator.cli.text import printable
 from radiator.config import load
-from radiator.errors import EXIT_REFUSED, ConfigError
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, ConfigError, count_text
 
 if TYPE_CHECKING:
     from radiator.archive.archiver import Archiver
@@ -85,7 +85,7 @@ def _copy(copying: "Archiver", arguments: argparse.Namespace) -> int:
     else:
         copying.run()
     print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
-    return EXIT_REFUSED if copying.gaps or copying.passed_over else 0
+    return EXIT_REFUSED if copying.gaps or copying.passed_over or copying.damaged else 0
 
 
 def _say(sentence: str) -> None:
@@ -93,7 +93,7 @@ def _say(sentence: str) -> None:
 
 
 def _progress(done: int, files: int) -> None:
-    print(f"\r{done} of {files} files", end="" if done < files else "\n", file=sys.stderr, flush=True)
+    print(f"\r{done} of {count_text(files, 'file')}", end="" if done < files else "\n", file=sys.stderr, flush=True)
 
 
 def _verify(report: "Report") -> int:
@@ -116,7 +116,9 @@ ARCHIVE = Command(
         "Copies the logs of a store, the journal too, into a directory of Parquet files (zstd, by log and date), which "
         "Spark and others read without the broker. It reads the data directory beside a running broker, or alone, and "
         "may be killed at any moment: the next run goes on where the last one ended. What retention has taken away "
-        "before it was archived is said, and recorded; then the exit status is 1. --verify reads an archive through."
+        "before it was archived is said, and recorded; a file of the archive that is missing or has another size is "
+        "said at each run. Then the exit status is 1, and 2 where nothing could be archived. --verify reads an archive "
+        "through: then 1 says that something is wrong in it, and 2 that there is none."
     ),
     example=(
         "radiator archive --config config.toml --to /archive --follow\n"
@@ -125,4 +127,5 @@ ARCHIVE = Command(
     ),
     add_arguments=_arguments,
     run=_run,
+    failed=EXIT_USAGE,
 )

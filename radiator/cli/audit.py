@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from radiator.cli.broker import whole_number
 from radiator.cli.command import Command
 from radiator.cli.journal import add_journal, store_of, without_pyarrow
-from radiator.cli.text import count_text, printable, table
-from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError
+from radiator.cli.text import printable, table
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
 if TYPE_CHECKING:
     from radiator.audit.journal import Journal
@@ -46,10 +46,6 @@ def _run(arguments: argparse.Namespace) -> int:
             return _tell(arguments, StoredJournal(source))
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
-    except StoreError as error:
-        # 1 would say that messages are not accounted for
-        print(f"radiator: {error}", file=sys.stderr)
-        return EXIT_USAGE
 
 
 def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
@@ -73,7 +69,7 @@ def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
 
 def _progress(done: int, whole: int) -> None:
     end = "\n" if done == whole else ""
-    print(f"\r{done} of {whole} events", end=end, file=sys.stderr, flush=True)
+    print(f"\r{done} of {count_text(whole, 'event')}", end=end, file=sys.stderr, flush=True)
 
 
 def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]:
@@ -101,7 +97,7 @@ def _formed(report: "Report", wrong: list[dict[str, str]], most: int) -> str:
     parts.append("\n".join(lines))
     parts.append(
         f"{count_text(report.events, 'event')} up to offset {report.cut}, in "
-        f"{count_text(report.stretches, 'stretch').replace('stretchs', 'stretches')} without a gap; "
+        f"{count_text(report.stretches, 'stretch', 'stretches')} without a gap; "
         + ("with" if report.has_snapshot else "WITHOUT")
         + " what is stored."
     )
@@ -121,4 +117,5 @@ AUDIT = Command(
     example="radiator audit --config /etc/radiator/config.toml\nradiator audit --archive /archive --json",
     add_arguments=_arguments,
     run=_run,
+    failed=EXIT_USAGE,
 )

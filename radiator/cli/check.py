@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, printable
-from radiator.errors import EXIT_REFUSED, StoreError
+from radiator.cli.text import bytes_text, printable
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError, count_text
 
 if TYPE_CHECKING:
     from radiator.store.check import Report
@@ -56,9 +56,10 @@ CHECK = Command(
     description=(
         "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every "
         "queue, and compares that with the ledgers. Changes nothing. What is wrong is listed, one a line; "
-        "then the exit status is 1."
+        "then the exit status is 1; it is 2 where there is no data directory to read."
     ),
     example="radiator check /var/lib/radiator",
     add_arguments=_arguments,
     run=_run,
+    failed=EXIT_USAGE,
 )

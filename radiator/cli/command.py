@@ -4,12 +4,15 @@ import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from radiator.errors import EXIT_REFUSED
+
 
 @dataclass(slots=True, kw_only=True)
 class Command:
     """summary: one line in the list of commands. description and example: what `--help` of this one shows.
 
     run: does it and returns the exit status; what it raises is turned into a sentence by `main`.
+    failed: the exit status then; EXIT_USAGE where EXIT_REFUSED is an answer: that something is wrong.
     """
 
     name: str
@@ -18,3 +21,4 @@ class Command:
     example: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    failed: int = EXIT_REFUSED

@@ -5,7 +5,8 @@ from typing import Any
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, KINDS, add_broker, ask, field, name_of
 from radiator.cli.command import Command
-from radiator.cli.text import count_text, printable
+from radiator.cli.text import printable
+from radiator.errors import count_text
 
 
 class _What(argparse.Action):

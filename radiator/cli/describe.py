@@ -7,8 +7,9 @@ from typing import Any
 
 from radiator.cli.broker import KINDS, add_broker, ask, field, name_of
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+from radiator.cli.text import bytes_text, duration_text, printable, table
 from radiator.config import render_table
+from radiator.errors import count_text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

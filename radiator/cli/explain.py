@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from radiator.cli.command import Command
 from radiator.cli.journal import add_journal, store_of, without_pyarrow
 from radiator.cli.text import bytes_text, printable
-from radiator.errors import EXIT_REFUSED
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
 if TYPE_CHECKING:
     from radiator.audit.story import Happened
@@ -116,7 +116,9 @@ def _delayed(one: "Happened") -> str:
 
 _SAYINGS: "dict[str, Callable[[Happened], str]]" = {
     "accepted": _accepted,
-    "fanout-copy": lambda one: f"one of {one.number} copies of {one.other_id}, sent to {one.address}",
+    "fanout-copy": lambda one: (
+        f"one of {count_text(one.number, 'copy', 'copies')} of {one.other_id}, sent to {one.address}"
+    ),
     "delivered": _delivered,
     "acked": _acked,
     "nacked": lambda one: f"given back by {one.client}{_because(one)}",
@@ -145,4 +147,5 @@ EXPLAIN = Command(
     ),
     add_arguments=_arguments,
     run=_run,
+    failed=EXIT_USAGE,
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from radiator.cli.broker import add_broker, add_queue, ask, field, whole_number
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, printable
+from radiator.cli.text import bytes_text, printable
+from radiator.errors import count_text
 from radiator.limits import PEEK_MESSAGES_MAX
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
-from radiator.errors import EXIT_USAGE
+from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.errors import EXIT_USAGE, count_text
 
 WATCH_S = 2.0
 DRAIN_POLL_S = 1.0

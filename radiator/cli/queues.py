@@ -5,7 +5,8 @@ from typing import Any
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field, whole_number
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, printable, table
+from radiator.cli.text import bytes_text, printable, table
+from radiator.errors import count_text
 
 _HEADS = (
     "queue",

@@ -5,9 +5,9 @@ import sys
 
 from radiator.cli.broker import add_broker, seconds, whole_number
 from radiator.cli.command import Command
-from radiator.cli.text import count_text, printable
+from radiator.cli.text import printable
 from radiator.client import Client
-from radiator.errors import EXIT_REFUSED
+from radiator.errors import EXIT_REFUSED, count_text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

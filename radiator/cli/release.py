@@ -4,7 +4,8 @@ import argparse
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field
 from radiator.cli.command import Command
-from radiator.cli.text import count_text, printable
+from radiator.cli.text import printable
+from radiator.errors import count_text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

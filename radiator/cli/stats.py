@@ -9,8 +9,8 @@ from typing import Any
 from radiator.cli.broker import add_broker, ask
 from radiator.cli.command import Command
 from radiator.cli.prometheus import exposition
-from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
-from radiator.errors import EXIT_REFUSED
+from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.errors import EXIT_REFUSED, count_text
 
 WATCH_S = 2.0
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"

@@ -49,8 +49,3 @@ def duration_text(seconds: float) -> str:
     parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
     told = [f"{count} {unit}" for count, unit in parts if count]
     return " ".join(told[:2]) or "0 s"
-
-
-def count_text(count: int, noun: str) -> str:
-    """`1 message`, `2 messages`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -9,9 +9,9 @@ from typing import Any
 
 from radiator.cli.broker import ASK_TIMEOUT_S, add_broker, field, seconds, whole_number
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, count_text, duration_text, table
+from radiator.cli.text import bytes_text, duration_text, table
 from radiator.client import Client
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 
 INTERVAL_S = 2.0
 INTERVAL_MIN_S = 0.1

@@ -507,7 +507,7 @@ def test_a_sentence_names_the_first_groups_only() -> None:
     for group in "abcde":
         assert broker.admin(9, do="checkout", queue="q", group=group, max_messages=1)["ok"]
     sentence = broker.admin(9, do="delete", queue="q")["error"]
-    assert "by a (1 messages), b (1 messages), c (1 messages) and 2 more: `radiator release q GROUP`" in sentence
+    assert "by a (1 message), b (1 message), c (1 message) and 2 more: `radiator release q GROUP`" in sentence
 
 
 def test_what_is_checked_out_is_not_released_into_memory() -> None:

@@ -2,7 +2,8 @@
 
 Three times of its life: its first start, the deeds of scenario.py (and the clean stop behind them), and a start on what
 a killed broker left. A failed disk must end the broker with 74 and one clear line; nothing is synced after it, that is,
-nothing was tried again; and what was receipted is found by the next start. An interrupted call may be made again.
+nothing was tried again; and what was receipted is found by the next start. An interrupted call may be made again, and
+what is laid out ahead of the last page (its only writev) may be less than was wished for.
 
 It cannot see a disk that fails and does not say so. Memory that cannot be mapped is T7's.
 """
@@ -95,7 +96,7 @@ class Disk:
         if not failed:
             return "" if status in (None, 0) else f"it was not reached, and the broker ended with {status}"
         complaint = ending(point, failed, status, self.broker.log)
-        if not complaint and point.fault != INTERRUPTED and "radiator.lock" not in failed:
+        if not complaint and not may_go_on(point, failed) and "radiator.lock" not in failed:
             complaint = next((f"after {failed} it went on with {line}" for line in after if "sync(" in line), "")
         return complaint or self.case.complaint(point.when == SECOND_START or status not in (None, 0))
 
@@ -108,16 +109,23 @@ class Disk:
         return "", []
 
 
+def may_go_on(point: Point, failed: str) -> bool:
+    """Whether that is no failed disk: an interrupted call, a short number for people, no room ahead."""
+    is_for_people = "radiator.lock" in failed  # the number in it
+    is_ahead = point.call == "writev"
+    return point.fault == INTERRUPTED or (
+        point.fault == SHORT if is_for_people else is_ahead and point.fault in (SHORT, "ENOSPC", "EDQUOT")
+    )
+
+
 def ending(point: Point, failed: str, status: int | None, log: str) -> str:
     """What is wrong with how the broker ended; "" where nothing is."""
     went_on = status in (None, 0)
     if "Traceback" in log:
         return f"there is a traceback:\n{log[-2000:]}"
-    is_for_people = "radiator.lock" in failed  # the number in it
-    may_go_on = point.fault == INTERRUPTED or (is_for_people and point.fault == SHORT)
     is_no_failed_disk = point.call == "mmap" or (point.fault == INTERRUPTED and point.when != LOAD)
     may_end = (1, 74) if is_no_failed_disk else (74,)
-    if went_on and not may_go_on:
+    if went_on and not may_go_on(point, failed):
         return f"it went on as if nothing had been: {failed}"
     if not went_on and status not in may_end:
         return f"it ended with {status}, not {may_end}:\n{log[-1000:]}"

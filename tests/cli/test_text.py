@@ -2,7 +2,8 @@
 
 import pytest
 
-from radiator.cli.text import bytes_text, count_text, duration_text, printable, table
+from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.errors import count_text
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,4 @@ def test_duration_text_tells_two_units(seconds: float, wanted: str) -> None:
 
 def test_count_text_knows_one_from_many() -> None:
     assert [count_text(count, "message") for count in (0, 1, 2)] == ["0 messages", "1 message", "2 messages"]
+    assert [count_text(count, "copy is", "copies are") for count in (1, 2)] == ["1 copy is", "2 copies are"]

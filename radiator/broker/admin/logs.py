@@ -7,7 +7,7 @@ from itertools import islice
 from radiator.broker.admin.request import Answer, Request
 from radiator.broker.kinds.log import Log
 from radiator.declaring import log_settings, mistake
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
 
 
@@ -72,7 +72,7 @@ def offsets(request: Request) -> None:
         answered()
         request.answer(offsets=found)
 
-    log.tell_offsets(time_ms, done)
+    log.tell_offsets(time_ms, done, lambda: request.connection.is_closing)
 
 
 def wait(request: Request) -> None:
@@ -151,7 +151,9 @@ def _offsets(request: Request, key: str, log: Log) -> list[int]:
     found = request.asked.get(key)
     count = len(log.partitions)
     if not isinstance(found, list) or len(found) != count:
-        raise mistake(key, f"must be a list of {count} offsets, one for each partition; it is {found!r:.80}")
+        raise mistake(
+            key, f"must be a list of {count_text(count, 'offset')}, one for each partition; it is {found!r:.80}"
+        )
     for one in found:
         if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one <= TIME_MAX_MS:
             raise mistake(key, f"has {one!r:.80}; an offset is a whole number from 0 on")

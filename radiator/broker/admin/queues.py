@@ -8,7 +8,7 @@ from radiator.broker.chores import Moving
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import of_queue
 from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.limits import DESCRIBED_BINDINGS
 from radiator.patterns import name_mistake
 from radiator.settings import CLUSTER, QueueSettings
@@ -134,21 +134,21 @@ def delete(request: Request) -> None:
     if queue.doubt_count:
         raise Refusal(
             "in-use",
-            f"{queue.doubt_count} messages of {address} are in doubt with another node: a link settles them, "
-            "or `radiator peer release` frees them.",
+            f"{count_text(queue.doubt_count, f'message of {address} is', f'messages of {address} are')} in doubt with "
+            "another node: a link settles that, or `radiator peer release` does.",
         )
     if queue.is_declared:
         raise Refusal("declared", f"{address} is declared in the configuration: take it out there, or purge it.")
     if queue.entries_out or (is_unused and queue.subscriptions):
         raise Refusal(
             "in-use",
-            f"{address} has {len(queue.subscriptions)} consumers and {len(queue.entries_out)} unacked "
-            "messages: stop them first.",
+            f"{address} has {count_text(len(queue.subscriptions), 'consumer')} and "
+            f"{count_text(len(queue.entries_out), 'unacked message')}: stop them first.",
         )
     if request.broker.checkouts.has(queue):
         raise Refusal("in-use", request.broker.checkouts.described(queue))
     if is_empty and queue.ledger.stored:
-        raise Refusal("not-empty", f"{address} holds {queue.ledger.stored} messages: purge it first.")
+        raise Refusal("not-empty", f"{address} holds {count_text(queue.ledger.stored, 'message')}: purge it first.")
     count = queue.ledger.stored
     request.broker.delete(queue)
     request.answer_synced(lambda: {"deleted": count})

@@ -19,7 +19,7 @@ from radiator.broker.kinds.durable_queue import Windows
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import LoadedLog
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.journal import CameFrom, Told
 from radiator.limits import (
     AWAITED_OFFSETS_MAX,
@@ -337,9 +337,10 @@ class Log(Queue):
         self.windows.waiting[request] = done
         self.desk.turn.questions.append(question)
 
-    def tell_offsets(self, time_ms: int, done: Callable[[list[int]], None]) -> None:
+    def tell_offsets(self, time_ms: int, done: Callable[[list[int]], None], is_over: Callable[[], bool]) -> None:
         """`done` gets, for each partition, the offset of the first record that was accepted then or later, or the
-        next. One partition after the other is read: the loader is there for others too.
+        next; some number where it is over by then. One partition after the other is read: the loader is there for
+        others too.
         """
         found: list[int] = []
 
@@ -348,7 +349,7 @@ class Log(Queue):
                 partition = self.partitions[len(found)]
                 if offset is None:
                     offset = max(partition.first, partition.segment_at(time_ms))
-                if offset < partition.committed and not self.is_gone:
+                if offset < partition.committed and not (self.is_gone or is_over()):
                     self.read(partition.index, offset, LOAD_MESSAGES, LOAD_BYTES, looked)
                     return
                 found.append(min(offset, partition.committed))
@@ -412,7 +413,9 @@ class Log(Queue):
     def set_position(self, name: str, offsets: list[int]) -> None:
         """The group goes on there, whether it was there or not. Raises Refusal."""
         if len(offsets) != len(self.partitions):
-            raise Refusal("bad-request", f"{self.name} has {len(self.partitions)} partitions: so many offsets.")
+            raise Refusal(
+                "bad-request", f"{self.name} has {count_text(len(self.partitions), 'partition')}: so many offsets."
+            )
         for partition, offset in zip(self.partitions, offsets, strict=True):
             if not 0 <= offset <= partition.next:
                 raise Refusal(
@@ -439,7 +442,9 @@ class Log(Queue):
         """The group of that name. Raises Refusal where it has subscriptions."""
         group = self.groups.get(name)
         if group is not None and (group.members or group.owners):
-            raise Refusal("in-use", f"The group {name!r:.80} of {self.name} has {len(group.members)} subscriptions.")
+            raise Refusal(
+                "in-use", f"The group {name!r:.80} of {self.name} has {count_text(len(group.members), 'subscription')}."
+            )
         return group
 
     # ---- out --------------------------------------------------------------------------------------------------------

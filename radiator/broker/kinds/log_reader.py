@@ -16,7 +16,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import MEMORY_MOVES, Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.limits import (
     LOAD_BYTES,
     LOAD_MESSAGES,
@@ -183,6 +183,11 @@ class LogReader(Queue):
         return len(self.log.partitions) if self.partition is None else 1
 
     # ---- begin and end ----------------------------------------------------------------------------------------------
+
+    def needs_search(self, command: Subscribe) -> bool:
+        """Whether `firsts` is not known from memory: its group is a new one, and begins at a time."""
+        group, start = command.group, command.start
+        return group is not None and start is not None and start[0] == TIME and group not in self.log.groups
 
     def begin(self, subscription: Subscription, command: Subscribe) -> None:
         """It has its place; nothing is read before `join`. Raises Refusal."""
@@ -603,7 +608,9 @@ def _check(log: Log, command: Subscribe) -> None:
     if wrong:
         raise Refusal("protocol", f"{log.name}: {wrong}.")
     if command.partition is not None and not 0 <= command.partition < count:
-        raise Refusal("no-such-offset", f"{log.name} has {count} partitions, from 0 on: not {command.partition}.")
+        raise Refusal(
+            "no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {command.partition}."
+        )
     for name, place in (("from", command.start), ("until", command.until)):
         if place is not None and place[0] == OFFSET and command.partition is None and count > 1:
             raise Refusal(

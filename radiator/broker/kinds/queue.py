@@ -15,7 +15,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.states import Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, CLIENT
-from radiator.errors import Refusal
+from radiator.errors import Refusal, count_text
 from radiator.journal import DROPPED, MOVED, PURGED, CameFrom
 from radiator.journal import EXPIRED as TOLD_EXPIRED
 from radiator.limits import STALE_TIMEOUTS
@@ -433,7 +433,8 @@ class Queue:
         bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
         raise Refusal(
             "queue-full",
-            f"/queue/{self.name} is full: it holds {self.ledger.stored} messages of {self.ledger.stored_bytes} bytes "
+            f"/queue/{self.name} is full: it holds {count_text(self.ledger.stored, 'message')} of "
+            f"{count_text(self.ledger.stored_bytes, 'byte')} "
             f"({bounds}).",
         )
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Self, TextIO
 
 from pyspark.sql import SparkSession
 
+from radiator.errors import count_text
+
 QUIET_S = 3.0  # a job that is done by then says nothing
 LOOK_S = 0.5
 LINE_S = 10.0  # between two lines where stderr is no terminal
@@ -71,9 +73,10 @@ class Progress:
         if not known:
             return ""
         running = [stage for stage in known if stage.tasks and not stage.is_done]
-        text = f"{sum(stage.is_done for stage in known)} of {len(known)} stages done"
+        text = f"{sum(stage.is_done for stage in known)} of {count_text(len(known), 'stage')} done"
         if running:
-            text += f", {sum(s.tasks_done for s in running)} of {sum(s.tasks for s in running)} tasks of what runs"
+            tasks = count_text(sum(stage.tasks for stage in running), "task")
+            text += f", {sum(stage.tasks_done for stage in running)} of {tasks} of what runs"
         return text
 
     def _look(self) -> None:
