@@ -1,8 +1,8 @@
 """T13: while one part of the broker is busy, is everybody else served in time?
 
 Two quiet clients, one that only hears heart-beats and one that sends to a memory queue and waits for the RECEIPT, are
-timed while something heavy goes on: floods, bursts, deep queues that are purged or expire, a slow disk. The 99th
-percentile must stay below P99_MS and the worst below MAX_MS.
+timed while something heavy goes on: floods, bursts, deep queues that are purged or expire, logs that are read or go,
+transactions of many messages, a slow disk. The 99th percentile must stay below P99_MS and the worst below MAX_MS.
 
 A machine can hiccup by itself, so a load that was too slow is tried again, up to TRIES times; one that is too
 slow every time is a violation. It times this process too, whose threads share a lock: it sees more than there is.
@@ -13,8 +13,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from radiator.limits import KIB, MIB
 from tests.acceptance.wire import Gone, Wire
@@ -57,6 +59,10 @@ dead_letter = "dead"
 persistent = false
 max_messages = 1000000
 max_bytes = "1GiB"
+[log."short"]
+partitions = 2
+retention_bytes = "2MiB"
+[log."long"]
 """
 
 
@@ -133,7 +139,7 @@ def p99(times_ms: list[float]) -> float:
 
 # ---- loads: each prepares, then yields what is to be done while the clients are timed ------------------------------
 
-Act = Callable[[], None]
+Act = Callable[[], object]
 
 
 class Place:
@@ -173,9 +179,26 @@ class Place:
             wire.send_raw(data)
         wire.send(queue, "the last")
 
-    def ask(self, **request: object) -> None:
-        answer = json.loads(self.client().admin(json.dumps(request).encode()))
+    def prepare(self, queue: str, count: int, names: list[str]) -> None:
+        """So many SENDs are prepared under each of these names."""
+        wire = self.client()
+        for name in names:
+            wire.ask("BEGIN", {"transaction": name})
+            data = wire.frame("SEND", {"destination": queue, "transaction": name}, b"x" * 100) * 500
+            for _ in range(count // 500):
+                wire.send_raw(data)
+            wire.ask("COMMIT", {"transaction": name, "prepare": name})
+
+    def ask(self, **request: object) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.client().admin(json.dumps(request).encode()))
         assert answer["ok"], answer
+        return answer
+
+    def await_prepared(self, at_most: int) -> None:
+        deadline_s = time.monotonic() + END_MAX_S
+        while self.ask(do="prepared")["count"] > at_most:
+            assert time.monotonic() < deadline_s, "what was prepared does not go"
+            time.sleep(0.05)
 
     def await_stored(self, queue: str, at_most: int) -> None:
         wire = self.client()
@@ -309,6 +332,86 @@ def everybody_leaves(place: Place) -> Act:
     return leave
 
 
+def log_of_which_segments_go_all_the_time(place: Place) -> Act:
+    data = place.client().frame("SEND", {"destination": "/log/short"}, bytes(KIB)) * 2_000
+    place.fill("/log/short", 1_000)
+
+    def append() -> None:
+        place.pour(data)
+        first = place.ask(do="describe", log="short")["partitions"]["first"]
+        assert min(first) > 1_000, f"nothing has gone: {first}"
+
+    return append
+
+
+def log_read_through(place: Place) -> Act:
+    """By several at once, none of whom waits for anything."""
+    place.fill("/log/long", 2 * place.deep)
+    wires = [place.client() for _ in range(PRODUCERS)]
+
+    def read() -> None:
+        def go_on(wire: Wire) -> None:
+            end_s = time.monotonic() + place.seconds
+            while time.monotonic() < end_s:
+                headers = {"from": "earliest", "until": "end"}
+                wire.send_frame("SUBSCRIBE", {"id": "0", "destination": "/log/long", **headers})
+                data = b""
+                while b"\nend:true\n" not in data:
+                    data = data[-20:] + (more := wire.socket.recv(1 << 20))
+                    assert more, f"it was closed: {data!r}"
+                wire.send_frame("UNSUBSCRIBE", {"id": "0"})
+
+        with ThreadPoolExecutor(PRODUCERS) as pool:
+            list(pool.map(go_on, wires))
+
+    return read
+
+
+def log_deleted(place: Place) -> Act:
+    place.ask(do="declare", log="deep")
+    place.fill("/log/deep", 2 * place.deep)
+
+    def delete() -> None:
+        place.ask(do="delete", log="deep")
+        time.sleep(place.seconds)  # it goes in slices, of which nothing is told
+
+    return delete
+
+
+def checkout_and_release(place: Place) -> Act:
+    """All that there is, and back again."""
+    place.fill("/queue/deep", place.deep)
+
+    def take() -> None:
+        place.ask(do="checkout", queue="deep", group="g", max_messages=place.deep)
+        place.ask(do="checkout-release", queue="deep", group="g")
+
+    return take
+
+
+def prepared_and_committed(place: Place) -> Act:
+    names = [f"t{number}" for number in range(4)]
+    place.prepare("/queue/deep", place.deep, names)
+
+    def commit() -> None:
+        place.ask(do="commit", prepared=names, app="a", version=1)
+        place.await_prepared(0)
+
+    return commit
+
+
+def prepared_and_aborted(place: Place) -> Act:
+    names = [f"t{number}" for number in range(4)]
+    place.prepare("/queue/deep", place.deep, names)
+
+    def abort() -> None:
+        place.ask(do="abort", prepared=names)
+        place.await_prepared(0)
+        time.sleep(place.seconds)
+
+    return abort
+
+
 def senders_to_a_slow_disk(place: Place) -> Act:
     """Persistent messages, each with its RECEIPT, while every sync takes half a second."""
     wires = [place.client() for _ in range(4)]
@@ -328,8 +431,9 @@ def senders_to_a_slow_disk(place: Place) -> Act:
 Load = Callable[[Place], Act]
 LOADS: tuple[Load, ...] = (
     flood_of_small_frames, flood_of_64_kib, topic_burst, flood_of_big_frames, flood_of_headers, purge_in_memory,
-    purge_on_disk, delete_and_sweep, expire_to_dead_letters, expire_in_memory, lost_with_all_unacked,
-    numbers_of_many_queues, everybody_leaves,
+    log_of_which_segments_go_all_the_time, log_read_through, purge_on_disk, delete_and_sweep, expire_to_dead_letters,
+    expire_in_memory, lost_with_all_unacked, numbers_of_many_queues, everybody_leaves, log_deleted,
+    checkout_and_release, prepared_and_committed, prepared_and_aborted,
 )  # fmt: skip
 
 
@@ -389,10 +493,10 @@ CAMPAIGNS = (
     Campaign(
         number="T13",
         name="latency",
-        title="times quiet clients while others flood, burst, purge, expire, die",
+        title="times quiet clients while others flood, burst, purge, expire, read logs, die",
         unit="loads",
         run=time_quiet_clients,
-        cases=(6, 3 * len(LOADS), 20 * len(LOADS)),
+        cases=(8, 3 * len(LOADS), 20 * len(LOADS)),
         mutants=("no-read-quantum", "long-works-in-one-slice"),
         mutant_cases=len(LOADS),
         is_timed=True,
