@@ -89,6 +89,7 @@ class Bench:
         seconds, cpu_s = self._timed(lambda: self._tail("long"))
         self._note("tail_per_s", records / seconds)
         self._note("tail_cpu_us", cpu_s / records * 1e6)
+        _consume(self._read("lag"))
         for tasks, log in ((1, "long"), (2, "wide")):
             seconds, _ = self._timed(partial(_consume, self._read(log)))
             self._note(f"read_{tasks}_per_s", records / seconds)

@@ -56,9 +56,7 @@ def main() -> None:
             options = ["--archive", str(place / "archive"), "--queue", JOBS, "--url", address, "--quiet"]
             command = ["radiator.spark.jobs.mapreduce", *options, "--work", "spent=spark_mapreduce:SPENT"]
             path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
-            worker = subprocess.Popen(
-                [sys.executable, "-m", *command], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL
-            )
+            worker = subprocess.Popen([sys.executable, "-m", *command], env={**os.environ, "PYTHONPATH": path})
             try:
                 job = json.dumps({"work": "spent", "log": LOG})
                 answer = json.loads(client.request(f"/queue/{JOBS}", job, ANSWER_MAX_S).body)

@@ -37,8 +37,8 @@ def main() -> None:
         replay = [sys.executable, "-m", "radiator.spark.jobs.replay", "--archive", str(place / "archive")]
         replay += ["--log", LOG, "--to", f"/queue/{QUEUE}", "--url", address, "--quiet"]
         replay += ["--where", "cast(value as string) like 'payment %'"]
-        subprocess.run(replay, check=True, stderr=subprocess.DEVNULL)  # only counts
-        subprocess.run([*replay, "--go"], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(replay, check=True)  # only counts
+        subprocess.run([*replay, "--go"], check=True)
 
         client.subscribe(f"/queue/{QUEUE}", prefetch=100)
         bodies = []

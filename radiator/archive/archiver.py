@@ -123,8 +123,7 @@ class Archiver:
         if misfits:
             self.say(
                 f"{count_text(self.damaged, 'file')} of the archive damaged, and not written again: `radiator archive "
-                f"--verify {directory}` lists all that is wrong; another directory, given with --to, gets what the logs "
-                "still have."
+                f"--verify {directory}` lists all that is wrong; a new one with --to gets what the logs still have."
             )
 
     def _is_due(self, log: Log, partition: int, part: Partition, now_s: float) -> bool:

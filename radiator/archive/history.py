@@ -35,7 +35,9 @@ class History:
             (one for one in self.contents.files if one.log == JOURNAL), key=lambda one: one.first
         )
         if not self.files:
-            raise ArchiveError(f"The archive {directory} has no journal.")
+            raise ArchiveError(
+                f"The archive {directory} has no journal: there was none in the store, or `--log` left it out."
+            )
 
     @property
     def rows(self) -> int:

@@ -129,6 +129,15 @@ def misfit_of(directory: Path, one: Sealed) -> str:
     return "" if size == one.bytes else f"{one.file} has {count_text(size, 'byte')}; the manifest says {one.bytes}."
 
 
+def _unreadable(path: Path, error: Exception) -> ArchiveError:
+    if isinstance(error, FileNotFoundError):
+        return ArchiveError(f"{path} is missing.")
+    if isinstance(error, OSError) and error.strerror:
+        return ArchiveError(f"{path} cannot be read: {error.strerror}.")
+    said = str(error).partition("\n")[0][:200].rstrip(".")
+    return ArchiveError(f"{path} cannot be read as a file of an archive: {said or type(error).__name__}.")
+
+
 def footer_of(directory: Path, file: str) -> Sealed:
     """What a finished file says of itself. Raises ArchiveError where it is none of ours, or torn."""
     path = directory / file
@@ -136,7 +145,7 @@ def footer_of(directory: Path, file: str) -> Sealed:
         found = (pq.read_metadata(path).metadata or {})[_FOOTER]
         return replace(Sealed(**json.loads(found)), bytes=path.stat().st_size, sha256=sha256_of(path))
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
-        raise ArchiveError(f"{path} cannot be read as a file of an archive: {error!r:.200}.") from None
+        raise _unreadable(path, error) from None
 
 
 def schema_of(directory: Path, file: str) -> pa.Schema:
@@ -145,7 +154,7 @@ def schema_of(directory: Path, file: str) -> pa.Schema:
     try:
         return pq.read_schema(path)
     except (OSError, pa.ArrowException) as error:
-        raise ArchiveError(f"{path} cannot be read: {error!r:.200}.") from None
+        raise _unreadable(path, error) from None
 
 
 def rows_of(directory: Path, file: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -155,7 +164,7 @@ def rows_of(directory: Path, file: str, columns: list[str] | None = None) -> Ite
         with pq.ParquetFile(path) as opened:
             yield from opened.iter_batches(_ROW_GROUP_ROWS, columns=columns)
     except (OSError, pa.ArrowException) as error:
-        raise ArchiveError(f"{path} cannot be read: {error!r:.200}.") from None
+        raise _unreadable(path, error) from None
 
 
 def checksum_of(directory: Path, file: str) -> tuple[int, str]:

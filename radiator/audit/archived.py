@@ -13,6 +13,7 @@ class ArchivedTeller:
     def __init__(self, directory: Path) -> None:
         """Raises ArchiveError where there is no archive, or no journal in it."""
         self._history = History(directory)
+        self.store_id = self._history.contents.store_id
 
     def of(self, ids: set[str]) -> list[Happened]:
         """Those that name one of these ids, in order."""

@@ -25,7 +25,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.plans import Plan
 from radiator.broker.staging import Staging
 from radiator.broker.states import Event
-from radiator.broker.subscriptions import Subscriptions
+from radiator.broker.subscriptions import Finding, Subscriptions
 from radiator.broker.telling import Journal
 from radiator.broker.turn import WRITE_COST_BYTES, Batch, Desk, Turn
 from radiator.commands import (
@@ -722,6 +722,8 @@ class Broker:
                 return
             command = connection.parked[0]
             room = connection.waits_for
+            if isinstance(room, Finding):
+                continue  # which needs no room, and ends
             name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name if isinstance(room, Room) else ""
             self.unpark(connection)
             self.refuse(

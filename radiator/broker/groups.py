@@ -7,13 +7,15 @@ after a restart. Each partition has one reader at a time, and changes hands when
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from radiator.broker.turn import Part
+from radiator.broker.turn import WRITE_COST_BYTES, Part
 from radiator.limits import AHEAD_MAX, GROUP_AHEAD_MAX
 from radiator.writes import KeepPosition
 
 if TYPE_CHECKING:
     from radiator.broker.kinds.log import Log
     from radiator.broker.kinds.log_reader import Cursor, LogReader
+
+POSITION_BYTES = 8  # what each partition's costs in a batch
 
 
 class Group:
@@ -38,6 +40,13 @@ class Group:
 
     # ---- positions --------------------------------------------------------------------------------------------------
 
+    def keep(self) -> None:
+        """The open batch keeps its positions, all of them at once."""
+        desk = self.log.desk
+        if self not in desk.open.parts:
+            desk.part(self)
+            desk.open.size += WRITE_COST_BYTES + len(self.positions) * POSITION_BYTES
+
     def books(self) -> KeepPosition:
         self.is_kept = True
         return KeepPosition(self.log.number, self.name, list(self.positions))
@@ -51,7 +60,7 @@ class Group:
         self.read = list(positions)
         self.forget_acked()
         self.from_ms.clear()
-        self.log.desk.part(self)
+        self.keep()
 
     def done(self, cursor: "Cursor", offset: int) -> None:
         """A record is acked, or passed over."""
@@ -74,7 +83,14 @@ class Group:
             offset += 1
         self.positions[partition] = offset
         # D26: in the batch that the RECEIPT of the ACK waits for
-        self.log.desk.part(self)
+        self.keep()
+
+    def begin(self, partition: int, first: int) -> int:
+        """Where who gets the partition begins, whose first record is that: with one that is not acked."""
+        offset, acked = max(self.positions[partition], first), self.acked.get(partition, ())
+        while offset in acked:
+            offset += 1
+        return offset
 
     def missed(self, partition: int, first: int) -> int:
         """How many records are not kept any more that it has not acked."""

@@ -28,6 +28,7 @@ from radiator.cli.describe import DESCRIBE
 from radiator.cli.explain import EXPLAIN
 from radiator.cli.peek import PEEK
 from radiator.cli.peers import DRAIN, PEER, PEERS
+from radiator.cli.position import POSITION
 from radiator.cli.prepared import PREPARED
 from radiator.cli.queues import MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
@@ -42,7 +43,7 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFaile
 
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND, DELETE,
-    PURGE, MOVE, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
+    PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

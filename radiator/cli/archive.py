@@ -103,7 +103,7 @@ def _verify(report: "Report") -> int:
         print(f"known: {printable(note)}")
     if report.findings:
         sys.stdout.flush()
-        _say(f"{count_text(len(report.findings), 'thing')} wrong in {count_text(report.files, 'file')}.")
+        _say(f"{count_text(len(report.findings), 'thing')} wrong in an archive of {count_text(report.files, 'file')}.")
         return EXIT_REFUSED
     print(f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}: every row is what was written.")
     return 0

@@ -37,26 +37,32 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.archive is None:
         with store_of(arguments) as (source, node):
-            return _tell(arguments, story(StoredTeller(source, node), arguments.message_id))
+            return _tell(arguments, story(StoredTeller(source, node), arguments.message_id), source.store_id)
     try:
         from radiator.audit.archived import ArchivedTeller
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
-    return _tell(arguments, story(ArchivedTeller(arguments.archive), arguments.message_id))
+    teller = ArchivedTeller(arguments.archive)
+    return _tell(arguments, story(teller, arguments.message_id), teller.store_id)
 
 
-def _tell(arguments: argparse.Namespace, happened: "list[Happened]") -> int:
+def _tell(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
     if arguments.json:
         for one in happened:
             print(json.dumps(asdict(one)))
     elif happened:
         print("\n".join(_lines(happened)))
     else:
-        print(
-            f"The journal tells nothing of {arguments.message_id}. It may be of another store, in memory only, or from "
-            "before what the journal has."
-        )
+        print(f"The journal tells nothing of {arguments.message_id}. {_unknown(arguments.message_id, store_id)}")
     return 0 if happened else EXIT_REFUSED
+
+
+def _unknown(message_id: str, store_id: str) -> str:
+    """Why nothing is told of it."""
+    of = message_id.rsplit("-", 2)[0]
+    if of != store_id:
+        return f"It is of store {of}, and this is store {store_id}: a node, and a restored backup, has one of its own."
+    return "It may be in memory only, or from a time that the journal does not tell of, or there is no such message."
 
 
 def _lines(happened: "list[Happened]") -> list[str]:
@@ -127,7 +133,7 @@ _SAYINGS: "dict[str, Callable[[Happened], str]]" = {
     "due": lambda one: "its time has come",
     "expired": lambda one: "expired, and let go of",
     "dead-lettered": lambda one: f"dead-lettered{_because(one)} to {one.other_queue}, as {one.other_id}",
-    "dropped": lambda one: f"dropped{_because(one)}: there is no dead-letter queue",
+    "dropped": lambda one: f"dropped{_because(one)}, and is no dead letter",
     "purged": lambda one: f"purged from {one.queue} by an operator",
     "moved": lambda one: f"moved to {one.other_queue}" + (f", as {one.other_id}" if one.other_id else ""),
     "checked-out": lambda one: f"checked out by group {one.client}, into {one.other_queue}",

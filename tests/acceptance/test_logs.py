@@ -1,6 +1,7 @@
 """Logs from outside: a real process, its disk, and clients that say what docs/PROTOCOL.md says."""
 
 import json
+import time
 import zlib
 from typing import Any
 
@@ -139,6 +140,26 @@ def test_a_group_goes_on_where_its_acks_were(broker: BrokerProcess, connect: Con
     messages = wire.messages(6)
     assert [one.body.decode() for one in messages] == [f"{how}{n}" for n in range(5, 10)] + ["after"]
     assert [one["redelivered"] for one in messages] == ["true"] * 5 + ["false"]
+
+
+@pytest.mark.slow
+def test_a_group_that_begins_at_a_time_begins_there_after_a_kill_behind_its_receipt(
+    broker: BrokerProcess, connect: Connect
+) -> None:
+    sender = connect()
+    sender.send("/log/three", "before")
+    last_ms = int(time.time() * 1000)
+    while (since_ms := int(time.time() * 1000)) <= last_ms:
+        pass
+    for number in range(4):
+        sender.send("/log/three", str(number))
+    connect().subscribe("/log/three", ack="client", headers={"group": "since", "from": f"time:{since_ms}"})
+    broker.kill()
+    broker.start()
+    wire = connect()
+    wire.subscribe("/log/three", ack="client", headers={"group": "since", "prefetch-count": "99"})
+    assert sorted(wire.bodies(4)) == ["0", "1", "2", "3"]
+    assert wire.is_silent()
 
 
 def test_a_lost_connections_records_come_to_another_of_the_group(connect: Connect) -> None:

@@ -60,7 +60,7 @@ def test_all_are_at_their_window() -> None:
 def test_all_that_is_there_is_out() -> None:
     node = node_of()
     node.say(subscribe(2, "q"), send(1, "q"))
-    assert why(node)["sentence"] == "No message is ready; 1 are out with connection 2, and not acked yet."
+    assert why(node)["sentence"] == "No message is ready; 1 is out with connection 2, and not acked yet."
     node.say(subscribe(3, "q"), send(1, "q"))
     assert "with 2 connections" in why(node)["sentence"]
 
@@ -78,7 +78,7 @@ def test_delayed() -> None:
     node = node_of()
     node.say(subscribe(2, "q"), send(1, "q", delay_ms=90_000), send(1, "q", delay_ms=60_000))
     answer = why(node)
-    assert answer["verdict"] == "delayed" and "2 wait for their time, the first for 60.0 s more" in answer["sentence"]
+    assert answer["verdict"] == "delayed" and "2 are delayed, the next for 60.0 s." in answer["sentence"]
     assert answer["next_due_ms"] == node.now_ms + 60_000
 
 
@@ -111,7 +111,52 @@ def test_producers_that_wait_are_told_of() -> None:
     node.say(send(1, "q"), send(1, "q"), send(2, "q"))
     answer = why(node)
     assert answer["verdict"] == "no-consumer" and answer["blocked"] == 2
-    assert answer["sentence"].endswith("2 producers wait for room in it: it is full, and its policy is to block.")
+    assert answer["sentence"].endswith(
+        " It is full, with 1 message of 1 byte (max_messages 1): 2 producers wait for room (overflow block)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("overflow", "said"),
+    [
+        ("block", "the next SEND waits for room"),
+        ("reject", "SENDs are refused"),
+        ("drop-oldest", "each SEND drops its oldest message"),
+        ("dead-letter", "each SEND makes its oldest message a dead letter"),
+    ],
+)
+@pytest.mark.parametrize("bound", [{"max_messages": 2}, {"max_bytes": 11}])
+def test_a_full_queue_is_said_to_be_full_and_what_becomes_of_a_send(
+    bound: dict[str, int], overflow: str, said: str
+) -> None:
+    settings = QueueSettings(**bound, overflow=overflow, dead_letter="d" if overflow == "dead-letter" else None)
+    node = node_of(Declarations(queues={"q": settings}, create_queues=True))
+    node.say(send(1, "q", b"body"))
+    assert why(node)["sentence"] == "1 message is ready, and nobody is subscribed."
+    assert why(node)["is_full"] is False
+    node.say(send(1, "q", b"body"))
+    ((name, most),) = bound.items()
+    answer = why(node)
+    assert (answer["verdict"], answer["is_full"]) == ("no-consumer", True)
+    assert answer["sentence"] == (
+        "2 messages are ready, and nobody is subscribed. "
+        f"It is full, with 2 messages of 8 bytes ({name} {most}): {said} (overflow {overflow})."
+    )
+    # and it is so
+    node.say(send(2, "q", b"body"))
+    assert node.is_refused(2) is (overflow == "reject")
+
+
+def test_a_queue_full_of_what_is_out_drops_nothing() -> None:
+    node = node_of(Declarations(queues={"q": QueueSettings(max_messages=1, overflow="drop-oldest")}))
+    node.say(subscribe(2, "q"), send(1, "q"))
+    sentence = why(node)["sentence"]
+    assert sentence.startswith("No message is ready; 1 is out with connection 2, and not acked yet. It is full,")
+    assert sentence.endswith(
+        ": SENDs are refused, since what it holds is in flight or delayed, which is not dropped (overflow drop-oldest)."
+    )
+    node.say(send(3, "q"))
+    assert node.is_refused(3)
 
 
 def test_the_disk_is_nearly_full() -> None:
@@ -129,6 +174,9 @@ def test_checked_out() -> None:
     node.admin(9, do="checkout", queue="q", group="g", max_messages=10, max_bytes=10_000)
     answer = why(node)
     assert answer["verdict"] == "checked-out" and answer["checked_out"] == 1
+    assert answer["sentence"] == (
+        "No message is ready; /queue/q is checked out by g (1 message): `radiator release q GROUP` ends that."
+    )
 
 
 def test_no_more_consumers_are_listed_than_fit() -> None:
@@ -165,10 +213,20 @@ def test_a_log() -> None:
     assert verdict(node, log="/log/l") == "no-consumer"
     node.say(subscribe(2, "/log/l", CLIENT, group="g", start=("earliest", 0)))
     answer = why(node, log="l")
-    assert answer["verdict"] == "window" and answer["sentence"].endswith("Group 'g' is 2 behind.")
+    assert answer["verdict"] == "window" and answer["sentence"].endswith("Group 'g' is 2 records behind.")
     assert (answer["records"], answer["readers"], answer["unread"]) == (2, 1, {"g": 2})
     node.say(ack(node.messages(2)[0]))
     node.say(ack(node.messages(2)[0]))
     assert verdict(node, log="l") == "done"
     node.say(subscribe(3, "/log/l", AUTO))
     assert verdict(node, log="l") == "moving"
+
+
+def test_a_group_is_not_behind_of_what_retention_has_taken() -> None:
+    node = node_of()
+    node.say(*(send(1, "/log/l") for _ in range(5)))
+    assert node.admin(9, do="position", log="l", group="g", offsets=[1])["ok"]
+    assert why(node, log="l")["unread"] == {"g": 4}
+    node.broker.destinations.logs["l"].let_go(3)
+    answer = why(node, log="l")
+    assert answer["unread"] == {"g": 2} and answer["sentence"].endswith("Group 'g' is 2 records behind.")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from radiator.broker.kinds import log_reader
+from radiator.broker.turn import WRITE_COST_BYTES
 from radiator.commands import (
     AUTO,
     CLIENT,
@@ -23,7 +24,7 @@ from radiator.commands import (
     Tick,
 )
 from radiator.errors import StoreError
-from radiator.limits import GIB, LOAD_MESSAGES, SEGMENT_RECORDS, Limits
+from radiator.limits import GIB, LOAD_MESSAGES, PARTITIONS_MAX, SEGMENT_RECORDS, Limits
 from radiator.message import ESCAPING_1_0, ESCAPING_1_2
 from radiator.reads import LoadLog
 from radiator.replies import Deliver, Receipt, Refuse
@@ -882,6 +883,26 @@ def test_a_group_that_comes_back_too_late_hears_how_many_it_has_missed() -> None
     assert again.disk.platter.positions[1, "g"] == [4]
 
 
+def test_a_group_that_may_not_read_ahead_goes_on_behind_what_retention_has_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node = node_of(Declarations(logs={"l": LogSettings(retention_ms=8000)}))
+    append(node, b"0")
+    node.wait(5)
+    append(node, b"1", b"2", b"3")
+    node.say(read(2, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=3))
+    got = node.messages(2)
+    node.say(ack(got[1]), ack(got[2]))
+    node.close(2)
+    monkeypatch.setattr("radiator.broker.groups.AHEAD_MAX", 1)
+    monkeypatch.setattr(log_reader, "LOAD_MESSAGES", 1)
+    node.wait(5)
+    node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g"))
+    assert (third := node.message(3)).message.headers == b"skipped:1\npartition:0\noffset:3\n"
+    node.say(ack(third))
+    assert node.disk.platter.positions == {(1, "g"): [4]} and node.broker.destinations.readers.ahead == 0
+
+
 # ---- groups -----------------------------------------------------------------------------------------------------
 
 
@@ -919,6 +940,129 @@ def test_a_new_groups_position_is_on_the_disk_with_the_receipt_of_its_subscribe(
     append(again, b"1")
     again.say(read(2, ack=CLIENT, group="g", start=None))
     assert again.bodies(2) == [b"1"]
+
+
+def of_times(count: int, **more: Any) -> Node:
+    """`three`, in each of whose partitions so many records lie, a second apart."""
+    node = node_of(**more)
+    for number in range(3 * count):
+        append(node, b"%d" % number, to="three")
+        if number % 3 == 2:
+            node.wait(1)
+    return node
+
+
+@pytest.mark.durability("D26")
+def test_a_new_group_begins_at_a_time_also_after_a_crash_right_behind_its_receipt() -> None:
+    node = of_times(4)
+    node.auto = False
+    node.say(read(2, "three", ack=CLIENT, group="g", start=(TIME, START_MS + 2000), receipt=b"r"))
+    while not node.receipts(2):
+        assert node.step()
+    assert node.disk.platter.positions == {(2, "g"): [2, 2, 2]}
+    again = node.crashed()
+    again.open(1, 2)
+    again.say(read(2, "three", ack=CLIENT, group="g", prefetch_count=99))
+    assert sorted(again.bodies(2), key=int) == [b"6", b"7", b"8", b"9", b"10", b"11"]
+
+
+@pytest.mark.durability("D26")
+def test_a_new_group_begins_at_a_time_in_the_partitions_that_nobody_reads_yet() -> None:
+    node = of_times(4)
+    node.say(read(2, "three", ack=CLIENT, group="g", start=(TIME, START_MS + 2000), partition=0))
+    again = node.crashed()
+    again.open(1, 2)
+    again.say(read(2, "three", ack=CLIENT, group="g", prefetch_count=99, partition=1))
+    assert again.bodies(2) == [b"7", b"10"]
+
+
+def test_what_is_not_on_the_disk_yet_is_searched_too() -> None:
+    node = node_of()
+    append(node, b"0")
+    node.auto = False
+    append(node, b"1")
+    node.seal()
+    append(node, b"2")
+    node.now_ms += 1
+    append(node, b"3")
+    node.say(read(2, ack=CLIENT, group="g", start=(TIME, START_MS + 1), receipt=b"r"))
+    while not node.receipts(2):
+        assert node.step()
+    assert node.disk.platter.positions == {(1, "g"): [3]}
+
+
+def test_several_new_groups_of_one_connection_begin_at_their_times_in_order() -> None:
+    node = of_times(3)
+    first, second = ({"to": "three", "ack": CLIENT, "group": name, "name": name.encode()} for name in "gh")
+    one = read(2, **first, start=(TIME, START_MS + 1000), receipt=b"g", prefetch_count=9)
+    other = read(2, **second, start=(TIME, START_MS + 2000), receipt=b"h")
+    same = read(2, **{**first, "name": b"again"}, start=(TIME, START_MS), receipt=b"again")
+    node.turn([Read(2, [one, other, same, send(2, "q", receipt=b"q")], 0)])
+    assert node.receipts(2) == [b"g", b"h", b"again", b"q"] and not node.paused
+    assert node.disk.platter.positions == {(2, "g"): [1, 1, 1], (2, "h"): [2, 2, 2]}
+
+
+def test_two_that_make_the_same_group_at_once_begin_where_the_first_says() -> None:
+    node = of_times(3)
+    node.auto = False
+    node.say(read(2, "three", ack=CLIENT, group="g", start=(TIME, START_MS + 1000), receipt=b"2"))
+    node.say(read(3, "three", ack=CLIENT, group="g", start=(TIME, START_MS + 2000), receipt=b"3"))
+    node.auto = True
+    node.turn([])
+    assert node.receipts(2) == [b"2"] and node.receipts(3) == [b"3"]
+    assert node.disk.platter.positions == {(2, "g"): [1, 1, 1]}
+
+
+def test_a_long_search_is_not_refused_as_a_send_without_room_is() -> None:
+    node = of_times(3)
+    node.auto = False
+    node.say(read(2, "three", ack=CLIENT, group="g", start=(TIME, START_MS), receipt=b"r"))
+    node.wait(node.limits.block_timeout_s + 1)
+    node.auto = True
+    node.turn([])
+    assert node.receipts(2) == [b"r"]
+
+
+def test_who_has_gone_is_searched_for_no_further_and_makes_no_group() -> None:
+    node = of_times(3)
+    node.auto = False
+    wanted = read(2, "three", ack=CLIENT, group="g", start=(TIME, START_MS + 1000))
+    node.say(wanted)
+    node.close(2)
+    while node.step():
+        assert not node.questions
+    node.open(2)
+    node.say(wanted)
+    while not node.questions:
+        assert node.step()
+    node.close(2)
+    while node.step():
+        assert not node.questions
+    assert not node.broker.parked and not node.broker.destinations.logs["three"].groups
+
+
+@pytest.mark.parametrize("is_declared_again", [False, True])
+def test_a_log_that_is_deleted_while_a_time_is_searched(is_declared_again: bool) -> None:
+    node = Node(Declarations(create_queues=True, create_topics=True))
+    node.open(1, 2, 3)
+    node.admin(3, do="declare", log="m", partitions=2)
+    append(node, b"0", b"1", b"2", b"3", to="m")
+    node.auto = False
+    node.say(read(2, "m", ack=CLIENT, group="g", start=(TIME, START_MS), receipt=b"r"))
+    while not node.questions:
+        assert node.step()
+    node.say(send(3, "/admin", b'{"do": "delete", "log": "m"}', reply_to="admin"))
+    if is_declared_again:
+        node.say(send(3, "/admin", b'{"do": "declare", "log": "m", "partitions": 3}', reply_to="admin"))
+    node.auto = True
+    node.turn([])
+    if not is_declared_again:
+        assert node.refusal(2).code == "no-such-destination"
+        assert not node.disk.platter.positions
+    else:
+        assert node.receipts(2) == [b"r"]
+        assert [*node.disk.platter.positions.values()] == [[0, 0, 0]]
+    assert not node.broker.parked
 
 
 @pytest.mark.durability("D26")
@@ -1186,6 +1330,28 @@ def test_nothing_is_said_behind_an_error() -> None:
     node.say(read(2, until=(TIME, START_MS + 1000)), Fail(2, "protocol", "That is wrong.", None))
     node.wait(5)
     assert [type(reply) for reply in node.inbox[2]] == [Refuse]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_positions_count_in_their_batch(monkeypatch: pytest.MonkeyPatch, is_over: bool) -> None:
+    """Of two groups in 1024 partitions; each once in a batch, however often it is moved."""
+    node = node_of(Declarations(logs={"wide": LogSettings(partitions=PARTITIONS_MAX)}, create_queues=True))
+    append(node, b"0", b"1", to="wide", key=b"k")
+    node.say(send(1, "q"))
+    node.say(read(2, "wide", ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=9))
+    node.say(read(3, "wide", ack=CLIENT_INDIVIDUAL, group="h", prefetch_count=9))
+    node.auto = False
+    before = node.broker.desk.open.size
+    node.say(*(ack(got) for number in (2, 3) for got in node.messages(number)))
+    cost = 2 * (WRITE_COST_BYTES + 8 * PARTITIONS_MAX)
+    assert node.broker.desk.open.size == before + cost
+    sent = send(1, "q", b"four", receipt=b"r")
+    monkeypatch.setattr("radiator.broker.intake.BATCH_BYTES", before + cost + 4 - is_over)
+    node.say(sent)
+    assert (1 in node.paused) == is_over
+    node.auto = True
+    node.turn([])
+    assert node.receipts(1) == [b"r"] and not node.paused
 
 
 def test_what_groups_have_acked_beyond_their_positions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,15 @@ def test_beside_a_broker(broker: BrokerProcess, tmp_path: Path, capsys: pytest.C
     assert main(["archive", "--verify", str(to)]) == 1
     said = capsys.readouterr()
     assert "is missing." in said.out and "wrong in" in said.err
+    # each run says so too, and that no run mends it
+    assert main(line) == 1
+    said = capsys.readouterr()
+    assert said.out == f"0 rows archived in {to}.\n" and "radiator: DAMAGED: log=clicks/date=" in said.err
+    assert f"not written again: `radiator archive --verify {to}` lists all" in said.err
+    (to / "_manifest.jsonl").write_text("nonsense\n")
+    assert main(["archive", "--verify", str(to)]) == 1
+    assert "Line 1 of " in capsys.readouterr().out
+    assert main(line) == 2
 
 
 def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -78,10 +87,11 @@ def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -
     [
         ("--to X", 2, "--config is needed"),
         ("--config CONFIG", 2, "One of the arguments --to --verify is required"),
-        ("--config CONFIG --to X --log nothing", 1, "There is no log 'nothing' in this store; there is clicks."),
+        ("--config CONFIG --to X --log nothing", 2, "There is no log 'nothing' in this store; there is clicks."),
         ("--config CONFIG --to X --log /queue/a", 2, "'/queue/a' is no log"),
         ("--config CONFIG --to X --seal-rows 0", 2, "is not a whole number above 0"),
-        ("--verify X", 1, "is no archive"),
+        ("--verify X", 2, "is no archive"),
+        ("--verify CONFIG", 2, "is no archive"),
         ("--config /nowhere/config.toml --to X", 2, "/nowhere/config.toml"),
     ],
 )
@@ -99,5 +109,5 @@ def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-c", program, *line], env=environment(), capture_output=True, text=True, check=False
         )
-        assert ended.returncode == 1, ended.stderr
+        assert ended.returncode == 2, ended.stderr
         assert ended.stderr == 'radiator: An archive needs pyarrow: `pip install "radiator[archive]"`.\n'

@@ -26,6 +26,9 @@ max_redeliveries = 1
 [queue.mail]
 [fanout.news]
 children = ["audit", "mail"]
+[queue.only]
+[fanout.lone]
+children = ["only"]
 """
 
 
@@ -52,6 +55,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[BrokerProc
     with BrokerProcess(tmp_path_factory.mktemp("broker"), CONFIG) as broker:
         with Client(broker.address, answer_timeout_s=10) as client:
             client.send("/fanout/news", b"n")
+            client.send("/fanout/lone", b"n")
             client.send("/queue/orders", b"poison")
             client.subscribe("/queue/orders", ack="client-individual")
             one = ""
@@ -77,14 +81,14 @@ def test_everything_is_accounted_for(run: Said, lived: tuple[BrokerProcess, str]
     status, out, err = run("audit", "--config", broker.config_file, "--json")
     of_store = json.loads(out)
     assert (status, err, of_store["wrong"]) == (0, "", [])
-    assert of_store["counts"] == {"acked": 2, "dead-lettered": 1, "moved": 1, "stored": 3}
+    assert of_store["counts"] == {"acked": 2, "dead-lettered": 1, "moved": 1, "stored": 4}
     assert of_store["has_snapshot"] and of_store["stretches"] == 1
     pytest.importorskip("pyarrow")
     assert run("archive", "--config", broker.config_file, "--to", tmp_path / "archive")[0] == 0
     status, out, _ = run("audit", "--archive", tmp_path / "archive", "--json")
     assert (status, json.loads(out)) == (0, of_store)
     out = run("audit", "--data", broker.data_dir)[1]
-    assert "stored 3 still in their queues" in " ".join(out.split()) and "in 1 stretch without a gap" in out
+    assert "stored 4 still in their queues" in " ".join(out.split()) and "in 1 stretch without a gap" in out
 
 
 def test_one_messages_story(run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
@@ -123,19 +127,48 @@ def test_a_fanouts_story_is_that_of_its_copies(run: Said, lived: tuple[BrokerPro
     broker, _ = lived
     with Client(broker.address, answer_timeout_s=10) as client:
         headers = client.admin({"do": "peek", "queue": "audit"})["messages"][0]["headers"]
+        (lone,) = client.admin({"do": "peek", "queue": "only"})["messages"]
     common = dict(headers)["fanout-message-id"]
     out = run("explain", "--data", broker.data_dir, common)[1]
     assert "accepted in audit (" in out and "accepted in mail (" in out
     assert out.count(f"one of 2 copies of {common}, sent to /fanout/news") == 2
+    assert "one of 1 copy of " in run("explain", "--data", broker.data_dir, lone["message_id"])[1]
 
 
 def test_a_message_that_nothing_is_told_of(run: Said, lived: tuple[BrokerProcess, str]) -> None:
     broker, one = lived
-    for other in (f"{one}999", "0123456789abcdef-1-1"):
+    store_id = one.partition("-")[0]
+    foreign = "0123456789abcdef"
+    for other, why in (
+        (f"{one}999", "It may be in memory only, or from a time that the journal does not tell of"),
+        (f"{foreign}-1-1", f"It is of store {foreign}, and this is store {store_id}: "),
+    ):
         status, out, _ = run("explain", "--data", broker.data_dir, other)
-        assert status == 1 and out.startswith(f"The journal tells nothing of {other}.")
+        assert status == 1 and out.startswith(f"The journal tells nothing of {other}. {why}")
     status, _, err = run("explain", "--data", broker.data_dir, "nonsense")
     assert status == 2 and "'nonsense' is no message-id" in err
+
+
+def test_an_archive_that_cannot_be_read_is_status_2(
+    run: Said, lived: tuple[BrokerProcess, str], tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    broker, one = lived
+    archive = tmp_path / "archive"
+    assert run("archive", "--config", broker.config_file, "--to", archive)[0] == 0
+    (file,) = archive.glob("log=journal/*/*.parquet")
+    file.write_bytes(file.read_bytes()[:-7])
+    for command in (["audit"], ["explain", one]):
+        status, _, err = run(*command, "--archive", archive)
+        assert status == 2 and err.startswith(f"radiator: {file} cannot be read as a file of an archive: ")
+        assert "(" not in err and err.count("\n") == 1
+    # one finding for the file, not another for each way in which it shows
+    status, out, err = run("archive", "--verify", archive)
+    assert status == 1 and len(out.splitlines()) == 1
+    assert err == "radiator: 1 thing wrong in an archive of 2 files.\n"
+    file.unlink()
+    for command in (["audit"], ["explain", one]):
+        assert run(*command, "--archive", archive) == (2, "", f"radiator: {file} is missing.\n")
 
 
 # ---- what is wrong
@@ -197,11 +230,19 @@ def test_without_a_journal_it_says_how_to_have_one(run: Said, tmp_path: Path) ->
     writer.close()
     for command in (["audit"], ["explain", "a-1-1"]):
         status, _, err = run(*command, "--data", writer.path)
-        assert status == 1 and err == (
+        assert status == 2 and err == (
             "radiator: This store has no journal: [journal] enabled = true in config.toml begins one.\n"
         )
-    status, _, err = run("audit", "--archive", tmp_path)
-    assert status == 1 and "is no archive" in err
-    status, _, err = run("audit", "--data", tmp_path)
-    assert status == 1 and "Traceback" not in err
-    assert run("audit")[0] == 2
+
+
+def test_what_cannot_be_asked_is_status_2(run: Said, tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(f'[server]\ndata_dir = "{tmp_path / "nowhere"}"\n')
+    for command in (["audit"], ["explain", "a-1-1"]):
+        for where in (["--data", tmp_path], ["--data", tmp_path / "nowhere"], ["--data", config], ["--config", config]):
+            status, _, err = run(*command, *where)
+            assert status == 2 and err.startswith("radiator: ") and err.count("\n") == 1
+        for there in (tmp_path, tmp_path / "nowhere", config):
+            status, _, err = run(*command, "--archive", there)
+            assert status == 2 and err == f"radiator: {there} is no archive: it has no _manifest.jsonl.\n"
+        assert run(*command)[0] == 2

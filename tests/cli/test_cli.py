@@ -14,7 +14,7 @@ from tests.broker_process import environment
 CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
     "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
-    "archive", "audit", "explain", "why",
+    "archive", "audit", "explain", "why", "position",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 
@@ -178,10 +178,15 @@ def test_full_disk_is_status_74(tmp_path: Path) -> None:
     assert ended.stderr == "radiator: No space left on device.\n"
 
 
-def test_check_of_no_data_directory_is_status_1(tmp_path: Path) -> None:
+def test_no_data_directory_is_status_1_and_2_of_check(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
-    for command in (["check", tmp_path], ["backup", tmp_path, absent], ["restore", absent, tmp_path / "data"]):
+    for command, status in (
+        (["check", tmp_path], 2),
+        (["check", absent], 2),
+        (["backup", tmp_path, absent], 1),
+        (["restore", absent, tmp_path / "data"], 1),
+    ):
         ended = run(*map(str, command))
-        assert ended.returncode == 1
+        assert ended.returncode == status
         assert ended.stderr.startswith("radiator: ")
         assert ended.stderr.count("\n") == 1

@@ -247,7 +247,7 @@ def test_delete_deletes_an_idle_queue_only(broker: BrokerProcess, run: Run, clie
         consumer.subscribe("/queue/deleted", ack="client-individual")
         status, out, err = run("delete", "deleted")
         assert (status, out) == (1, "")
-        assert "consumers" in err
+        assert err == "radiator: /queue/deleted has 1 consumer and 1 unacked message: stop them first.\n"
     assert run("delete", "deleted") == (0, "deleted deleted, and 1 message in it.\n", "")
     assert "deleted" not in client.admin({"do": "stats"})["queues"]
 

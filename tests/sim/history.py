@@ -20,6 +20,7 @@ from radiator.writes import Wake
 from tests.broker.conftest import shrink
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
+from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
 from tests.sim.simulation import Scheduler, SimNode
 
 FANOUTS = {"f": ("x", "y")}
@@ -44,7 +45,6 @@ JOBS: list[Job] = [
     ("/topic/t.b",),
 ]
 DURABLE = ("/topic/t.a", "/topic/t.*", "/exchange/kept/k.*", "/exchange/amq.direct/k.a")
-FAULTS_S = 1.5
 END_S = 90.0
 HOUR_MS = 3_600_000
 
@@ -123,11 +123,7 @@ class History:
 
     def drawn_node(self, random: Random) -> SimNode:
         node = SimNode(self.scheduler, "one", self.declarations, drawn_limits(random))
-        node.commit_s = random.choice([0.0005, 0.003, 0.02, 0.1])
-        node.stall_share = random.choice([0.0, 0.0, 0.05])
-        node.load_s = random.choice([0.0005, 0.003, 0.05])
-        node.write_s = random.choice([0.0005, 0.001, 0.03])
-        node.load_fails_share = random.choice([0.0, 0.0, 0.02])
+        draw_slowness(random, node)
         settings_of = self.declarations.queue_settings
         node.on_deliver = lambda deliver: self.books.handed(deliver, settings_of, node.now_ms, node.boots)
         node.on_commit = self.committed
@@ -165,29 +161,18 @@ class History:
         return subscription
 
     def draw_faults(self, random: Random) -> None:
-        node = self.node
-        for _ in range(random.randrange(4)):
-            way = random.choice([node.crash, node.crash, node.stop])
-            self.during_the_faults(lambda way=way: way() if node.is_up else None)  # type: ignore[misc]
-        for _ in range(random.randrange(6)):
-            client, found_out_s = random.choice(self.clients), random.choice([0.01, 0.01, 0.5])
-            self.during_the_faults(lambda c=client, s=found_out_s: c.link.cut(s) if c.link else None)  # type: ignore[misc]
+        draw_ends(self.scheduler, self.node, self.clients, 3)
         for _ in range(random.choice([0, 0, 0, 1, 2])):
             jump_ms = random.randrange(-HOUR_MS, HOUR_MS)
-            self.during_the_faults(lambda jump_ms=jump_ms: self.set_clock(jump_ms))  # type: ignore[misc]
+            during_the_faults(self.scheduler, lambda jump_ms=jump_ms: self.set_clock(jump_ms))  # type: ignore[misc]
 
     def set_clock(self, ahead_ms: int) -> None:
         self.books.peaks.append((self.scheduler.now_s, self.node.now_ms))
         self.node.set_clock(ahead_ms)
 
-    def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
-        self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
-
     def play(self) -> None:
         scheduler = self.scheduler
-        scheduler.run(FAULTS_S)
-        # from here on no faults: whoever is left must be able to finish
-        self.node.stall_share = self.node.load_fails_share = 0.0
+        end_the_faults(scheduler, self.node)
         for consumer in self.consumers:
             consumer.is_careful = True
         for binder in self.binders:

@@ -37,7 +37,8 @@ from radiator.writes import DropSegment, KeepSegment
 from tests.broker.conftest import shrink
 from tests.sim.bindings import Routes
 from tests.sim.books import Books, Client
-from tests.sim.history import FAULTS_S, drawn_bounds, drawn_limits
+from tests.sim.faults import draw_ends, draw_slowness, end_the_faults
+from tests.sim.history import drawn_bounds, drawn_limits
 from tests.sim.simulation import Scheduler, SimNode
 
 LOG, TAPPED, BRIEF = "l", "tapped", "brief"  # declared; brief has a short retention
@@ -403,7 +404,7 @@ class LogHistory:
                 self.node = self.drawn_node(random)
                 self.segments: dict[tuple[int, int], dict[int, KeepSegment]] = {}
                 self.clients = self.drawn_clients(random)
-                self.draw_faults(random)
+                draw_ends(self.scheduler, self.node, self.clients, 4)
                 self.play()
             except Exception:  # noqa: BLE001 - whatever leaves the core ends the broker
                 self.books.mistakes.append(f"the broker would have ended: {traceback.format_exc()}")
@@ -428,11 +429,7 @@ class LogHistory:
     def drawn_node(self, random: Random) -> SimNode:
         limits: Limits = drawn_limits(random)
         node = SimNode(self.scheduler, "one", self.declarations, limits)
-        node.commit_s = random.choice([0.0005, 0.003, 0.02, 0.1])
-        node.stall_share = random.choice([0.0, 0.0, 0.05])
-        node.load_s = random.choice([0.0005, 0.003, 0.05])
-        node.write_s = random.choice([0.0005, 0.001, 0.03])
-        node.load_fails_share = random.choice([0.0, 0.0, 0.02])
+        draw_slowness(random, node)
         node.on_deliver = self.handed
         node.on_commit = self.committed
         return node
@@ -451,22 +448,9 @@ class LogHistory:
         pollers = [Poller(scheduler, node, books, logs, b"e", self.partitions)] if random.random() < 0.5 else []
         return [*self.writers, *self.members, *self.readers, *pollers]
 
-    def draw_faults(self, random: Random) -> None:
-        node = self.node
-        for _ in range(random.randrange(5)):
-            way = random.choice([node.crash, node.crash, node.stop])
-            self.during_the_faults(lambda way=way: way() if node.is_up else None)  # type: ignore[misc]
-        for _ in range(random.randrange(6)):
-            client, found_out_s = random.choice(self.clients), random.choice([0.01, 0.01, 0.5])
-            self.during_the_faults(lambda c=client, s=found_out_s: c.link.cut(s) if c.link else None)  # type: ignore[misc]
-
-    def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
-        self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
-
     def play(self) -> None:
         scheduler = self.scheduler
-        scheduler.run(FAULTS_S)
-        self.node.stall_share = self.node.load_fails_share = 0.0
+        end_the_faults(scheduler, self.node)
         for member in self.members:
             member.is_careful = True
         for reader in self.readers:

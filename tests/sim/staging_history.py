@@ -20,7 +20,8 @@ from radiator.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSet
 from tests.broker.conftest import shrink
 from tests.sim.bindings import ANSWERS, Routes
 from tests.sim.books import Books, Client, Consumer, Producer, Told
-from tests.sim.history import FAULTS_S, drawn_bounds
+from tests.sim.faults import draw_ends, draw_slowness, end_the_faults
+from tests.sim.history import drawn_bounds
 from tests.sim.log_history import drawn_segments, place_of
 from tests.sim.simulation import Scheduler, SimNode
 
@@ -378,7 +379,7 @@ class StagingHistory:
             try:
                 self.node = self.drawn_node(random)
                 self.clients = self.drawn_clients(random)
-                self.draw_faults(random)
+                draw_ends(self.scheduler, self.node, self.clients, 4)
                 self.play()
             except Exception:  # noqa: BLE001 - whatever leaves the core ends the broker
                 self.books.mistakes.append(f"the broker would have ended: {traceback.format_exc()}")
@@ -392,11 +393,7 @@ class StagingHistory:
             prepared_max_s=SHORT_S if self.is_let_go else 86_400,
         )
         node = SimNode(self.scheduler, "one", self.declarations, limits)
-        node.commit_s = random.choice([0.0005, 0.003, 0.02, 0.1])
-        node.stall_share = random.choice([0.0, 0.0, 0.05])
-        node.load_s = random.choice([0.0005, 0.003, 0.05])
-        node.write_s = random.choice([0.0005, 0.001, 0.03])
-        node.load_fails_share = random.choice([0.0, 0.0, 0.02])
+        draw_slowness(random, node)
         return node
 
     def drawn_clients(self, random: Random) -> list[Client]:
@@ -409,22 +406,9 @@ class StagingHistory:
         self.consumers = [Consumer(scheduler, node, books, b"c", sorted(QUEUES))]
         return [*self.drivers, self.producer, self.engine, *self.consumers]
 
-    def draw_faults(self, random: Random) -> None:
-        node = self.node
-        for _ in range(random.randrange(5)):
-            way = random.choice([node.crash, node.crash, node.stop])
-            self.during_the_faults(lambda way=way: way() if node.is_up else None)  # type: ignore[misc]
-        for _ in range(random.randrange(6)):
-            client, found_out_s = random.choice(self.clients), random.choice([0.01, 0.01, 0.5])
-            self.during_the_faults(lambda c=client, s=found_out_s: c.link.cut(s) if c.link else None)  # type: ignore[misc]
-
-    def during_the_faults(self, what) -> None:  # type: ignore[no-untyped-def]
-        self.scheduler.after(self.scheduler.random.uniform(0, FAULTS_S), what)
-
     def play(self) -> None:
         scheduler = self.scheduler
-        scheduler.run(FAULTS_S)
-        self.node.stall_share = self.node.load_fails_share = 0.0
+        end_the_faults(scheduler, self.node)
         self.engine.is_careful = True
         for consumer in self.consumers:
             consumer.is_careful = True

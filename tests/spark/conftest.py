@@ -28,6 +28,8 @@ topics = true
 [journal]
 enabled = true
 """
+# of a JVM that lives for a minute: its second compiler would take as long as all the rest
+SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 GET_JAVA = "on Debian or Ubuntu: apt install openjdk-17-jre-headless, then scripts/setup test"
 
 
@@ -93,7 +95,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
-            .config("spark.driver.extraJavaOptions", "-Xss4m -XX:+UseSerialGC")
+            .config("spark.driver.extraJavaOptions", f"-Xss4m {SHORT_LIVED}")
             .config("spark.log.level", "OFF")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from radiator.spark.jobs import conserve, deadletters, latency, mapreduce, replay, skew
-from radiator.spark.jobs.job import Job, JobFailed, main, parser, print_table, read_journal, read_log, write_parquet
+from radiator.spark.jobs.job import (
+    LOG4J,
+    Job,
+    JobFailed,
+    errors_only,
+    main,
+    parser,
+    print_table,
+    read_journal,
+    read_log,
+    write_parquet,
+)
 from radiator.spark.jobs.progress import Progress, Stage
 from tests.spark.journals import Journal, lively, write_log
 
@@ -53,6 +65,19 @@ def test_what_cannot_be_said(job: Job, more: list[str], capsys: pytest.CaptureFi
         arguments(job, *more)
     assert ended.value.code == 2
     assert "error: " in capsys.readouterr().err
+
+
+def test_what_quiet_says_to_log4j(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors are said. A configuration of the user's own is let be. What a job says then: test_example.py."""
+    monkeypatch.delenv(LOG4J, raising=False)
+    with errors_only():
+        configuration = Path(os.environ[LOG4J])
+        assert "rootLogger.level = error\n" in configuration.read_text()
+    assert LOG4J not in os.environ and not configuration.exists()
+    monkeypatch.setenv(LOG4J, "mine")
+    with errors_only():
+        assert os.environ[LOG4J] == "mine"
+    assert os.environ[LOG4J] == "mine"
 
 
 def test_a_log_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
@@ -128,7 +153,9 @@ def test_progress(spark: SparkSession) -> None:
     assert progress.line() == ""
     progress.stages = {("", 0): Stage(4, 4), ("", 1): Stage(8, 3), ("", 2): Stage(0, 0)}
     assert progress.line() == "1 of 3 stages done, 3 of 8 tasks of what runs"
+    progress.stages = {("", 0): Stage(1, 0)}
+    assert progress.line() == "0 of 1 stage done, 0 of 1 task of what runs"
     with Progress(spark, out=io.StringIO(), quiet_s=0, look_s=0.02) as looking:
         spark.range(2000, numPartitions=8).select(F.udf(lambda n: n)("id")).groupBy().count().collect()
     assert looking.out.getvalue().endswith("\n")  # type: ignore[attr-defined]
-    assert "stages done" in looking.out.getvalue()  # type: ignore[attr-defined]
+    assert " done" in looking.out.getvalue()  # type: ignore[attr-defined]

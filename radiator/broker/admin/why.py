@@ -16,7 +16,9 @@ from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import of_queue as numbers_of
 from radiator.commands import AUTO
+from radiator.errors import count_text
 from radiator.limits import WHY_CONSUMERS
+from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
@@ -38,25 +40,56 @@ def queue(request: Request) -> None:
         sentence=sentence,
         **numbers_of(asked, request.broker.checkouts.count(asked)),
         **_rooms(request.broker),
+        is_full=_is_full(asked),
         next_due_ms=asked.next_due_ms or None,
         consumer_list=_listed(asked.subscriptions),
     )
 
 
 def of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
-    """The verdict, and its sentence."""
+    """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
-    if asked.waiters:
-        many = _many(len(asked.waiters), "producer waits", "producers wait")
-        sentence += f" {many} for room in it: it is full, and its policy is to block."
+    if asked.waiters or _is_full(asked):
+        sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and broker.intake.disk_room.is_tight:
         sentence += " And the disk is nearly full: nothing more is taken in anywhere."
     return verdict, sentence
 
 
+def _is_full(asked: Queue) -> bool:
+    """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
+    ledger = asked.ledger
+    return not asked.has_room(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
+
+
+def _of_full(asked: Queue) -> str:
+    """It is full, or producers wait for room in it: what becomes of a SEND."""
+    settings, ledger = asked.settings, asked.ledger
+    bounds = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
+    given = ", ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
+    held = f"{count_text(ledger.stored, 'message')} of {count_text(ledger.stored_bytes, 'byte')} ({given})"
+    many = count_text(len(asked.waiters), "producer waits", "producers wait")
+    overflow, (kept, kept_bytes) = settings.overflow, asked.kept()
+    if overflow == BLOCK:
+        said = f"{many} for room" if asked.waiters else "the next SEND waits for room"
+    elif overflow not in (DROP_OLDEST, DEAD_LETTER):
+        said = "SENDs are refused"
+    elif (settings.max_messages is not None and kept >= settings.max_messages) or (
+        settings.max_bytes is not None and kept_bytes >= settings.max_bytes
+    ):
+        said = "SENDs are refused, since what it holds is in flight or delayed, which is not dropped"
+    elif asked.waiters:
+        said = f"{many} until its oldest messages are read back from the disk, to be dropped"
+    elif overflow == DROP_OLDEST:
+        said = "each SEND drops its oldest message"
+    else:
+        said = "each SEND makes its oldest message a dead letter"
+    return f"It is full, with {held}: {said} (overflow {overflow})."
+
+
 def _of_ready(asked: Queue) -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
-    ready = _many(asked.ready_count, "message is ready", "messages are ready")
+    ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     if not asked.subscriptions:
         return "no-consumer", f"{ready}, and nobody is subscribed."
     if any(_stands(one) == ROOM for one in asked.subscriptions):
@@ -64,46 +97,48 @@ def _of_ready(asked: Queue) -> tuple[str, str]:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing stands in the way."
     at = [_stands(one) for one in asked.subscriptions]
-    consumers = _many(len(at), "consumer", "consumers")
+    consumers = count_text(len(at), "consumer")
     if OUTBOX in at and WINDOW not in at:
-        return "outbox-full", f"{ready}, but no connection of the {consumers} reads what was sent to it."
+        return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
     worst = max((one for one in asked.subscriptions if _stands(one) == WINDOW), key=_unacked, default=None)
     if worst is None:
-        return "closing", f"{ready}, but every connection of the {consumers} is being closed."
+        return "closing", f"{ready}, but whoever consumes is being closed ({consumers})."
     return "window", (
-        f"{ready}, but no window of the {consumers} has room: {len(asked.entries_out)} are unacked. Connection "
-        f"{worst.connection.number} has {_unacked(worst)} of {_window(worst)}."
+        f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
+        f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}."
     )
 
 
 def _of_none_ready(broker: "Broker", asked: Queue) -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
-    taken = broker.checkouts.count(asked)
     out, doubtful, delayed, storing = (numbers[name] for name in ("in_flight", "in_doubt", "delayed", "storing"))
     if out:
         holders = {delivery.subscription.connection.number for delivery in asked.entries_out.values()}
         who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
-        return "in-flight", f"No message is ready; {out} are out with {who}, and not acked yet."
+        return "in-flight", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
     if doubtful:
         return "in-doubt", (
-            f"No message is ready; {doubtful} are offered to another node, which has not said yet that it has them: "
-            "`radiator peers` says which."
+            f"No message is ready; {count_text(doubtful, 'is', 'are')} offered to another node, which has not answered "
+            "yet: `radiator peers` says which."
         )
     if storing:
-        return "storing", f"No message is ready; {storing} are on their way to the disk."
+        return "storing", f"No message is ready; {count_text(storing, 'is', 'are')} on the way to the disk."
     if asked.damaged:
         return "damaged", f"No message is ready; {asked.damaged} cannot be read: `radiator check` says why."
     if asked.is_waking:
-        return "waking", f"No message is ready; of {delayed} delayed ones some are due, and being put at their places."
+        return (
+            "waking",
+            f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",
+        )
     if delayed:
         seconds = max(0, asked.next_due_ms - broker.desk.now_ms) / 1000
-        return "delayed", f"No message is ready; {delayed} wait for their time, the first for {seconds:.1f} s more."
-    if taken:
-        return "checked-out", (
-            f"No message is ready; {taken} are checked out: their group acks them, "
-            "or `radiator release` puts them back."
+        return (
+            "delayed",
+            f"No message is ready; {count_text(delayed, 'is', 'are')} delayed, the next for {seconds:.1f} s.",
         )
+    if broker.checkouts.count(asked):
+        return "checked-out", f"No message is ready; {broker.checkouts.described(asked)}"
     if broker.intake.disk_room.is_tight:
         return "disk-tight", "It is empty, and the disk is nearly full: producers wait until there is room."
     if broker.intake.memory_room.is_tight:
@@ -119,7 +154,10 @@ def log(request: Request) -> None:
     request.has_only("log")
     asked = named_log(request)
     unread = {
-        name: sum(max(0, part.committed - at) for part, at in zip(asked.partitions, group.positions, strict=True))
+        name: sum(
+            max(0, part.committed - max(part.first, at))
+            for part, at in zip(asked.partitions, group.positions, strict=True)
+        )
         for name, group in islice(sorted(asked.groups.items()), WHY_CONSUMERS)
     }
     readers = asked.all_readers()
@@ -137,9 +175,14 @@ def log(request: Request) -> None:
 
 
 def of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> tuple[str, str]:
-    records = _many(asked.records, "record", "records")
+    """The verdict, and its sentence."""
+    records = count_text(asked.records, "record")
     most = max(unread, key=lambda name: unread[name], default=None)
-    behind = f" Group {most!r:.80} is {unread[most]} behind." if most is not None and unread[most] else ""
+    behind = (
+        f" Group {most!r:.80} is {count_text(unread[most], 'record')} behind."
+        if most is not None and unread[most]
+        else ""
+    )
     if not asked.records:
         return "empty", "It has no record."
     if not readers:
@@ -152,10 +195,12 @@ def of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> t
     if WINDOW in at:
         worst = max((one for one in readers if _stands(one) == WINDOW), key=_unacked)
         return "window", (
-            f"No window of its {len(at)} readers has room: connection {worst.connection.number} has {_unacked(worst)} "
-            f"unacked, of {_window(worst)}.{behind}"
+            f"It has {records}, but no reader has room in its window ({count_text(len(at), 'reader')}): connection "
+            f"{worst.connection.number} has {_unacked(worst)} unacked, of {_window(worst)}.{behind}"
         )
-    return "outbox-full", f"No connection of its {len(at)} readers reads what was sent to it.{behind}"
+    return "outbox-full", (
+        f"It has {records}, but nobody reads what was sent to them already ({count_text(len(at), 'reader')}).{behind}"
+    )
 
 
 # ---- who ------------------------------------------------------------------------------------------------------------
@@ -206,7 +251,3 @@ def _rooms(broker: "Broker") -> Answer:
         "is_disk_tight": intake.disk_room.is_tight,
         "is_memory_tight": intake.memory_room.is_tight,
     }
-
-
-def _many(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"

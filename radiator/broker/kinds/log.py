@@ -407,7 +407,7 @@ class Log(Queue):
             offsets = positions()
             found = self.groups[name] = Group(self, name, offsets, list(offsets))
             self.readers.positions += len(self.partitions)
-            self.desk.part(found)
+            found.keep()
         return found
 
     def set_position(self, name: str, offsets: list[int]) -> None:
@@ -443,7 +443,9 @@ class Log(Queue):
         group = self.groups.get(name)
         if group is not None and (group.members or group.owners):
             raise Refusal(
-                "in-use", f"The group {name!r:.80} of {self.name} has {count_text(len(group.members), 'subscription')}."
+                "in-use",
+                f"The group {name!r:.80} of {self.name} has {count_text(len(group.members), 'subscription')}: "
+                "stop whoever reads for it first.",
             )
         return group
 

@@ -223,7 +223,7 @@ class LogReader(Queue):
         """The group gives it this partition."""
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
-        first = max(group.positions[index], partition.first)
+        first = group.begin(index, partition.first)
         cursor = Cursor(self, partition, first, self.ends[index], group.from_ms.get(index, 0))
         cursor.skipped = group.missed(index, partition.first)
         self.attach(cursor)

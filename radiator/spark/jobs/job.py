@@ -4,8 +4,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -26,6 +27,18 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+LOG4J = "LOG4J_CONFIGURATION_FILE"  # the environment variable in which Log4j looks for its configuration
+ERRORS_ONLY = """\
+rootLogger.level = error
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
 LOCAL = "local[*]"
 ROWS_SHOWN = 40
 SENTENCE_CHARS = 500
@@ -56,12 +69,29 @@ def main(job: Job, argv: Sequence[str] | None = None) -> int:
 
 
 def with_session(job: Job, args: argparse.Namespace) -> int:
-    spark = session(job.name, args)
-    try:
-        with nullcontext() if args.quiet else Progress(spark, is_remote=bool(args.remote)):
-            return job.run(spark, args)
-    finally:
-        spark.stop()
+    with errors_only() if args.quiet else nullcontext():
+        spark = session(job.name, args)
+        try:
+            with nullcontext() if args.quiet else Progress(spark, is_remote=bool(args.remote)):
+                return job.run(spark, args)
+        finally:
+            spark.stop()
+
+
+@contextmanager
+def errors_only() -> Iterator[None]:
+    """Of a JVM that is started here, which otherwise tells of its start before any setting of Spark is heard."""
+    if LOG4J in os.environ:  # of the user's own
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="radiator-") as directory:
+        configuration = Path(directory, "log4j2.properties")
+        configuration.write_text(ERRORS_ONLY)
+        os.environ[LOG4J] = str(configuration)
+        try:
+            yield
+        finally:
+            del os.environ[LOG4J]
 
 
 def parser(job: Job) -> argparse.ArgumentParser:
@@ -71,7 +101,7 @@ def parser(job: Job) -> argparse.ArgumentParser:
     where.add_argument("--master", metavar="URL", help=f"of a Spark cluster; {LOCAL} without it, or spark-submit's")
     where.add_argument("--remote", metavar="URL", help="of a Spark Connect server, sc://HOST:PORT")
     made.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], type=_setting, help="of Spark")
-    made.add_argument("--quiet", action="store_true", help="says nothing of its progress")
+    made.add_argument("--quiet", action="store_true", help="no progress, and of Spark's log errors only")
     job.add_arguments(made)
     return made
 

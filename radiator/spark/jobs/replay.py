@@ -15,7 +15,9 @@ import pyspark.sql.functions as F
 from pyspark.sql import DataFrame, SparkSession
 
 from radiator.client.address import DEFAULT_ADDRESS
+from radiator.spark.ask import Broker
 from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_log
+from radiator.spark.options import sink_options
 
 # of the first sending alone: times that are past, an answer that nobody awaits, and what the writer itself sets
 NOT_AGAIN = (
@@ -79,6 +81,23 @@ def _giver(per_s: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
     return give
 
 
+def was_sent(spark: SparkSession, options: dict[str, str]) -> bool:
+    """Whether a batch with these options was committed before. A worker asks it, as nobody else need reach the broker.
+    Raises OptionError.
+    """
+    sink = sink_options(options, is_stream=False)
+    connect, app = sink.connect, sink.app
+
+    def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            with Broker(connect) as broker:
+                version = broker.ask({"do": "version", "app": app})["version"]
+            yield pa.RecordBatch.from_pydict({"version": pa.array([version], pa.int64())})
+
+    row = spark.range(0, 1, 1, 1).mapInArrow(ask, "version long").first()
+    return row is not None and row.version is not None
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", metavar="NAME", required=True)
     parser.add_argument("--to", metavar="DESTINATION", required=True, help="/queue/NAME, /fanout/NAME, /log/NAME, ...")
@@ -106,6 +125,9 @@ def run(spark: SparkSession, args: argparse.Namespace) -> int:
     options = {"url": args.url, "destination": args.to, "delivery": "exactlyOnce"}
     if args.name:
         options |= {"txnAppId": f"replay {args.name}", "txnVersion": "1"}
+        if was_sent(spark, options):
+            print(f"\nNothing has been sent now: a replay of the name {args.name!r} had been sent before.")
+            return 0
     if args.rate:
         # the writer gets rows as they are given out, and not when some thousand have come
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(max(1, args.rate // STEPS_PER_S)))
