@@ -31,6 +31,7 @@ _HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an em
 
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
+
 _ZEROS = bytes(64 * KIB)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
