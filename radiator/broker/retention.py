@@ -63,9 +63,11 @@ class Retention:
                 heapq.heappush(full, _oldest(partition))
 
     def keep_within(self, log: Log, size: int) -> bool:
-        """Whether the oldest of the log's first partition has gone before its time, since that was larger."""
-        partition = log.partitions[0]
-        return partition.size > size and len(partition.segments) > 1 and self.take_off(log, partition)
+        """Whether any of the log's first partition has gone before its time, since that was larger."""
+        partition, has_gone = log.partitions[0], False
+        while partition.size > size and len(partition.segments) > 1 and self.take_off(log, partition):
+            has_gone = True
+        return has_gone
 
     def take_off(self, log: Log, partition: Partition) -> bool:
         """The partition's oldest segment is no more. Not one that the open batch still changes."""

@@ -151,6 +151,7 @@ class Subscriptions:
             reader.firsts = finding.offsets
         subscription = self.consume(connection, command, reader)
         reader.begin(subscription, command)
+        # D26: behind the batch that has where a new group begins
         self.receipt(connection, command, durable=command.group is not None)
         reader.join(subscription)
         return None

@@ -127,11 +127,12 @@ class Broker:
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
-    def wait(self, state: State, timeout_ms: int) -> None:
-        """Returns as soon as one of those partitions has more than this, or the time is over."""
+    def wait(self, state: State, timeout_ms: int) -> bool:
+        """Returns as soon as one of those partitions has more than this, or the time is over; whether one has."""
         following = [state.next.get(partition, NEVER) for partition in range(state.partitions)]
         request = {"do": "await", "log": state.log.name, "next": following, "timeout_ms": timeout_ms}
-        self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)
+        now: list[int] = self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)["next"]
+        return any(one > before for one, before in zip(now, following, strict=True))
 
     # ---- checkouts
 

@@ -35,6 +35,13 @@ BATCH_READ = [*_CONNECT, *_READ, *_START, *_END]
 STREAM_READ = [*_CONNECT, *_READ, *_START, *_TRIGGER]
 BATCH_WRITE = [*_CONNECT, *_WRITE, "txnVersion"]
 STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # the last two are Spark's own, and come too
+_KAFKAS = {  # what there is instead of what Kafka's source and sink have
+    "kafka.bootstrap.servers": 'Say where the broker is with url ("stomp://HOST:61613").',
+    "topic": 'Say where rows are sent with destination ("/log/NAME", "/queue/NAME", ...).',
+    "subscribepattern": "Name the logs with subscribe: there are no patterns.",
+    "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
+    "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
+}
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
 
@@ -308,6 +315,8 @@ def _unknown(name: str, allowed: Collection[str], what: str) -> str:
         return f"The option {known} has no meaning for {what}."
     if name == "path":
         return "Nothing is read or written at a path: give the option subscribe, or destination."
+    if name in _KAFKAS:
+        return f"There is no option {name!r}. {_KAFKAS[name]}"
     close = get_close_matches(name, [one.lower() for one in allowed], 1)
     hint = f"Is {_ALL[close[0]]} meant?" if close else f"There are: {', '.join(sorted(allowed))}."
     return f"There is no option {name!r} for {what}. {hint}"

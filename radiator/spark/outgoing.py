@@ -53,7 +53,7 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
         if name in _WANTED and kind not in _WANTED[name]:
             mistakes.append(f"The column {name} is of type {kind}: it must be {' or '.join(_WANTED[name])}.")
         elif name not in known:
-            close = get_close_matches(name, known, 1)
+            close = ["destination"] if name == "topic" else get_close_matches(name, known, 1)
             hint = f"Is {close[0]} meant?" if close else f"There are: {', '.join(sorted(_WANTED))}."
             mistakes.append(f"Nothing is known of a column {name!r}. {hint}")
     if options.dedup_column is not None and types.get(options.dedup_column) != "string":

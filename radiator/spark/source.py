@@ -47,6 +47,7 @@ from radiator.spark.schema import ARROW, ARROW_HEADERS, ddl
 from radiator.spark.sink import BatchWriter, StreamWriter, check_schema
 
 CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
+TURN_MS = 25  # about how long one of several logs is waited for, which is how late the others' news may be
 CHECKOUT_EVERY_S = 0.1  # how often an empty queue is asked again: no request waits for a queue
 
 _log = logging.getLogger("radiator.spark")
@@ -204,13 +205,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {name: self._broker.state(name, wanted) for name, wanted in self._options.partitions.items()}
 
     def _news(self, states: dict[str, State]) -> dict[str, State]:
-        """Waits until a log has something new; of several, each has its share of the time."""
-        share_ms = self._options.poll_timeout_ms // len(states)
-        for state in states.values():
-            self._broker.wait(state, share_ms)
-            now = self._states()
-            if _latest(now) != _latest(states):
-                return now
+        """Waits until a log has something new; several by turns, each for a moment."""
+        poll_ms = self._options.poll_timeout_ms
+        rounds = 1 if len(states) == 1 else max(1, poll_ms // (TURN_MS * len(states)))
+        for _ in range(rounds):
+            for state in states.values():
+                if self._broker.wait(state, poll_ms // (rounds * len(states))):
+                    return self._states()
         return states
 
     def _most(self, limit: ReadLimit, states: Mapping[str, State]) -> int | None:
@@ -247,12 +248,12 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         """Acks all before `start`, which is done; takes more, up to the limit, waiting as long as pollTimeoutMs."""
-        log, done = self._go_on(start)
+        log, done, following = self._go_on(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else CHECKOUT_MAX
         wanted = done + most if self._target is None else max(done, min(done + most, self._target))
         end_s = time.monotonic() + self._options.poll_timeout_ms / 1000
         while True:
-            following = self._taken(wanted)
+            following = self._taken(following, wanted)
             if following > done or self._target is not None or time.monotonic() >= end_s:
                 return kept.to_json({log: {0: following}})
             time.sleep(min(CHECKOUT_EVERY_S, self._options.poll_timeout_ms / 1000))
@@ -280,19 +281,20 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark does not always call it."""
         self._broker.close()
 
-    def _go_on(self, at: Json) -> tuple[Log, int]:
-        """Acks all before `at`: that log, and the number that comes next."""
+    def _go_on(self, at: Json) -> tuple[Log, int, int]:
+        """Acks all before `at`: that log, the number that comes next, and the end of what is taken."""
         state = self._checkout(0)
         offsets, losses = kept.begin(kept.from_json(at), {state.log.name: state})
         _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
         done = offsets[state.log][0]
         if done > state.first[0]:
             self._broker.checkout_ack(self._queue, self._options.group, done)
-        return state.log, done
+        return state.log, done, state.next[0]
 
-    def _taken(self, wanted: int) -> int:
-        """The end of what is taken, at most `wanted`; takes what is missing, as far as it is there."""
-        following = self._checkout(0).next[0]
+    def _taken(self, following: int, wanted: int) -> int:
+        """The end of what is taken, which is `following`, at most `wanted`; takes what is missing, as far as it is
+        there.
+        """
         while following < wanted:
             before = following
             following = self._checkout(min(CHECKOUT_MAX, wanted - following)).next[0]

@@ -401,7 +401,9 @@ def test_a_receipt_speaks_for_the_events_too() -> None:
     assert node.receipts(1) == [b"r"] and [told.event for told in events_on(node.disk.platter)][-1] == "accepted"
 
 
-def test_while_the_disk_is_tight_the_journal_grows_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("times", [1, 50])
+def test_while_the_disk_is_tight_the_journal_grows_no_more(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Also where several of its segments are filled between two Ticks."""
     monkeypatch.setattr("radiator.broker.kinds.log.SEGMENT_RECORDS", 10)
     node = started()
     node.say(subscribe(2, "q"), *[send(1, "q")] * 20)
@@ -409,7 +411,8 @@ def test_while_the_disk_is_tight_the_journal_grows_no_more(monkeypatch: pytest.M
     node.turn([Tick(GIB, GIB)])
     size_bytes, first = log.size, log.first
     for _ in range(30):
-        node.say(nack(node.message(2)))
+        for _ in range(times):
+            node.say(nack(node.message(2)))
         node.turn([Tick(GIB, GIB)])
     assert log.first > first and log.size <= size_bytes + 10 * EVENT_BYTES
     assert [note.level for note in node.notes if note.event == "journal_cut"][:1] == ["warning"]

@@ -8,7 +8,7 @@ reader of a group at a time. Retention may only take what is too old or too much
 import json
 import traceback
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from zlib import crc32
 
@@ -22,6 +22,7 @@ from radiator.commands import (
     EARLIEST,
     END,
     OFFSET,
+    TIME,
     Ack,
     Begin,
     Commit,
@@ -246,6 +247,30 @@ class Member(Client):
         self.logs.progress[self.group, partition].receipted.add(offset)
 
 
+class Since(Client):
+    """A group that begins at a time. It ACKs little, and is given nothing older, whatever crashes."""
+
+    def __init__(self, scheduler: Scheduler, node: SimNode, books: Books, logs: LogBooks, name: bytes) -> None:
+        self.logs = logs
+        self.since_ms: int | None = None
+        super().__init__(scheduler, node, books, name)
+
+    def connected(self) -> None:
+        assert self.link is not None
+        if self.since_ms is None:
+            self.since_ms = self.node.now_ms - self.random.choice([0, 1, 30, 300])
+        start, group, partition = (TIME, self.since_ms), self.name.decode(), self.random.choice([None, 0])
+        subscribe = Subscribe(self.link.number, b"since", f"/log/{LOG}", CLIENT_INDIVIDUAL, 3, start=start)
+        self.say(replace(subscribe, group=group, partition=partition))
+
+    def got(self, deliver: Deliver) -> None:
+        assert self.link is not None and self.since_ms is not None
+        if deliver.message.accepted_ms < self.since_ms:
+            self.books.mistakes.append(f"too old: {self.name!r} begins at {self.since_ms}, and was given {deliver}")
+        if self.random.random() < 0.3:
+            self.say(Ack(self.link.number, deliver.message_id))
+
+
 class Drain(Client):
     """Consumes the queue that stands beside the logs: what comes there is judged elsewhere."""
 
@@ -446,7 +471,8 @@ class LogHistory:
             for n in range(random.randrange(3))
         ]
         pollers = [Poller(scheduler, node, books, logs, b"e", self.partitions)] if random.random() < 0.5 else []
-        return [*self.writers, *self.members, *self.readers, *pollers]
+        since = [Since(scheduler, node, books, logs, b"s%d" % n) for n in range(random.randrange(3))]
+        return [*self.writers, *self.members, *self.readers, *pollers, *since]
 
     def play(self) -> None:
         scheduler = self.scheduler
@@ -474,7 +500,7 @@ class LogHistory:
             self.logs.saw(name[5:].decode(), deliver)
             return
         partition, offset = self.logs.saw(LOG, deliver)
-        if name == b"range":
+        if name in (b"range", b"since"):
             return
         group = name.decode()
         progress = self.logs.progress[group, partition]

@@ -30,6 +30,12 @@ enabled = true
 """
 # of a JVM that lives for a minute: its second compiler would take as long as all the rest
 SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# of a few hundred rows, to plan them twice and to compile what is done to them would take most of the time
+INTERPRETED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 GET_JAVA = "on Debian or Ubuntu: apt install openjdk-17-jre-headless, then scripts/setup test"
 
 
@@ -119,14 +125,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="module")
 def interpreted(spark: "SparkSession") -> Iterator[None]:
-    """Of a few hundred rows each, the compilers would take most of the time."""
-    settings = {
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
+    """Spark without compilers."""
+    before = {name: spark.conf.get(name) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
         spark.conf.set(name, value)
     yield
     for name, value in before.items():

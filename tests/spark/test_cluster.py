@@ -21,7 +21,7 @@ import pyspark
 import pytest
 
 from tests.broker_process import environment
-from tests.spark.conftest import SHORT_LIVED
+from tests.spark.conftest import INTERPRETED, SHORT_LIVED
 from tests.spark.journals import lively, spoil, write_log
 
 HOME = Path(pyspark.__file__).parent
@@ -29,7 +29,7 @@ START_MAX_S, JOB_MAX_S, STOP_MAX_S = 120, 240, 10
 WORKERS = 2
 # each program has one executor on each worker, and one partition for it
 PROGRAM = {"spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.cores.max": str(WORKERS),
-           "spark.sql.shuffle.partitions": "2", "spark.sql.adaptive.enabled": "false",
+           "spark.sql.shuffle.partitions": "2", **INTERPRETED,
            "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
            "spark.driver.extraJavaOptions": SHORT_LIVED}  # fmt: skip
 

@@ -83,6 +83,11 @@ def test_addresses() -> None:
     [
         ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "Is maxOffsetsPerTrigger meant?"),
         ({"subscribe": "a", "colour": "red"}, "There is no option 'colour' for a stream that is read. There are: "),
+        (
+            {"subscribe": "a", "kafka.bootstrap.servers": "b:9092"},
+            "There is no option 'kafka.bootstrap.servers'. Say where",
+        ),
+        ({"subscribe": "a", "startingOffsetsByTimestamp": "{}"}, "There is startingTimestamp, one time for all"),
         ({"subscribe": "a", "path": "/tmp"}, "Nothing is read or written at a path"),
         (
             {"subscribe": "a", "delivery": "exactlyOnce"},
@@ -162,7 +167,8 @@ def test_a_sink_needs_nothing() -> None:
         ({"txnAppId": "a" * 161}, True, "The option txnAppId has 161 bytes: it must have 1 to 160."),
         ({"txnAppId": ""}, True, "The option txnAppId has 0 bytes"),
         ({"receiptWindow": "0"}, True, "it must be a whole number from 1 to 100000."),
-        ({"topic": "x"}, True, "There is no option 'topic' for a stream that is written."),
+        ({"topic": "x"}, True, "There is no option 'topic'. Say where rows are sent with destination ("),
+        ({"topics": "x"}, True, "There is no option 'topics' for a stream that is written."),
     ],
 )
 def test_what_is_wrong_with_a_sink_is_said(given: dict[str, str], is_stream: bool, sentence: str) -> None:

@@ -85,6 +85,21 @@ def test_a_stream_that_waits_is_told_at_once(broker: BrokerProcess, client: Clie
     assert time.monotonic() - begin_s < 10
 
 
+def test_of_several_logs_the_last_is_told_of_as_soon(broker: BrokerProcess, client: Client, log: str) -> None:
+    """The quiet one is not waited for as long as it may take."""
+    other = f"{log}-other"
+    client.admin({"do": "declare", "log": other})
+    reader = LogReader(options(broker, log, subscribe=f"{log},{other}", pollTimeoutMs=20_000))
+    start = reader.initialOffset()
+    later = threading.Timer(0.3, lambda: fill(client, f"/log/{other}", 3))
+    later.start()
+    begin_s = time.monotonic()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    later.join()
+    assert sum(by_partition["0"] for by_partition in end.values()) >= 1
+    assert time.monotonic() - begin_s < 5
+
+
 def test_what_is_available_now_is_a_target(broker: BrokerProcess, client: Client, log: str) -> None:
     reader = LogReader(options(broker, log, pollTimeoutMs=20_000))
     fill(client, f"/log/{log}", 5)
@@ -247,6 +262,25 @@ def test_an_empty_queue_is_waited_for(broker: BrokerProcess, client: Client) -> 
     later.start()
     assert offset(reader.latestOffset(start, ReadMaxRows(4))) == offset(start) + 1
     later.join()
+
+
+def test_an_empty_queue_is_asked_some_times_a_second(
+    broker: BrokerProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    client.admin({"do": "declare", "queue": queue})
+    reader = CheckoutReader(checkout_options(broker, queue, pollTimeoutMs=500))
+    start = reader.initialOffset()
+    asked: list[int] = []
+    checkout = Broker.checkout
+
+    def counted(broker: Broker, queue: str, group: str, most: int, max_bytes: int | None) -> tuple[Log, int, int]:
+        asked.append(most)
+        return checkout(broker, queue, group, most, max_bytes)
+
+    monkeypatch.setattr(Broker, "checkout", counted)
+    assert reader.latestOffset(start, ReadMaxRows(4)) == start
+    assert asked[0] == 0 and 2 <= len(asked) <= 7 and set(asked[1:]) == {4}
 
 
 def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client) -> None:

@@ -127,6 +127,7 @@ def test_columns_that_can_be_sent(types: dict[str, str], options: Any) -> None:
         ({"value": "int"}, TO_A, "The column value is of type int: it must be binary or string."),
         ({"value": "string", "headers": "string"}, TO_A, "The column headers is of type string"),
         ({"value": "string", "header": PAIRS}, TO_A, "Nothing is known of a column 'header'. Is headers meant?"),
+        ({"value": "string", "topic": "string"}, TO_A, "Nothing is known of a column 'topic'. Is destination meant?"),
         ({"value": "string", "number": "string"}, TO_A, "Nothing is known of a column 'number'."),
         ({"value": "string"}, BY_NUMBER, "The option dedupColumn is 'number': it must name a column of type string."),
         ({"value": "string", "number": "int"}, BY_NUMBER, "it must name a column of type string."),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -110,6 +112,24 @@ def test_a_batch_of_an_application_is_written_once(
     again(5, 2)
     assert sorted(taken(client, queue)) == texts(range(5))
     assert prepared(client) == []
+
+
+def test_a_batch_from_a_thread(spark: SparkSession, broker: BrokerProcess, client: Client, queue: str) -> None:
+    """As docs/SPARK.md says: a thread has no active session, until something makes one."""
+    failed: list[str] = []
+
+    def run(*before: object) -> None:
+        try:
+            write(numbers(spark, 3), broker, destination=f"/queue/{queue}")
+        except Py4JJavaError as why:
+            failed.append(str(why))
+
+    for target in (run, lambda: run(spark.createDataFrame([], "n int"))):
+        thread = threading.Thread(target=target)
+        thread.start()
+        thread.join()
+    assert len(failed) == 1 and "DATA_SOURCE_NOT_FOUND" in failed[0]
+    assert sorted(taken(client, queue)) == texts(range(3))
 
 
 def test_a_task_that_fails_leaves_nothing(

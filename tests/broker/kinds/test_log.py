@@ -218,6 +218,17 @@ def test_tell_offsets_reads_where_the_time_is() -> None:
     assert found == [[0, 0], [0, 0], [1, 0], [1, 1], [6, 5], [6, 6]]
 
 
+def test_offsets_are_looked_for_no_further_when_the_asker_has_gone() -> None:
+    node = node_of(partitions=3)
+    append(node, b"0", b"1", b"2")
+    node.auto = False
+    node.say(send(2, "/admin", b'{"do": "offsets", "log": "l", "time_ms": 0}', reply_to="x"))
+    assert len(node.questions) == 1
+    node.close(2)
+    while node.step():
+        assert not node.questions
+
+
 def test_who_waits_is_told_when_it_is_committed_or_late() -> None:
     node = node_of(partitions=2)
     told: list[str] = []

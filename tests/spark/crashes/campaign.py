@@ -31,6 +31,7 @@ BATCH = 10  # messages that the producer sends at once
 PERIOD_S = 0.5  # how often
 ROWS = 40  # of one batch of `batches`: driver.py
 QUIET_S = 1.0
+DRAINED_S = 0.1  # nothing comes for so long: it is looked whether there is anything
 EARLY_MESSAGES = 300
 CONFIG = """
 [log."in"]
@@ -425,16 +426,22 @@ class Campaign:
         return found
 
     def _in_queue(self, name: str) -> Counter[str]:
-        """Drained by a consumer, until nothing comes any more."""
+        """Drained by a consumer, until nothing is there, and nothing that is committed is on its way."""
         found: Counter[str] = Counter()
         with Client(self._broker.address) as client:
             client.subscribe(f"/queue/{name}", ack="client-individual", prefetch=500)
-            while (message := client.receive(QUIET_S)) is not None:
-                found[message.body.decode()] += 1
-                client.ack(message, confirm=False)
-            client.flush()
-            assert client.admin({"do": "describe", "queue": name})["messages"] == 0, f"/queue/{name} is not empty"
+            end_s = time.monotonic() + STILL_MAX_S
+            while self._is_applying(client) or client.admin({"do": "describe", "queue": name})["messages"]:
+                assert time.monotonic() < end_s, f"/queue/{name} is not empty, or something does not go on"
+                while (message := client.receive(DRAINED_S)) is not None:
+                    found[message.body.decode()] += 1
+                    client.ack(message, confirm=False)
+                client.flush()
         return found
+
+    def _is_applying(self, client: Client) -> bool:
+        prepared = client.admin({"do": "prepared"})["prepared"]
+        return any(one["is_committed"] for one in prepared)
 
     def fill_early(self) -> None:
         """What the pipeline of that name reads, which is broken on purpose."""
