@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from radiator.errors import StoreError
-from radiator.limits import KIB
+from radiator.limits import KIB, READERS_MAX
 
 DATA_FILE = "data.mdb"
 LMDB_LOCK_FILE = "lock.mdb"
@@ -33,6 +33,7 @@ _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
 _ZEROS = bytes(64 * KIB)
+_LMDB_LOCK_BYTES = 192 + 64 * (READERS_MAX - 1)  # as LMDB makes it for so many
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # LMDB 0.9 on a 64-bit machine: a page header of 16 bytes, then MDB_meta, of which we read the fields of Meta: the page
@@ -132,6 +133,16 @@ class BrokerLock:
     def release(self) -> None:
         """Gives the directory free. The file stays: removing it would let two brokers lock two files of one name."""
         os.close(self._file)
+
+
+def lay_out_lock(directory: Path) -> None:
+    """LMDB's table of readers lies on the disk: it is written through a map, where a full disk kills the process."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    opened = os.open(directory / LMDB_LOCK_FILE, flags, _FILE_MODE)
+    try:
+        os.posix_fallocate(opened, 0, _LMDB_LOCK_BYTES)
+    finally:
+        os.close(opened)
 
 
 def sync_directory(directory: Path) -> None:

@@ -112,6 +112,7 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
             (data_dir / directory.NEW_FILE).unlink(missing_ok=True)
             if not directory.is_regular(data_dir / directory.DATA_FILE):
                 create(data_dir)
+            directory.lay_out_lock(data_dir)
             # the start that gave the file its name may have been killed before the name was on the disk
             directory.sync_directory(data_dir)
             return LmdbStore(data_dir, map_size, lock)

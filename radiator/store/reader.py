@@ -8,6 +8,7 @@ from pathlib import Path
 import lmdb
 
 from radiator.errors import StoreError
+from radiator.limits import READERS_MAX
 from radiator.recovery import StoredLog
 from radiator.store import directory, records
 from radiator.store.datafile import LIB_VERSION, checked_head
@@ -33,6 +34,7 @@ class Reader:
                 readonly=True,
                 mode=0o600,
                 max_dbs=len(TABLES),
+                max_readers=READERS_MAX,
                 lib_version=LIB_VERSION,
             )
         except lmdb.Error as error:

@@ -22,8 +22,9 @@ from radiator.message import position_of
 from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
-from radiator.store.directory import read_head
+from radiator.store.directory import LMDB_LOCK_FILE, read_head
 from radiator.store.lmdb import _in_order, _snapshots, open_store
+from radiator.store.reader import Reader
 from radiator.store.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
 from radiator.writes import (
     Books,
@@ -1079,3 +1080,12 @@ def minor_faults_of_a_start(data_dir: Path) -> int:
         [sys.executable, "-c", _START, str(data_dir), str(MAP_BYTES)], capture_output=True, text=True, check=True
     )
     return int(started.stdout)
+
+
+def test_the_table_of_readers_lies_on_the_disk_and_no_reader_makes_it_longer(tmp_path: Path) -> None:
+    """It is written through a map: on a full disk that would end the process by a signal."""
+    open_store(tmp_path, MAP_BYTES).close()
+    table = tmp_path / LMDB_LOCK_FILE
+    size = table.stat().st_size
+    with Reader(tmp_path) as reader, reader.snapshot():
+        assert table.stat().st_size == size <= 512 * table.stat().st_blocks
