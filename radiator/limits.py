@@ -114,6 +114,7 @@ RECORD_BYTES = 4 * KIB  # of a larger one each so many bytes count as one more
 READERS_BYTES = 32 * MIB  # what all readers of logs have read and not done with: past it each reads one record a time
 TAIL_BYTES = 8 * MIB  # the last records of all logs that are kept in memory for those who have read all before
 AWAIT_MAX_MS = 60_000  # refuse: how long a request may wait for a log to grow
+AWAITED_LOGS_MAX = 256  # refuse: how many logs one such request may wait for
 AWAITS_MAX = 16  # refuse: how many such requests of one connection may wait
 AWAITS_OF_LOG_MAX = 1000  # answered early: the oldest of more that wait for one log; each is looked at with each commit
 AWAITED_OFFSETS_MAX = 16_384  # answered early: the same, where all of them together wait for more offsets than this

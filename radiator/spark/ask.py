@@ -12,6 +12,7 @@ from radiator.spark.options import Connect
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
 NEVER = 999_999_999_999_999  # no partition comes so far
+AWAITED_MAX, OFFSETS_MAX = 32, 2000  # logs, and offsets of theirs, that one request of 64 KiB has room for
 PASSING = frozenset(
     ["blocked", "memory", "too-many-connections", "too-many-transactions"]
 )  # refusals that another try may not meet
@@ -127,12 +128,20 @@ class Broker:
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
-    def wait(self, state: State, timeout_ms: int) -> bool:
-        """Returns as soon as one of those partitions has more than this, or the time is over; whether one has."""
-        following = [state.next.get(partition, NEVER) for partition in range(state.partitions)]
-        request = {"do": "await", "log": state.log.name, "next": following, "timeout_ms": timeout_ms}
-        now: list[int] = self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)["next"]
-        return any(one > before for one, before in zip(now, following, strict=True))
+    def wait(self, states: Iterable[State], timeout_ms: int) -> None:
+        """Returns as soon as one of those partitions of those logs has more than this, or the time is over.
+
+        Logs that one request has no room for are not waited for.
+        """
+        names: list[str] = []
+        known: list[int] = []
+        for state in states:
+            if names and (len(names) == AWAITED_MAX or len(known) + state.partitions > OFFSETS_MAX):
+                break
+            names.append(state.log.name)
+            known += [state.next.get(partition, NEVER) for partition in range(state.partitions)]
+        request = {"do": "await", "logs": names, "next": known, "timeout_ms": timeout_ms}
+        self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)
 
     # ---- checkouts
 

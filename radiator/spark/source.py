@@ -47,7 +47,6 @@ from radiator.spark.schema import ARROW, ARROW_HEADERS, ddl
 from radiator.spark.sink import BatchWriter, StreamWriter, check_schema
 
 CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
-TURN_MS = 25  # about how long one of several logs is waited for, which is how late the others' news may be
 CHECKOUT_EVERY_S = 0.1  # how often an empty queue is asked again: no request waits for a queue
 
 _log = logging.getLogger("radiator.spark")
@@ -174,7 +173,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, losses = kept.begin(kept.from_json(start), states)
         _tell(kept.check_losses(losses, options.fail_on_data_loss))
         if self._target is None and _latest(states) == begin and not losses:
-            states = self._news(states)
+            self._broker.wait(states.values(), options.poll_timeout_ms)
+            states = self._states()
             begin, _ = kept.begin(kept.from_json(start), states)
         latest = _latest(states)
         if self._target is not None:
@@ -203,16 +203,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _states(self) -> dict[str, State]:
         return {name: self._broker.state(name, wanted) for name, wanted in self._options.partitions.items()}
-
-    def _news(self, states: dict[str, State]) -> dict[str, State]:
-        """Waits until a log has something new; several by turns, each for a moment."""
-        poll_ms = self._options.poll_timeout_ms
-        rounds = 1 if len(states) == 1 else max(1, poll_ms // (TURN_MS * len(states)))
-        for _ in range(rounds):
-            for state in states.values():
-                if self._broker.wait(state, poll_ms // (rounds * len(states))):
-                    return self._states()
-        return states
 
     def _most(self, limit: ReadLimit, states: Mapping[str, State]) -> int | None:
         """How many records a batch may have; None: any number."""

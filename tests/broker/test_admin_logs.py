@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from radiator.commands import CLIENT_INDIVIDUAL, Send, Tick
-from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, GIB, PARTITIONS_MAX, Limits
+from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, AWAITS_MAX, GIB, PARTITIONS_MAX, Limits
 from radiator.replies import Deliver
 from radiator.settings import JOURNAL, Declarations, LogSettings, QueueSettings
 from tests.broker.node import Node
@@ -248,6 +248,51 @@ def test_one_partition_is_enough() -> None:
     assert sorted(answer["next"]) == [0, 0, 1]
 
 
+def test_one_of_several_logs_is_enough() -> None:
+    node = node_of()
+    ask(node, 9, 1, do="await", logs=["l", "/log/three"], next=[0] * 4, timeout_ms=60000)
+    assert answers(node, 9) == []
+    append(node, b"1", to="three")
+    [answer] = answers(node, 9)
+    assert list(answer["logs"]) == ["l", "three"] and answer["logs"]["l"] == {"next": [0], "first": [0]}
+    assert sorted(answer["logs"]["three"]["next"]) == [0, 0, 1]
+    append(node, b"2")
+    node.wait(0.25)
+    assert answers(node, 9) == []
+    assert [log.waiting for log in node.broker.destinations.logs.values()] == [[], []]
+
+
+def test_several_logs_are_answered_at_once_or_after_their_time() -> None:
+    node = node_of()
+    append(node, b"1")
+    both = ["three", "l"]
+    assert node.admin(9, do="await", logs=both, next=[0] * 4, timeout_ms=60000)["logs"]["l"]["next"] == [1]
+    ask(node, 9, 1, do="await", logs=both, next=[0, 0, 0, 1], timeout_ms=1000)
+    node.wait(0.9)
+    assert answers(node, 9) == []
+    node.wait(0.2)
+    assert len(answers(node, 9)) == 1
+    for _ in range(AWAITS_MAX):  # whoever was answered waits no more
+        assert node.admin(9, do="await", logs=both, next=[0] * 4, timeout_ms=0)["ok"]
+
+
+def test_of_several_logs_one_that_is_deleted_is_told_of() -> None:
+    node = node_of()
+    node.admin(9, do="declare", log="new")
+    ask(node, 9, 1, do="await", logs=["l", "new"], next=[0, 0], timeout_ms=60000)
+    assert node.admin(2, do="delete", log="new")["deleted"] == 0
+    [answer] = answers(node, 9)
+    assert (answer["code"], "/log/new" in answer["error"]) == ("no-such-destination", True)
+
+
+def test_so_many_logs_may_be_awaited_at_once_and_no_more() -> None:
+    names = [f"l{nth}" for nth in range(AWAITED_LOGS_MAX + 1)]
+    node = node_of(Declarations(logs={name: LogSettings() for name in names}))
+    most = AWAITED_LOGS_MAX
+    assert len(node.admin(9, do="await", logs=names[1:], next=[0] * most, timeout_ms=0)["logs"]) == most
+    assert code(node, do="await", logs=names, next=[0] * (most + 1), timeout_ms=0) == "bad-request"
+
+
 def test_after_its_time_it_is_answered_with_nothing_new() -> None:
     node = node_of()
     ask(node, 9, 1, do="await", log="l", next=[0], timeout_ms=1000)
@@ -324,11 +369,31 @@ def test_of_who_waits_nothing_is_in_the_way_of_a_stop() -> None:
         {"timeout_ms": "1"},
         {"more": 1},
         {"log": 5},
+        {"logs": ["l"]},
     ],
 )
 def test_what_cannot_be_awaited(wrong: dict[str, Any]) -> None:
     request = {"log": "l", "next": [0], "timeout_ms": 10, **wrong}
     assert code(node_of(), do="await", **request) == "bad-request"
+
+
+@pytest.mark.parametrize(
+    ("logs", "known", "refused"),
+    [
+        ([], [], "bad-request"),
+        ("l", [0], "bad-request"),
+        ([5], [0], "bad-request"),
+        (["l", "l"], [0, 0], "bad-request"),
+        (["l"], [], "bad-request"),
+        (["l", "three"], [0, 0, 0], "bad-request"),
+        (["l"], [True], "bad-request"),
+        (["l", "none"], [0, 0], "no-such-destination"),
+    ],
+)
+def test_several_that_cannot_be_awaited(logs: object, known: list[int], refused: str) -> None:
+    node = node_of()
+    assert code(node, do="await", logs=logs, next=known, timeout_ms=10) == refused
+    assert [log.waiting for log in node.broker.destinations.logs.values()] == [[], []]
 
 
 # ---- position

@@ -193,7 +193,8 @@ class Asked:
             "describe": {"log": log},
             "delete": {"log": log},
             "offsets": {"log": log, "time_ms": chance.choice((0, self.node.now_ms - 500, self.node.now_ms, 10**15))},
-            "await": {"log": log, "next": offsets, "timeout_ms": chance.choice((0, 0, 100, 60_000, 60_001))},
+            "await": {"next": offsets, "timeout_ms": chance.choice((0, 0, 100, 60_000, 60_001))}
+            | chance.choice(({"log": log}, {"log": log}, {"logs": [log]}, {"logs": chance.sample(LOGS, 2)})),
             "position": {"log": log, "group": group}
             | chance.choice(({}, {}, {"offsets": offsets}, {"forget": True}, {"forget": False})),
             "checkout": {"queue": queue, "group": group, "max_messages": chance.choice((0, 1, 5, 100_000, 100_001))}

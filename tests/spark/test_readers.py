@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.errors import RadiatorError, Refusal
 from radiator.spark import read
-from radiator.spark.ask import Broker
+from radiator.spark.ask import AWAITED_MAX, Broker
 from radiator.spark.offsets import DataLoss, Json, Log, Range
 from radiator.spark.options import Connect, SourceOptions, source_options
 from radiator.spark.read import _records, read_range
@@ -98,6 +98,20 @@ def test_of_several_logs_the_last_is_told_of_as_soon(broker: BrokerProcess, clie
     later.join()
     assert sum(by_partition["0"] for by_partition in end.values()) >= 1
     assert time.monotonic() - begin_s < 5
+
+
+def test_more_logs_than_one_request_has_room_for_are_all_read(broker: BrokerProcess, client: Client, log: str) -> None:
+    """News of those that are not waited for are as late as the time is long."""
+    names = [f"{log}-{nth}" for nth in range(AWAITED_MAX + 1)]
+    for name in names:
+        client.admin({"do": "declare", "log": name, "partitions": 3})
+    reader = LogReader(options(broker, log, subscribe=",".join(names), pollTimeoutMs=300))
+    start = reader.initialOffset()
+    later = threading.Timer(0.1, lambda: fill(client, f"/log/{names[-1]}", 1))
+    later.start()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    later.join()
+    assert [sum(by_partition.values()) for by_partition in end.values()].count(1) == 1
 
 
 def test_what_is_available_now_is_a_target(broker: BrokerProcess, client: Client, log: str) -> None:

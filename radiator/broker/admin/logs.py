@@ -5,10 +5,10 @@ from dataclasses import asdict
 from itertools import islice
 
 from radiator.broker.admin.request import Answer, Request
-from radiator.broker.kinds.log import Log
+from radiator.broker.kinds.log import LOG_PREFIX, Log
 from radiator.declaring import log_settings, mistake
 from radiator.errors import Refusal, count_text
-from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
 
 
 def named(request: Request) -> Log:
@@ -76,22 +76,48 @@ def offsets(request: Request) -> None:
 
 
 def wait(request: Request) -> None:
-    """`await`: answered as soon as there is more than the asker knows of, or after a while."""
-    request.has_only("log", "next", "timeout_ms")
-    log = named(request)
-    known = _offsets(request, "next", log)
+    """`await`: answered as soon as there is more than the asker knows of, in one of these logs, or after a while."""
+    request.has_only("log", "next", "logs", "timeout_ms")
+    is_of_several = "logs" in request.asked
+    logs = _several(request) if is_of_several else [named(request)]
+    nexts = iter(_offsets(request, "next", *logs))
+    known = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
     timeout_ms = _number(request, "timeout_ms", AWAIT_MAX_MS)
     answered = _begin_waiting(request)
+    is_answered = False
 
     def done() -> None:
-        answered()
-        if log.is_gone:
-            request.refuse(Refusal("no-such-destination", f"{log.name} has been deleted."))
+        nonlocal is_answered
+        if is_answered:
             return
-        nexts = [one.committed for one in log.partitions]
-        request.answer(next=nexts, first=[one.first for one in log.partitions])
+        is_answered = True
+        answered()
+        gone = next((log for log in logs if log.is_gone), None)
+        if gone is not None:
+            request.refuse(Refusal("no-such-destination", f"{gone.name} has been deleted."))
+        elif is_of_several:
+            request.answer(logs={log.bare_name: _ends(log) for log in logs})
+        else:
+            request.answer(**_ends(logs[0]))
 
-    log.wait(known, timeout_ms, done, lambda: request.connection.is_closing)
+    for log, before in known:
+        log.wait(before, timeout_ms, done, lambda: is_answered or request.connection.is_closing)
+
+
+def _several(request: Request) -> list[Log]:
+    """Those that `logs` names. Raises Refusal."""
+    names = request.asked["logs"]
+    if "log" in request.asked:
+        raise mistake("logs", "stands instead of `log`: one request has either")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
+    if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
+        raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
+    return [request.broker.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
+
+
+def _ends(log: Log) -> Answer:
+    return {"next": [one.committed for one in log.partitions], "first": [one.first for one in log.partitions]}
 
 
 def _begin_waiting(request: Request) -> Callable[[], None]:
@@ -146,10 +172,10 @@ def _number(request: Request, key: str, most: int) -> int:
     return number
 
 
-def _offsets(request: Request, key: str, log: Log) -> list[int]:
-    """A list of one offset for each partition."""
+def _offsets(request: Request, key: str, *logs: Log) -> list[int]:
+    """A list of one offset for each partition, of one log after the other."""
     found = request.asked.get(key)
-    count = len(log.partitions)
+    count = sum(len(log.partitions) for log in logs)
     if not isinstance(found, list) or len(found) != count:
         raise mistake(
             key, f"must be a list of {count_text(count, 'offset')}, one for each partition; it is {found!r:.80}"
