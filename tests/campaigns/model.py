@@ -65,7 +65,7 @@ CAMPAIGNS = (
         title="random commands to the core and to a model of it, compared after each step",
         unit="histories",
         run=compare,
-        cases=(150, 20_000, 200_000),
+        cases=(130, 20_000, 200_000),
         mutants=(
             "returned-in-wrong-order",
             "returned-behind-the-others",

@@ -55,7 +55,7 @@ CAMPAIGNS = (
         title="random histories of clients, disk, network, clocks and crashes, on simulated time",
         unit="histories",
         run=simulate,
-        cases=(800, 250_000, 2_000_000),
+        cases=(700, 250_000, 2_000_000),
         mutants=(
             "receipt-before-commit",
             "ack-not-committed",
