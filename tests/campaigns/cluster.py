@@ -57,7 +57,7 @@ CAMPAIGNS = (
         title="random histories of 1 to 5 nodes, their links and clients, on simulated time",
         unit="histories",
         run=simulate,
-        cases=(1500, 100_000, 1_000_000),
+        cases=(1200, 100_000, 1_000_000),
         mutants=(
             "outbox-entry-removed-when-sent",
             "delete-before-taken",

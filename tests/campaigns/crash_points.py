@@ -207,7 +207,7 @@ CAMPAIGNS = (
         title="kills a broker at every call by which it writes, syncs, names or answers",
         unit="crash points",
         run=crash,
-        cases=(20, 1500, 6000),
+        cases=(16, 1500, 6000),
         mutants=(
             "receipt-before-commit",
             "ack-not-committed",

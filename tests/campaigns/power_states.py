@@ -470,7 +470,7 @@ CAMPAIGNS = (
         title="opens what a power cut may leave of the disk, at every write, in every mixture",
         unit="disk states",
         run=cut_everywhere,
-        cases=(1_200, 70_000, 500_000),
+        cases=(1_000, 70_000, 500_000),
         mutants=(
             "store-created-in-place",
             "sync-off",
