@@ -1,5 +1,6 @@
 """LmdbStore keeps what the Store contract says, over every write word, several boots, and damage."""
 
+import errno
 import os
 import random
 import resource
@@ -22,7 +23,7 @@ from radiator.message import position_of
 from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.store import records
 from radiator.store.check import Report, check
-from radiator.store.directory import LMDB_LOCK_FILE, read_head
+from radiator.store.directory import LMDB_LOCK_FILE, fill_ahead, read_head
 from radiator.store.lmdb import _in_order, _snapshots, open_store
 from radiator.store.reader import Reader
 from radiator.store.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
@@ -905,6 +906,8 @@ def test_no_room_ahead_is_no_failure(tmp_path: Path) -> None:
         for _ in range(5):
             limited.fill(queue, 1, b"x" * 6_000)
         limited.store.close()
+        # now there is room for nothing, and the system says so
+        assert fill_ahead(path / "data.mdb", end_bytes + 200_000) == end_bytes + 100_000
 
     assert run_forked(fill_up_to_the_limit) == 0
     assert (path / "data.mdb").stat().st_size == end_bytes + 100_000
@@ -1089,3 +1092,12 @@ def test_the_table_of_readers_lies_on_the_disk_and_no_reader_makes_it_longer(tmp
     size = table.stat().st_size
     with Reader(tmp_path) as reader, reader.snapshot():
         assert table.stat().st_size == size <= 512 * table.stat().st_blocks
+
+
+def test_no_room_for_the_table_of_readers_is_a_failed_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    with pytest.raises(DiskFailed, match="Opening the data directory .* failed"):
+        open_store(tmp_path, MAP_BYTES)
