@@ -16,7 +16,7 @@ from radiator.broker.plans import Plan
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import Send
 from radiator.errors import Refusal, shown
-from radiator.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREPARED_MAX, Limits
+from radiator.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREFIXES_MAX, PREPARED_MAX, Limits
 from radiator.recovery import Recovery
 from radiator.writes import DropApp, DropStage, KeepApp, Stage
 
@@ -90,9 +90,11 @@ class Leaving:
 class Staging:
     """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
     their commits. Both are as of the open batch: what is told of them waits for that.
+
+    refused: until when (ms) nothing is prepared under names that begin so, the oldest first; in memory only.
     """
 
-    __slots__ = ("applying", "apps", "desk", "intake", "leaving", "limits", "next_stage", "prepared")
+    __slots__ = ("applying", "apps", "desk", "intake", "leaving", "limits", "next_stage", "prepared", "refused")
 
     def __init__(
         self,
@@ -110,6 +112,7 @@ class Staging:
         self.applying = applying
         self.apps = {app.app: app for app in sorted(recovery.apps, key=lambda app: app.committed_ms)}
         self.prepared: dict[str, Staged] = {}
+        self.refused: dict[str, int] = {}
         self.next_stage = 1
         for row in sorted(recovery.stages, key=lambda row: row.prepared_ms):
             staged = Staged(row.stage, row.name, row.count, row.size, row.prepared_ms, row.applied)
@@ -127,6 +130,8 @@ class Staging:
         """Into the open batch, under that name. Returns the room to wait for, or None. Raises Refusal."""
         if name in self.prepared:
             raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
+        if name.startswith(tuple(self.refused)):
+            raise Refusal("aborted", f"What begins as {shown(name.encode())} does has been aborted: it comes too late.")
         if self.count >= PREPARED_MAX:
             raise Refusal(
                 "too-many-transactions",
@@ -249,11 +254,24 @@ class Staging:
         found = [self.prepared.pop(name) for name in dict.fromkeys(names) if name in self.prepared]
         self.leaving.add(found, lambda: then(len(found)))
 
+    def abort_all(self, prefix: str, refuse_s: int, then: Callable[[int], None]) -> None:
+        """The same for all whose names begin so; and for `refuse_s` none can be prepared under such a name: whoever
+        prepares them need not have heard yet that it is over.
+        """
+        if refuse_s:
+            self.refused.pop(prefix, None)
+            self.refused[prefix] = self.desk.now_ms + refuse_s * 1000
+            if len(self.refused) > PREFIXES_MAX:
+                self.refused.pop(next(iter(self.refused)))
+        self.abort([name for name in self.prepared if name.startswith(prefix)], then)
+
     # ---- over time --------------------------------------------------------------------------------------------------
 
     def ticked(self) -> None:
         """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
         self.applying.ticked()
+        for prefix in [prefix for prefix, until_ms in self.refused.items() if until_ms <= self.desk.now_ms]:
+            del self.refused[prefix]
         before_ms = self.desk.now_ms - int(self.limits.prepared_max_s * 1000)
         while self.prepared and self.leaving.is_done:
             name, oldest = next(iter(self.prepared.items()))

@@ -175,3 +175,7 @@ class Broker:
     def abort(self, prepared: list[str]) -> None:
         """They will not be carried out, unless they have been committed."""
         self.ask({"do": "abort", "prepared": prepared})
+
+    def abort_all(self, prefix: str, refuse_s: int = 0) -> None:
+        """The same of all whose names begin so; for `refuse_s` none can be prepared under such a name."""
+        self.ask({"do": "abort", "prefix": prefix, "refuse_s": refuse_s})

@@ -1,7 +1,9 @@
 """What Spark calls to write: each row is a SEND.
 
 delivery=exactlyOnce: a task prepares transactions, the driver commits all of a batch at once, once for each (txnAppId,
-version). Spark calls `abort` also for a batch whose `commit` may have happened: what is committed cannot be aborted.
+version). Spark calls `abort` also for a batch whose `commit` may have happened: what is committed cannot be aborted. It
+also calls it while other tasks of the batch still run, of which the driver hears no more: so all that belongs together
+is prepared under names that begin alike, and is let go of by that.
 delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `dedup-id`, for queues that have a
 `dedup_window_s`.
 """
@@ -11,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,16 +32,20 @@ from radiator.spark.options import EXACTLY_ONCE, Connect, SinkOptions
 from radiator.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
 
 NAMES_MAX = 2000  # that one commit may name: a request to /admin has at most 64 KiB
+STRAGGLER_MAX_S = 600  # a task that still runs when its batch is aborted can prepare nothing more for so long
 
 _log = logging.getLogger("radiator.spark")
 
 
 class Task(NamedTuple):
-    """Which part of which batch this process writes; app and version are the same however often it is tried."""
+    """Which part of which batch this process writes; app and version are the same however often it is tried, attempt
+    in all tasks of one try.
+    """
 
     app: str
     version: int
     partition: int
+    attempt: str
 
 
 @dataclass(frozen=True)
@@ -60,12 +67,14 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
         self._app = options.app or f"spark-{os.urandom(16).hex()}"
+        self._version = options.version or 0
+        self._attempt = _unique()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows."""
         context = TaskContext.get()
         assert context is not None, "a task has its context"
-        return _write(self._options, Task(self._app, self._options.version or 0, context.partitionId()), iterator)
+        return _write(self._options, Task(self._app, self._version, context.partitionId(), self._attempt), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All rows, once. An application that was made up for this one batch is over then."""
@@ -77,7 +86,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """None of them, unless they are committed."""
-        _abort(self._options.connect, messages)
+        _abort(self._options, prefix(self._app, self._version, self._attempt))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -92,22 +101,26 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert context is not None, "a task has its context"
         query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
         assert query and batch, "Spark tells each task of a stream its query and batch"
-        return _write(
-            self._options, Task(self._options.app or f"spark-{query}", int(batch), context.partitionId()), iterator
-        )
+        # the run of the query: a batch that fails ends it
+        run = context.getLocalProperty("spark.jobGroup.id") or ""
+        task = Task(self._options.app or f"spark-{query}", int(batch), context.partitionId(), _digest(run))
+        return _write(self._options, task, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """All rows of the batch, once."""
         _commit(self._options.connect, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """None of them, unless they are committed."""
-        _abort(self._options.connect, messages)
+        """None of them, unless they are committed. Where no task has told of itself, its names are not known here: then
+        the next commit of this batch lets go of them.
+        """
+        for one in {(task.app, task.version, task.attempt) for task in (written.task for written in _tasks(messages))}:
+            _abort(self._options, prefix(*one))
 
 
 def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
     if options.delivery == EXACTLY_ONCE:
-        return Written(task, _prepare(options, Columns(options).rows(batches)))
+        return Written(task, _prepare(options, task, Columns(options).rows(batches)))
     _send(options, task, Columns(options).rows(batches))
     return Written(task)
 
@@ -115,16 +128,30 @@ def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) 
 # ---- exactly once
 
 
-def _prepare(options: SinkOptions, rows: Iterator[Outgoing]) -> list[str]:
+def prefix(app: str, version: int, attempt: str | None = None) -> str:
+    """What the names of all begin with that is prepared for this version, or in one try of it."""
+    begin = f"spark-{_digest(f'{version} {app}')}-"
+    return begin if attempt is None else f"{begin}{attempt}-"
+
+
+def _digest(told: str) -> str:
+    return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _unique() -> str:
+    return os.urandom(8).hex()
+
+
+def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list[str]:
     """The names of the transactions that hold all rows, in their order."""
-    prefix = f"spark-{os.urandom(6).hex()}"
+    begin = f"{prefix(task.app, task.version, task.attempt)}{_unique()}"
     names: list[str] = []
     orphans: list[str] = []
     tries = Tries(options.connect)
     try:
         with Broker(options.connect) as broker:
             for number, stage in enumerate(stages(rows)):
-                names.append(_prepare_stage(broker, tries, stage, f"{prefix}-{number}", orphans))
+                names.append(_prepare_stage(broker, tries, stage, f"{begin}-{number}", orphans))
     except BaseException:
         _let_go(options.connect, names + orphans)
         raise
@@ -155,9 +182,13 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: st
             return attempted
 
 
+def _once(connect: Connect) -> Broker:
+    """For what the broker sees to itself in time (prepared_max_s), where it is not there now."""
+    return Broker(Connect(connect.addresses, 0, connect.retry_interval_s))
+
+
 def _let_go(connect: Connect, names: list[str]) -> None:
-    """As far as the broker is there now: otherwise it lets go of them when their time is over."""
-    with suppress(RadiatorError), Broker(Connect(connect.addresses, 0, connect.retry_interval_s)) as broker:
+    with suppress(RadiatorError), _once(connect) as broker:
         for begin in range(0, len(names), NAMES_MAX):
             broker.abort(names[begin : begin + NAMES_MAX])
 
@@ -181,10 +212,16 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
     with Broker(connect) as broker:
         if not broker.commit(names, task.app, task.version):
             _log.info("Version %d of %s was committed before: nothing is sent again.", task.version, task.app)
+    # what tries of this version that have failed, or whose driver is gone, have left
+    with suppress(RadiatorError), _once(connect) as broker:
+        broker.abort_all(prefix(task.app, task.version))
 
 
-def _abort(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
-    _let_go(connect, [name for one in _tasks(messages) for name in one.prepared])
+def _abort(options: SinkOptions, begin: str) -> None:
+    """All whose names begin so: also those that a task is about to prepare."""
+    if options.delivery == EXACTLY_ONCE:
+        with suppress(RadiatorError), _once(options.connect) as broker:
+            broker.abort_all(begin, STRAGGLER_MAX_S)
 
 
 # ---- at least once

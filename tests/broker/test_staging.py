@@ -765,6 +765,59 @@ def test_a_name_that_is_being_let_go_of_can_be_prepared_again(monkeypatch: pytes
     assert names(broker.crashed()) == ["r"]
 
 
+def test_all_whose_names_begin_so_are_aborted_and_refused_for_a_while() -> None:
+    broker = node()
+    for name in ("job-1-x", "job-1-y", "job-10-x", "other"):
+        prepare(broker, name, send(1, "a"))
+    assert broker.admin(2, do="abort", prefix="job-1-", refuse_s=10) == {"ok": True, "aborted": 2}
+    assert names(broker.crashed()) == ["job-10-x", "other"]
+    fill(broker, sends("a", 1), b"late")
+    broker.say(Commit(1, b"late", None, "job-1-z"))
+    assert broker.refusal(1).code == "aborted" and names(broker) == ["job-10-x", "other"]
+    broker.open(1)
+    prepare(broker, "job-1", send(1, "a"))
+    prepare(broker, "job-2-x", send(1, "a"))
+    broker.wait(9.999)
+    fill(broker, sends("a", 1), b"later")
+    broker.say(Commit(1, b"later", None, "job-1-"))
+    assert broker.refusal(1).code == "aborted"
+    broker.open(1)
+    broker.wait(0.001)
+    prepare(broker, "job-1-z", send(1, "a"))
+    assert names(broker) == ["job-10-x", "other", "job-1", "job-2-x", "job-1-z"]
+    assert broker.broker.staging.refused == {}
+
+
+def test_without_a_while_more_is_prepared_at_once_and_a_restart_forgets_it() -> None:
+    broker = node()
+    prepare(broker, "job-1", send(1, "a"))
+    assert broker.admin(2, do="abort", prefix="job") == {"ok": True, "aborted": 1}
+    prepare(broker, "job-1", send(1, "a"))
+    assert broker.admin(2, do="abort", prefix="job", refuse_s=3600)["aborted"] == 1
+    again = broker.crashed()
+    again.open(1)
+    prepare(again, "job-1", send(1, "a"))
+    assert names(again) == ["job-1"]
+
+
+def test_what_is_committed_is_not_aborted_by_its_name() -> None:
+    broker = node()
+    prepare(broker, "job-1", *sends("a", 2))
+    broker.say(committed("job-1"))
+    assert broker.admin(2, do="abort", prefix="job-", refuse_s=1)["aborted"] == 0
+    assert broker.stored("a") == bodies(2)
+
+
+def test_of_too_many_prefixes_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "PREFIXES_MAX", 2)
+    broker = node()
+    for prefix in ("a", "b", "a", "c"):
+        broker.admin(2, do="abort", prefix=prefix, refuse_s=60)
+    assert [*broker.broker.staging.refused] == ["a", "c"]
+    prepare(broker, "b", send(1, "a"))
+    assert names(broker) == ["b"]
+
+
 @pytest.mark.parametrize(
     "request_",
     [
@@ -784,6 +837,14 @@ def test_a_name_that_is_being_let_go_of_can_be_prepared_again(monkeypatch: pytes
         {"do": "abort"},
         {"do": "abort", "prepared": [None]},
         {"do": "abort", "prepared": ["p" * 256]},
+        {"do": "abort", "prepared": ["p"], "prefix": "p"},
+        {"do": "abort", "prepared": ["p"], "refuse_s": 1},
+        {"do": "abort", "prefix": ""},
+        {"do": "abort", "prefix": "p" * 256},
+        {"do": "abort", "prefix": "p", "refuse_s": -1},
+        {"do": "abort", "prefix": "p", "refuse_s": 3601},
+        {"do": "abort", "prefix": "p", "refuse_s": True},
+        {"do": "abort", "prefix": "p", "refuse_s": 1.0},
         {"do": "prepared", "queue": "a"},
         {"do": "version"},
         {"do": "version", "app": 1},

@@ -187,6 +187,7 @@ class Asked:
         there = [*self.node.broker.staging.prepared]
         names = there[:2] if is_right else chance.sample(PREPARED, chance.randrange(4))
         app = "a" if is_right else chance.choice(APPS)
+        refuse_s = chance.choice((0, 0, 1, 3601))
         settings = {name: chance.choice(LOG_SETTINGS[name]) for name in chance.sample(sorted(LOG_SETTINGS), 2)}
         return {
             "declare": {"log": log} | (settings if chance.random() < 0.6 else {}),
@@ -202,7 +203,7 @@ class Asked:
             "checkout-ack": {"queue": queue, "group": group, "before": offsets[0]},
             "checkout-release": {"queue": queue, "group": group},
             "commit": {"prepared": names, "app": app, "version": chance.choice((*range(20), 10**15))},
-            "abort": {"prepared": names},
+            "abort": chance.choice(({"prepared": names}, {"prefix": chance.choice(("p1", "p")), "refuse_s": refuse_s})),
             "version": {"app": app},
         }.get(do, {})
 

@@ -9,13 +9,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import TaskContext
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from radiator.client import Client
+from radiator.errors import Refusal
+from radiator.spark import outgoing, sink
+from radiator.spark.options import sink_options
 from tests.broker_process import BrokerProcess
 from tests.spark.running import END_MAX_S
 
@@ -142,6 +147,61 @@ def test_a_task_that_fails_leaves_nothing(
         write(broken, broker, destination=f"/queue/{queue}")
     assert taken(client, queue) == []
     assert prepared(client) == []
+
+
+def test_a_task_that_still_runs_when_its_batch_fails_leaves_nothing(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    """Spark tells of it neither the driver, which aborts, nor the task itself, which it kills."""
+    address = broker.address
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 1:
+            for _ in range(4):
+                yield pa.record_batch({"value": ["of who is killed"] * 10_000})
+            time.sleep(120)
+        elif context.partitionId() == 2:
+            with Client(address) as own:
+                while not prepared(own):
+                    time.sleep(0.01)
+            raise ValueError("broken")
+
+    frame = spark.range(0, 3, 1, 3).mapInArrow(rows, "value string")
+    with pytest.raises(PySparkException, match="broken"):
+        write(frame, broker, destination=f"/queue/{queue}")
+    assert prepared(client) == []
+    assert taken(client, queue) == []
+
+
+def test_a_task_that_prepares_when_its_batch_has_been_aborted_is_refused(broker: BrokerProcess, client: Client) -> None:
+    options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=False)
+    late, other = (sink.Task("app", 1, 0, attempt) for attempt in ("first", "second"))
+    row = outgoing.Outgoing("/queue/late", [], b"late", None)
+    sink._abort(options, sink.prefix("app", 1, "first"))
+    with pytest.raises(Refusal) as refused:
+        sink._prepare(options, late, iter([row]))
+    assert refused.value.code == "aborted" and prepared(client) == []
+    names = sink._prepare(options, other, iter([row]))
+    assert [one["name"] for one in prepared(client)] == names
+    sink._abort(options, sink.prefix("app", 1, "second"))
+    assert prepared(client) == []
+
+
+def test_what_earlier_tries_of_a_version_have_left_goes_with_its_commit(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    """As a driver leaves it that is killed; another version's is not touched."""
+    options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
+    row = outgoing.Outgoing(f"/queue/{queue}", [], b"left", None)
+    for version in (1, 2):
+        sink._prepare(options, sink.Task(f"app-{queue}", version, 0, "killed"), iter([row]))
+    for version in (1, 2):
+        app = {"txnAppId": f"app-{queue}", "txnVersion": str(version)}
+        write(numbers(spark, 3), broker, destination=f"/queue/{queue}", **app)
+        assert len([one for one in prepared(client) if not one["is_committed"]]) == 2 - version
+    assert sorted(taken(client, queue)) == sorted(texts(range(3)) * 2)
 
 
 def test_at_least_once_is_once_with_a_dedup_column(

@@ -4,7 +4,6 @@ from radiator.broker.admin.prepared import name_in
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Request
 from radiator.broker.kinds.log import Log
-from radiator.errors import Refusal
 from radiator.limits import CHECKOUT_MESSAGES_MAX, SIZE_MAX
 
 
@@ -12,8 +11,8 @@ def checkout(request: Request) -> None:
     """Up to so many more of the queue's messages are the group's from now on."""
     request.has_only("queue", "group", "max_messages", "max_bytes")
     group = name_in(request, "group")
-    most = _whole(request, "max_messages", CHECKOUT_MESSAGES_MAX)
-    bytes_max = _whole(request, "max_bytes", SIZE_MAX) if "max_bytes" in request.asked else None
+    most = request.number("max_messages", CHECKOUT_MESSAGES_MAX)
+    bytes_max = request.number("max_bytes", SIZE_MAX) if "max_bytes" in request.asked else None
 
     def done(log: Log) -> None:
         partition = log.partitions[0]
@@ -26,7 +25,7 @@ def acknowledge(request: Request) -> None:
     """All before a number are done with."""
     request.has_only("queue", "group", "before")
     queue, group = request.name("queue"), name_in(request, "group")
-    log = request.broker.checkouts.ack(queue, group, _whole(request, "before", SIZE_MAX))
+    log = request.broker.checkouts.ack(queue, group, request.number("before", SIZE_MAX))
     first = log.partitions[0].first
     request.answer_synced(lambda: {"first": first})
 
@@ -41,10 +40,3 @@ def release(request: Request) -> None:
         request.answer_synced(lambda: {"released": count})
 
     request.broker.checkouts.release(queue, group, done, request.refuse)
-
-
-def _whole(request: Request, key: str, most: int) -> int:
-    value = request.asked.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
-        return value
-    raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {value!r:.80}.")

@@ -65,7 +65,7 @@ def offsets(request: Request) -> None:
     """Of each partition that of the first record accepted at a time or later."""
     request.has_only("log", "time_ms")
     log = named(request)
-    time_ms = _number(request, "time_ms", TIME_MAX_MS)
+    time_ms = request.number("time_ms", TIME_MAX_MS)
     answered = _begin_waiting(request)
 
     def done(found: list[int]) -> None:
@@ -82,7 +82,7 @@ def wait(request: Request) -> None:
     logs = _several(request) if is_of_several else [named(request)]
     nexts = iter(_offsets(request, "next", *logs))
     known = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
-    timeout_ms = _number(request, "timeout_ms", AWAIT_MAX_MS)
+    timeout_ms = request.number("timeout_ms", AWAIT_MAX_MS)
     answered = _begin_waiting(request)
     is_answered = False
 
@@ -162,14 +162,6 @@ def _group(request: Request) -> str:
     if not 1 <= size <= NAME_MAX_BYTES:
         raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {group!r:.80}")
     return group
-
-
-def _number(request: Request, key: str, most: int) -> int:
-    """A whole number from 0 to `most`, which must be there."""
-    number = request.asked.get(key)
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
-        raise mistake(key, f"must be a whole number from 0 to {most}; it is {number!r:.80}")
-    return number
 
 
 def _offsets(request: Request, key: str, *logs: Log) -> list[int]:

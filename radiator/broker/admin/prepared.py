@@ -5,25 +5,31 @@ from typing import Any
 
 from radiator.broker.admin.request import Request
 from radiator.errors import Refusal
-from radiator.limits import DESCRIBED_PREPARED, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.limits import DESCRIBED_PREPARED, NAME_MAX_BYTES, REFUSE_MAX_S, TIME_MAX_MS
 
 
 def commit(request: Request) -> None:
     """Several at once, as one version of an app."""
     request.has_only("prepared", "app", "version")
-    names, app, version = _names(request), name_in(request, "app"), _version(request)
+    names, app, version = _names(request), name_in(request, "app"), request.number("version", TIME_MAX_MS)
     count = request.broker.staging.commit(names, app, version)
     request.answer_synced(lambda: {"committed": count is not None, "messages": count or 0})
 
 
 def abort(request: Request) -> None:
-    """What is prepared under these names is let go of, where it is."""
-    request.has_only("prepared")
+    """What is prepared under these names, or names that begin so, is let go of, where it is."""
+    staging = request.broker.staging
 
     def done(count: int) -> None:
         request.answer_synced(lambda: {"aborted": count})
 
-    request.broker.staging.abort(_names(request), done)
+    if "prefix" in request.asked:
+        request.has_only("prefix", "refuse_s")
+        prefix = name_in(request, "prefix")
+        staging.abort_all(prefix, request.number("refuse_s", REFUSE_MAX_S, 0), done)
+    else:
+        request.has_only("prepared")
+        staging.abort(_names(request), done)
 
 
 def prepared(request: Request) -> None:
@@ -63,10 +69,3 @@ def _name(key: str, value: Any) -> str:
     except UnicodeEncodeError:
         pass  # half of a pair, as JSON can write it
     raise Refusal("bad-request", f"`{key}` must be a name of 1 to {NAME_MAX_BYTES} bytes; it is {value!r:.80}.")
-
-
-def _version(request: Request) -> int:
-    value = request.asked.get("version")
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= TIME_MAX_MS:
-        return value
-    raise Refusal("bad-request", f"`version` must be a whole number from 0 to {TIME_MAX_MS}; it is {value!r:.80}.")

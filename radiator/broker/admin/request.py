@@ -90,6 +90,13 @@ class Request:
             raise Refusal("bad-request", f"`{key}` must be a whole number {bound}; it is {count!r:.80}.")
         return count
 
+    def number(self, key: str, most: int, default: int | None = None) -> int:
+        """A whole number from 0 to `most`; without a default it must be there."""
+        number = self.asked.get(key, default)
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
+            raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {number!r:.80}.")
+        return number
+
 
 Handler = Callable[[Request], None]
 
