@@ -33,6 +33,18 @@ def _address(text: str) -> Address:
         raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
+def broker_told(arguments: argparse.Namespace) -> list[str]:
+    """The `--broker` that a command which is printed for later needs to find the same one; none where it would
+    anyway. A passcode is not repeated.
+    """
+    given = arguments.broker
+    try:
+        usual = Address.parse(os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS)
+    except AddressError:
+        usual = None
+    return [] if given == usual else ["--broker", str(given)]
+
+
 def name_of(kind: str) -> Callable[[str], str]:
     """The type of an argument: the name of one of that kind; `/KIND/NAME` is taken as NAME."""
 

@@ -5,7 +5,7 @@ import json
 import shlex
 from typing import Any
 
-from radiator.cli.broker import add_broker, field, name_of
+from radiator.cli.broker import add_broker, broker_told, field, name_of
 from radiator.cli.command import Command
 from radiator.cli.text import printable, table
 from radiator.client import Client
@@ -107,8 +107,8 @@ def _changed(arguments: argparse.Namespace, was: list[int] | None, at: list[int]
     """What it was before, and how it is taken back."""
     said = f"Group {printable(arguments.group)} of {printable(arguments.log)}"
     said += " is forgotten" if at is None else f" goes on at {_listed(at)}"
-    back = "--forget" if was is None else f"--to offset:{_listed(was)}"
-    line = f"radiator position {shlex.quote(arguments.log)} {shlex.quote(arguments.group)} {back}"
+    back = ["--forget"] if was is None else ["--to", f"offset:{_listed(was)}"]
+    line = shlex.join(["radiator", "position", arguments.log, arguments.group, *back, *broker_told(arguments)])
     before = "it had no position before" if was is None else f"it was at {_listed(was)}"
     return f"{said}; {before}. Taken back with: {printable(line)}"
 

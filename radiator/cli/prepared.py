@@ -7,7 +7,7 @@ from typing import Any
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
 from radiator.cli.text import bytes_text, duration_text, printable, table
-from radiator.errors import EXIT_REFUSED
+from radiator.errors import EXIT_REFUSED, count_text
 
 _HEADS = ("name", "state", "messages", "size", "applied", "age", "")
 
@@ -16,12 +16,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--abort", metavar="NAME", help="let go of what is prepared under this name")
+    which.add_argument("--abort-all", metavar="PREFIX", help="the same of all whose names begin so")
     which.add_argument("--json", action="store_true", help="as the broker tells it, for a program")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.abort is not None:
         return _abort(arguments)
+    if arguments.abort_all is not None:
+        return _abort_all(arguments)
     answer = ask(arguments, {"do": "prepared"})
     prepared = field(answer, "prepared")
     if arguments.json:
@@ -47,6 +50,17 @@ def _abort(arguments: argparse.Namespace) -> int:
     return 0 if aborted else EXIT_REFUSED
 
 
+def _abort_all(arguments: argparse.Namespace) -> int:
+    prefix = printable(arguments.abort_all)
+    aborted = field(ask(arguments, {"do": "abort", "prefix": arguments.abort_all}, CHANGE_TIMEOUT_S), "aborted")
+    print(
+        f"{count_text(aborted, 'transaction')} aborted: nothing of {'it' if aborted == 1 else 'them'} was sent."
+        if aborted
+        else f"No transaction is prepared under a name that begins with {prefix} (any more)."
+    )
+    return 0 if aborted else EXIT_REFUSED
+
+
 def _row(one: dict[str, Any]) -> list[str | int]:
     is_committed = field(one, "is_committed")
     return [
@@ -62,14 +76,15 @@ def _row(one: dict[str, Any]) -> list[str | int]:
 
 PREPARED = Command(
     name="prepared",
-    summary="list prepared transactions, or let go of one",
+    summary="list prepared transactions, or let go of some",
     description=(
         "One line for each transaction that was prepared and is not over. `prepared`: it waits for its COMMIT, until "
         "prepared_max_s are over. `committed`: it is on its way into its destinations; so many of it are applied, and "
         "where it cannot go on, it says why. With --abort, what is prepared under a name is let go of: nothing of it "
-        "is sent. What is committed cannot be aborted."
+        "is sent; --abort-all does so for all whose names begin alike, as those of one writer may. What is committed "
+        "cannot be aborted."
     ),
-    example="radiator prepared\nradiator prepared --abort etl-17-3",
+    example="radiator prepared\nradiator prepared --abort etl-17-3\nradiator prepared --abort-all etl-17-",
     add_arguments=_arguments,
     run=_run,
 )

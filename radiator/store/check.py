@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radiator.declaring import exchange_settings, fanout_children
-from radiator.errors import DamagedRecord, Refusal, StoreError
+from radiator.errors import DamagedRecord, Refusal, StoreError, count_text
 from radiator.limits import CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.settings import STANDARD_EXCHANGES
@@ -136,7 +136,7 @@ def _check_books(snapshot: Snapshot, next_queue: int | None, report: Report) -> 
         booked += report.decoded(records.decode_number, key, value) or 0
     counted = snapshot.entries(MESSAGES) + snapshot.entries(DELAYED)
     if booked != counted:
-        report.find(f"The ledgers say {booked} stored messages, LMDB counts {counted}.")
+        report.find(f"The ledgers say {count_text(booked, 'stored message')}, LMDB counts {counted}.")
 
 
 def _check_links(snapshot: Snapshot, report: Report) -> None:
@@ -264,20 +264,24 @@ def _recount_queue(snapshot: Snapshot, number: int, report: Report) -> int:
             booked = (ledger.stored, ledger.stored_bytes, ledger.stored_expiring)
             if booked != (stored, stored_bytes, stored_expiring):
                 report.find(
-                    f"Queue {number} stores {stored} messages of {stored_bytes} bytes, {stored_expiring} expiring;"
+                    f"Queue {number} stores {count_text(stored, 'message')} of {stored_bytes} bytes,"
+                    f" {stored_expiring} expiring;"
                     f" its ledger says {booked[0]} of {booked[1]} bytes, {booked[2]} expiring."
                 )
             if (ledger.stored_delayed, ledger.stored_delayed_bytes) != (delayed, delayed_bytes):
                 report.find(
-                    f"Queue {number} stores {delayed} delayed messages of {delayed_bytes} bytes;"
+                    f"Queue {number} stores {count_text(delayed, 'delayed message')} of {delayed_bytes} bytes;"
                     f" its ledger says {ledger.stored_delayed} of {ledger.stored_delayed_bytes} bytes."
                 )
         elif retired_row is not None:
             left = records.decode_number(key, retired_row)
             if left != stored:
-                report.find(f"The deleted queue {number} has {stored} messages left, its row says {left}.")
+                report.find(
+                    f"The deleted queue {number} has {count_text(stored, 'message')} left, its row says {left}."
+                )
         else:
-            report.find(f"There are {stored} messages of queue {number}, but no such queue.")
+            there = "There is 1 message" if stored == 1 else f"There are {stored} messages"
+            report.find(f"{there} of queue {number}, but no such queue.")
     except DamagedRecord:
         pass  # found already, with the books
     return stored

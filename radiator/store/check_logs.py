@@ -4,7 +4,7 @@ What can change together under a running broker is read in one snapshot: all boo
 blocks, then each prepared transaction with its SENDs.
 """
 
-from radiator.errors import DamagedRecord
+from radiator.errors import DamagedRecord, count_text
 from radiator.limits import CHECK_SLICE_RECORDS, EVENT_BYTES
 from radiator.message import Message
 from radiator.store import blocks, records
@@ -111,7 +111,8 @@ def _check_segment(snapshot: Snapshot, key: bytes, value: bytes, report: Report)
     count = following - segment.first
     if is_whole and (count, size) != (segment.count, segment.size):
         report.find(
-            f"{shown} has {count} records of {size} bytes; its books say {segment.count} of {segment.size} bytes."
+            f"{shown} has {count_text(count, 'record')} of {size} bytes;"
+            f" its books say {segment.count} of {segment.size} bytes."
         )
     return end
 

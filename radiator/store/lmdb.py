@@ -16,7 +16,7 @@ from pathlib import Path
 import lmdb
 
 from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredDelayed, StoredMessage
-from radiator.errors import DamagedRecord, DiskFailed, StoreError
+from radiator.errors import DamagedRecord, DiskFailed, StoreError, count_text
 from radiator.limits import DRAIN_BYTES, FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
 from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
@@ -310,7 +310,7 @@ class LmdbStore:
     def _assert_counted(self, what: str, booked: int, counted: int) -> None:
         if booked != counted:
             raise StoreError(
-                f"The ledgers in {self._file} say {booked} {what} messages, LMDB counts {counted}."
+                f"The ledgers in {self._file} say {count_text(booked, f'{what} message')}, LMDB counts {counted}."
                 f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
             )
 

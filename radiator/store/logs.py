@@ -12,7 +12,7 @@ from typing import Any
 import lmdb
 
 from radiator.commands import LoadedLog, StoredRecord
-from radiator.errors import DamagedRecord, StoreError
+from radiator.errors import DamagedRecord, StoreError, count_text
 from radiator.journal import Told, as_json
 from radiator.message import ESCAPING_1_2, Message
 from radiator.reads import LoadLog
@@ -167,7 +167,7 @@ def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
     """What is wrong with a segment, that comes after the other; "": nothing."""
     shown = f"segment {segment.first} of partition {segment.partition} of log {segment.log}"
     if not segment.first <= segment.begin <= segment.first + segment.count:
-        return f"{shown} begins at {segment.begin}, and has {segment.count} records"
+        return f"{shown} begins at {segment.begin}, and has {count_text(segment.count, 'record')}"
     if before is not None and (before.log, before.partition) == (segment.log, segment.partition):
         end = before.first + before.count
         if end != segment.first:

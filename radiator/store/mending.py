@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import lmdb
 
-from radiator.errors import DamagedRecord
+from radiator.errors import DamagedRecord, count_text
 from radiator.limits import EVENT_BYTES
 from radiator.message import Message
 from radiator.store import blocks, records
@@ -85,7 +85,7 @@ def _mend_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes) ->
     if end is not None:
         segment.count = records.split_record_key(end)[2] - first
     txn.put(key, records.encode_segment(key, segment), db=tables[SEGMENTS])
-    return f"It is made anew from its blocks, with {segment.count} records."
+    return f"It is made anew from its blocks, with {count_text(segment.count, 'record')}."
 
 
 def _add(segment: KeepSegment, key: bytes, value: bytes) -> None:

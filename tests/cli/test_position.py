@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from radiator.cli import main
 from radiator.client import Client
 from tests.broker_process import BrokerProcess
 from tests.cli.conftest import Run
@@ -28,15 +29,15 @@ def rows(out: str) -> list[list[str]]:
 def undo(out: str) -> list[str]:
     """The command that is said to take it back."""
     words = shlex.split(out.splitlines()[-1].partition("Taken back with: ")[2])
-    assert words[:2] == ["radiator", "position"]
-    return words[1:]
+    assert words[:2] == ["radiator", "position"] and words[-2] == "--broker"
+    return words[1:-2]
 
 
 def received(run: Run, *more: str) -> list[str]:
     return run("receive", "/log/clicks", *more, "--until", "end")[1].split()
 
 
-def test_it_is_shown_set_and_taken_back(run: Run) -> None:
+def test_it_is_shown_set_and_taken_back(run: Run, broker: BrokerProcess) -> None:
     assert received(run, "--group", "g", "--from", "offset:2") == ["2", "3", "4"]
     shown = run("position", "clicks", "g")
     assert shown == (
@@ -48,6 +49,7 @@ def test_it_is_shown_set_and_taken_back(run: Run) -> None:
     assert status == 0 and rows(out) == [["0", "0", "3", "5", "2"]]
     assert out.splitlines()[-1] == (
         "Group g of clicks goes on at 3; it was at 5. Taken back with: radiator position clicks g --to offset:5"
+        f" --broker {broker.address}"
     )
     assert received(run, "--group", "g") == ["3", "4"]
     assert rows(run("position", "clicks", "g", "--to", "earliest")[1]) == [["0", "0", "0", "5", "5"]]
@@ -58,6 +60,16 @@ def test_it_is_shown_set_and_taken_back(run: Run) -> None:
     assert received(run, "--group", "g") == ["0", "1", "2", "3", "4"]
     assert rows(run("position", "clicks", "g", "--to", "time:99999999999999")[1]) == [["0", "0", "5", "5", "0"]]
     assert run("position", "clicks", "g") == shown
+
+
+def test_the_usual_broker_is_not_named(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where $RADIATOR_BROKER says which one."""
+    monkeypatch.setenv("RADIATOR_BROKER", broker.address)
+    assert main(["position", "clicks", "usual", "--to", "latest"]) == 0
+    assert main(undo_of := shlex.split(capsys.readouterr().out.partition("Taken back with: radiator ")[2])) == 0
+    assert undo_of == ["position", "clicks", "usual", "--forget"]
 
 
 def test_a_group_is_made_and_forgotten(run: Run) -> None:

@@ -43,6 +43,18 @@ def test_release_gives_back_what_a_group_has(run: Run, client: Client) -> None:
     assert client.admin({"do": "stats"})["queues"]["orders"]["messages"] == 3
 
 
+def test_prepared_aborts_all_whose_names_begin_so(run: Run, client: Client, broker: BrokerProcess) -> None:
+    for name in ("job-1-a", "job-1-b", "job-2-a", "other"):
+        prepare(broker, name, "orders", 1)
+    assert run("prepared", "--abort-all", "job-1-") == (0, "2 transactions aborted: nothing of them was sent.\n", "")
+    assert run("prepared", "--abort-all", "job-") == (0, "1 transaction aborted: nothing of it was sent.\n", "")
+    said = "No transaction is prepared under a name that begins with job- (any more).\n"
+    assert run("prepared", "--abort-all", "job-") == (1, said, "")
+    prepare(broker, "job-1-a", "orders", 1)
+    assert run("prepared", "--abort-all", "job-1-a")[0] == run("prepared", "--abort-all", "other")[0] == 0
+    assert client.admin({"do": "prepared"})["count"] == 0
+
+
 def test_prepared_lists_and_aborts(run: Run, client: Client, broker: BrokerProcess) -> None:
     assert run("prepared") == (0, "No transaction is prepared.\n", "")
     prepare(broker, "etl-1", "small", 5)

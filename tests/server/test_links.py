@@ -4,8 +4,10 @@ import json
 import re
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -170,12 +172,14 @@ def test_refusal_of_an_open_link_has_its_code_at_both_ends(place: Place) -> None
     b = place.node("b", {"a": None}).start()
     b.wait_for_log("address=peer://")
     fake = FakeNode(place.port("b"))
-    a = place.node("a", {"b": place.port("b")}, listens=False).start()
-    assert "code=other-store" in a.wait_for_log(" refused ")
-    assert 'cause="refused: other-store"' in a.wait_for_log(" unlinked ")
-    assert 'cause="refused: other-store"' in b.wait_for_log(" unlinked ")
-    eventually(lambda: why(a, "b")[1].startswith("other-store: b refused: 'a' is linked already"))
-    assert why(a, "b")[0] == "refused"
+    # else b gives it up while a starts, where that takes long
+    with fake.beating():
+        a = place.node("a", {"b": place.port("b")}, listens=False).start()
+        assert "code=other-store" in a.wait_for_log(" refused ")
+        assert 'cause="refused: other-store"' in a.wait_for_log(" unlinked ")
+        assert 'cause="refused: other-store"' in b.wait_for_log(" unlinked ")
+        eventually(lambda: why(a, "b")[1].startswith("other-store: b refused: 'a' is linked already"))
+        assert why(a, "b")[0] == "refused"
     fake.socket.close()
 
 
@@ -347,6 +351,23 @@ class FakeNode:
                 assert isinstance(said, Open), said
         if outgoing := self.session.take_outgoing():
             self.socket.sendall(outgoing)
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """It is heard all the time."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(HEART_BEAT_MS / 4000):
+                self.socket.sendall(self.session.heart_beat())
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def tell(self, word: Word) -> None:
         self.socket.sendall(self.session.encode(Tell(1, word)))

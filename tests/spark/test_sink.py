@@ -149,10 +149,11 @@ def test_a_task_that_fails_leaves_nothing(
     assert prepared(client) == []
 
 
+@pytest.mark.parametrize("kind", ["batch", "stream"])
 def test_a_task_that_still_runs_when_its_batch_fails_leaves_nothing(
-    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, tmp_path: Path, kind: str
 ) -> None:
-    """Spark tells of it neither the driver, which aborts, nor the task itself, which it kills."""
+    """Spark kills it, and the driver hears nothing of what it has prepared."""
     address = broker.address
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -161,16 +162,24 @@ def test_a_task_that_still_runs_when_its_batch_fails_leaves_nothing(
         if context.partitionId() == 1:
             for _ in range(4):
                 yield pa.record_batch({"value": ["of who is killed"] * 10_000})
-            time.sleep(120)
+            time.sleep(END_MAX_S)
         elif context.partitionId() == 2:
             with Client(address) as own:
                 while not prepared(own):
                     time.sleep(0.01)
             raise ValueError("broken")
 
-    frame = spark.range(0, 3, 1, 3).mapInArrow(rows, "value string")
+    def run() -> None:
+        if kind == "batch":
+            write(spark.range(0, 3, 1, 3).mapInArrow(rows, "value string"), broker, destination=f"/queue/{queue}")
+            return
+        source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch="3", numPartitions="3").load()
+        out = source.mapInArrow(rows, "value string").writeStream.format("radiator")
+        out = out.options(url=address, destination=f"/queue/{queue}", checkpointLocation=str(tmp_path))
+        out.start().awaitTermination(END_MAX_S)
+
     with pytest.raises(PySparkException, match="broken"):
-        write(frame, broker, destination=f"/queue/{queue}")
+        run()
     assert prepared(client) == []
     assert taken(client, queue) == []
 

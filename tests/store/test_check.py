@@ -200,7 +200,7 @@ def test_missing_message_is_found(path: Path) -> None:
 def test_message_of_an_unknown_queue_is_found(path: Path) -> None:
     key = records.message_key(9, position_of(1, 1))
     rewrite(path, b"messages", key, records.encode_message(key, message_of(b"whose?")))
-    assert any("There are 1 messages of queue 9, but no such queue" in finding for finding in check(path).findings)
+    assert any("There is 1 message of queue 9, but no such queue" in finding for finding in check(path).findings)
 
 
 def test_message_of_a_boot_to_come_is_found(path: Path) -> None:
@@ -359,7 +359,7 @@ def test_missing_delayed_message_is_found(late: Path) -> None:
     assert check(late).findings == [
         "The ledgers say 3 stored messages, LMDB counts 2.",
         "Queue 1 stores 2 messages of 31 bytes, 0 expiring; its ledger says 3 of 48 bytes, 0 expiring.",
-        "Queue 1 stores 1 delayed messages of 16 bytes; its ledger says 2 of 33 bytes.",
+        "Queue 1 stores 1 delayed message of 16 bytes; its ledger says 2 of 33 bytes.",
     ]
 
 
@@ -381,7 +381,7 @@ def test_delayed_message_that_cannot_be_is_found(late: Path, due_ms: int, positi
 def test_delayed_message_of_an_unknown_queue_is_found(late: Path) -> None:
     key = records.delayed_key(9, DUE_MS, position_of(1, 1))
     rewrite(late, b"delayed", key, records.encode_delayed(key, message_of(b"whose?"), 0, False))
-    assert "There are 1 messages of queue 9, but no such queue." in check(late).findings
+    assert "There is 1 message of queue 9, but no such queue." in check(late).findings
 
 
 # ---- what is declared at run time -------------------------------------------------------------------------------

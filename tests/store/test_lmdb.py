@@ -525,7 +525,7 @@ def test_ledgers_that_disagree_with_the_messages_are_refused(tmp_path: Path) -> 
     assert f"say {stored} stored messages, LMDB counts {stored - 1}." in refusal(tmp_path / "data")
 
 
-@pytest.mark.parametrize(("delayed", "moved"), [(1, "say 1 delayed messages, LMDB counts 2."), (3, "say 3 delayed")])
+@pytest.mark.parametrize(("delayed", "moved"), [(1, "say 1 delayed message, LMDB counts 2."), (3, "say 3 delayed")])
 def test_ledgers_that_disagree_with_the_delayed_messages_are_refused(
     tmp_path: Path, scribe: Scribe, delayed: int, moved: str
 ) -> None:

@@ -81,6 +81,7 @@ _CHECKOUT = _at(["checkout", "checkout-ack"], "broker", "broker, a moment later"
 _STAGED = [
     *_at(["prepare"], "broker", "broker, a moment later", "process", "driver"),
     *_at(["commit"], "broker", "broker, a moment later", "driver", "raise"),
+    *_at(["letting go"], "broker", "driver"),
 ]
 ANYWHERE = [Crash("broker"), Crash("broker"), Crash("worker"), Crash("worker"), Crash("driver")]
 CRASHES = {
