@@ -1,5 +1,6 @@
 """What Spark calls in its own processes, called here: readers and their requests, with a real broker, without Java."""
 
+import json
 import pickle
 import threading
 import time
@@ -13,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.errors import RadiatorError, Refusal
+from radiator.limits import PARTITIONS_MAX
 from radiator.spark import read
 from radiator.spark.ask import AWAITED_MAX, Broker
 from radiator.spark.offsets import DataLoss, Json, Log, Range
@@ -112,6 +114,22 @@ def test_more_logs_than_one_request_has_room_for_are_all_read(broker: BrokerProc
     end = reader.latestOffset(start, ReadAllAvailable())
     later.join()
     assert [sum(by_partition.values()) for by_partition in end.values()].count(1) == 1
+
+
+def test_more_partitions_than_one_request_has_room_for_are_all_read(
+    broker: BrokerProcess, client: Client, log: str
+) -> None:
+    """Those that are not read take the most room: a request names all of a log."""
+    names = [f"{log}-{nth}" for nth in range(4)]
+    for name in names:
+        client.admin({"do": "declare", "log": name, "partitions": PARTITIONS_MAX})
+    assign = json.dumps({name: [0] for name in names})
+    reader = LogReader(options(broker, log, subscribe=None, assign=assign, pollTimeoutMs=300))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    fill(client, f"/log/{names[-1]}", 5000)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [by_partition["0"] > 0 for by_partition in end.values()] == [False, False, False, True]
 
 
 def test_what_is_available_now_is_a_target(broker: BrokerProcess, client: Client, log: str) -> None:
