@@ -172,10 +172,8 @@ class Broker:
         """Nothing more is committed for it."""
         self.ask({"do": "version", "app": app, "forget": True})
 
-    def abort(self, prepared: list[str]) -> None:
-        """They will not be carried out, unless they have been committed."""
-        self.ask({"do": "abort", "prepared": prepared})
-
-    def abort_all(self, prefix: str, refuse_s: int = 0) -> None:
-        """The same of all whose names begin so; for `refuse_s` none can be prepared under such a name."""
-        self.ask({"do": "abort", "prefix": prefix, "refuse_s": refuse_s})
+    def abort(self, prefix: str, refuse_s: int) -> None:
+        """All whose names begin so will not be carried out, unless they have been committed; for `refuse_s` none can be
+        prepared under such a name. Asked once: a lost connection raises ConnectionLost.
+        """
+        self.client().admin({"do": "abort", "prefix": prefix, "refuse_s": refuse_s}, ANSWER_MAX_S)

@@ -86,7 +86,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """None of them, unless they are committed."""
-        _abort(self._options, prefix(self._app, self._version, self._attempt))
+        if self._options.delivery == EXACTLY_ONCE:
+            _let_go(self._options.connect, prefix(self._app, self._version, self._attempt), STRAGGLER_MAX_S)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -114,8 +115,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """None of them, unless they are committed. Where no task has told of itself, its names are not known here: then
         the next commit of this batch lets go of them.
         """
-        for one in {(task.app, task.version, task.attempt) for task in (written.task for written in _tasks(messages))}:
-            _abort(self._options, prefix(*one))
+        if self._options.delivery == EXACTLY_ONCE:
+            for begin in {prefix(one.task.app, one.task.version, one.task.attempt) for one in _tasks(messages)}:
+                _let_go(self._options.connect, begin, STRAGGLER_MAX_S)
 
 
 def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -144,23 +146,17 @@ def _unique() -> str:
 
 def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list[str]:
     """The names of the transactions that hold all rows, in their order."""
-    begin = f"{prefix(task.app, task.version, task.attempt)}{_unique()}"
-    names: list[str] = []
-    orphans: list[str] = []
+    begin = f"{prefix(task.app, task.version, task.attempt)}{_unique()}-"
     tries = Tries(options.connect)
     try:
         with Broker(options.connect) as broker:
-            for number, stage in enumerate(stages(rows)):
-                names.append(_prepare_stage(broker, tries, stage, f"{begin}-{number}", orphans))
+            return [_prepare_stage(broker, tries, stage, f"{begin}{n}") for n, stage in enumerate(stages(rows))]
     except BaseException:
-        _let_go(options.connect, names + orphans)
+        _let_go(options.connect, begin, STRAGGLER_MAX_S)
         raise
-    if orphans:
-        _let_go(options.connect, orphans)
-    return names
 
 
-def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: str, orphans: list[str]) -> str:
+def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: str) -> str:
     """The name that the stage is prepared under: each try has another, since one that is lost may have succeeded."""
     attempt = 0
     while True:
@@ -174,7 +170,6 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: st
             client.commit(transaction, prepare=attempted)
         except (ConnectionLost, NoAnswer, Refusal) as why:
             broker.close()
-            orphans.append(attempted)
             tries.failed(why)
             attempt += 1
         else:
@@ -182,15 +177,12 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: st
             return attempted
 
 
-def _once(connect: Connect) -> Broker:
-    """For what the broker sees to itself in time (prepared_max_s), where it is not there now."""
-    return Broker(Connect(connect.addresses, 0, connect.retry_interval_s))
-
-
-def _let_go(connect: Connect, names: list[str]) -> None:
-    with suppress(RadiatorError), _once(connect) as broker:
-        for begin in range(0, len(names), NAMES_MAX):
-            broker.abort(names[begin : begin + NAMES_MAX])
+def _let_go(connect: Connect, begin: str, refuse_s: int = 0) -> None:
+    """Of all whose names begin so; for `refuse_s` none is prepared any more. As far as the broker is there now:
+    otherwise it does so itself when their time is over (prepared_max_s).
+    """
+    with suppress(RadiatorError), Broker(connect) as broker:
+        broker.abort(begin, refuse_s)
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
@@ -212,16 +204,8 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
     with Broker(connect) as broker:
         if not broker.commit(names, task.app, task.version):
             _log.info("Version %d of %s was committed before: nothing is sent again.", task.version, task.app)
-    # what tries of this version that have failed, or whose driver is gone, have left
-    with suppress(RadiatorError), _once(connect) as broker:
-        broker.abort_all(prefix(task.app, task.version))
-
-
-def _abort(options: SinkOptions, begin: str) -> None:
-    """All whose names begin so: also those that a task is about to prepare."""
-    if options.delivery == EXACTLY_ONCE:
-        with suppress(RadiatorError), _once(options.connect) as broker:
-            broker.abort_all(begin, STRAGGLER_MAX_S)
+    # what has been prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
+    _let_go(connect, prefix(task.app, task.version))
 
 
 # ---- at least once

@@ -188,13 +188,13 @@ def test_a_task_that_prepares_when_its_batch_has_been_aborted_is_refused(broker:
     options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=False)
     late, other = (sink.Task("app", 1, 0, attempt) for attempt in ("first", "second"))
     row = outgoing.Outgoing("/queue/late", [], b"late", None)
-    sink._abort(options, sink.prefix("app", 1, "first"))
+    sink._let_go(options.connect, sink.prefix("app", 1, "first"), 60)
     with pytest.raises(Refusal) as refused:
         sink._prepare(options, late, iter([row]))
     assert refused.value.code == "aborted" and prepared(client) == []
     names = sink._prepare(options, other, iter([row]))
     assert [one["name"] for one in prepared(client)] == names
-    sink._abort(options, sink.prefix("app", 1, "second"))
+    sink._let_go(options.connect, sink.prefix("app", 1, "second"))
     assert prepared(client) == []
 
 

@@ -99,8 +99,8 @@ if PLACE in os.environ:  # else who only wants a word from here would have the s
     _stop_around(sink, "_prepare_stage", "prepare")
     _stop_around(sink, "_send", "send")
     _stop_around(Broker, "commit", "commit")
-    _stop_around(sink, "_abort", "abort")
-    _stop_around(Broker, "abort_all", "letting go")
+    _stop_around(sink.StreamWriter, "abort", "abort")
+    _stop_around(Broker, "abort", "letting go")
     _stop_within_reads()
     _ack_early()
 
