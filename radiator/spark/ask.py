@@ -163,9 +163,11 @@ class Broker:
 
     # ---- prepared transactions
 
-    def commit(self, prepared: list[str], app: str, version: int) -> bool:
-        """Whether it was this commit that has carried them out: else that version had been committed before."""
-        answer = self.ask({"do": "commit", "prepared": prepared, "app": app, "version": version})
+    def commit(self, prefix: str, prepared: list[str], app: str, version: int) -> bool:
+        """Whether it was this commit that has carried them out: else that version had been committed before. prefix:
+        what stands before each of the names.
+        """
+        answer = self.ask({"do": "commit", "prefix": prefix, "prepared": prepared, "app": app, "version": version})
         return bool(answer["committed"])
 
     def forget(self, app: str) -> None:

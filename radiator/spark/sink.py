@@ -31,7 +31,7 @@ from radiator.spark.ask import Broker, Tries, lasting
 from radiator.spark.options import EXACTLY_ONCE, Connect, SinkOptions
 from radiator.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
 
-NAMES_MAX = 2000  # that one commit may name: a request to /admin has at most 64 KiB
+NAMES_MAX = 2000  # that one commit may name, without what they all begin with: a request to /admin has at most 64 KiB
 STRAGGLER_MAX_S = 600  # a task that still runs when its batch is aborted can prepare nothing more for so long
 
 _log = logging.getLogger("radiator.spark")
@@ -47,10 +47,20 @@ class Task(NamedTuple):
     partition: int
     attempt: str
 
+    @property
+    def prefix(self) -> str:
+        """What the names of all begin with that is prepared in this try of the batch."""
+        return f"{prefix(self.app, self.version)}{self.attempt}-"
+
+
+def prefix(app: str, version: int) -> str:
+    """The same for all tries of this version."""
+    return f"spark-{_digest(f'{version} {app}')}-"
+
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task has done. prepared: names of transactions, none: it was sent."""
+    """What a task has done. prepared: names of transactions, without the prefix of the try; none: it was sent."""
 
     task: Task
     prepared: list[str] = field(default_factory=list)
@@ -68,7 +78,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._app = options.app or f"spark-{os.urandom(16).hex()}"
         self._version = options.version or 0
-        self._attempt = _unique()
+        self._attempt = os.urandom(8).hex()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows."""
@@ -87,7 +97,7 @@ class BatchWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """None of them, unless they are committed."""
         if self._options.delivery == EXACTLY_ONCE:
-            _let_go(self._options.connect, prefix(self._app, self._version, self._attempt), STRAGGLER_MAX_S)
+            _let_go(self._options.connect, Task(self._app, self._version, 0, self._attempt).prefix)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -116,8 +126,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         the next commit of this batch lets go of them.
         """
         if self._options.delivery == EXACTLY_ONCE:
-            for begin in {prefix(one.task.app, one.task.version, one.task.attempt) for one in _tasks(messages)}:
-                _let_go(self._options.connect, begin, STRAGGLER_MAX_S)
+            for begin in {one.task.prefix for one in _tasks(messages)}:
+                _let_go(self._options.connect, begin)
 
 
 def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -130,34 +140,29 @@ def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) 
 # ---- exactly once
 
 
-def prefix(app: str, version: int, attempt: str | None = None) -> str:
-    """What the names of all begin with that is prepared for this version, or in one try of it."""
-    begin = f"spark-{_digest(f'{version} {app}')}-"
-    return begin if attempt is None else f"{begin}{attempt}-"
-
-
 def _digest(told: str) -> str:
     return blake2b(told.encode(), digest_size=8).hexdigest()
 
 
-def _unique() -> str:
-    return os.urandom(8).hex()
-
-
 def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list[str]:
-    """The names of the transactions that hold all rows, in their order."""
-    begin = f"{prefix(task.app, task.version, task.attempt)}{_unique()}-"
+    """The names of the transactions that hold all rows, in their order, without the prefix of the try."""
+    own = f"{task.partition}-{os.urandom(3).hex()}-"
     tries = Tries(options.connect)
     try:
         with Broker(options.connect) as broker:
-            return [_prepare_stage(broker, tries, stage, f"{begin}{n}") for n, stage in enumerate(stages(rows))]
+            return [
+                _prepare_stage(broker, tries, stage, task.prefix, f"{own}{number}")
+                for number, stage in enumerate(stages(rows))
+            ]
     except BaseException:
-        _let_go(options.connect, begin, STRAGGLER_MAX_S)
+        _let_go(options.connect, task.prefix + own)
         raise
 
 
-def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: str) -> str:
-    """The name that the stage is prepared under: each try has another, since one that is lost may have succeeded."""
+def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], begin: str, name: str) -> str:
+    """The name that the stage is prepared under, `begin` before it: each try has another, since one that is lost may
+    have succeeded.
+    """
     attempt = 0
     while True:
         attempted = name if not attempt else f"{name}-{attempt}"
@@ -167,7 +172,7 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: st
             for one in stage:
                 headers = one.headers_with(None)
                 client.send(one.destination, one.body, headers, transaction=transaction, confirm=None)
-            client.commit(transaction, prepare=attempted)
+            client.commit(transaction, prepare=begin + attempted)
         except (ConnectionLost, NoAnswer, Refusal) as why:
             broker.close()
             tries.failed(why)
@@ -177,12 +182,12 @@ def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], name: st
             return attempted
 
 
-def _let_go(connect: Connect, begin: str, refuse_s: int = 0) -> None:
-    """Of all whose names begin so; for `refuse_s` none is prepared any more. As far as the broker is there now:
+def _let_go(connect: Connect, begin: str) -> None:
+    """Of all whose names begin so, and of those that are about to be prepared. As far as the broker is there now:
     otherwise it does so itself when their time is over (prepared_max_s).
     """
     with suppress(RadiatorError), Broker(connect) as broker:
-        broker.abort(begin, refuse_s)
+        broker.abort(begin, STRAGGLER_MAX_S)
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
@@ -202,10 +207,11 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
         )
     task = written[0].task
     with Broker(connect) as broker:
-        if not broker.commit(names, task.app, task.version):
+        if not broker.commit(task.prefix, names, task.app, task.version):
             _log.info("Version %d of %s was committed before: nothing is sent again.", task.version, task.app)
-    # what has been prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
-    _let_go(connect, prefix(task.app, task.version))
+        # what was prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
+        with suppress(RadiatorError):
+            broker.abort(prefix(task.app, task.version), 0)
 
 
 # ---- at least once

@@ -788,6 +788,17 @@ def test_all_whose_names_begin_so_are_aborted_and_refused_for_a_while() -> None:
     assert broker.broker.staging.refused == {}
 
 
+def test_a_prefix_stands_before_each_name() -> None:
+    broker = node()
+    for name in ("job-1", "job-2", "1", "p" + "r" * 254):
+        prepare(broker, name, send(1, "a", name[:5].encode()))
+    assert broker.admin(2, do="commit", prefix="job-", prepared=["2"], app="app", version=1)["messages"] == 1
+    assert broker.stored("a") == [b"job-2"]
+    assert broker.admin(2, do="abort", prefix="job-", prepared=["1", "2"])["aborted"] == 1
+    assert broker.admin(2, do="abort", prefix="p", prepared=["r" * 254])["aborted"] == 1
+    assert names(broker) == ["1"]
+
+
 def test_without_a_while_more_is_prepared_at_once_and_a_restart_forgets_it() -> None:
     broker = node()
     prepare(broker, "job-1", send(1, "a"))
@@ -837,7 +848,11 @@ def test_of_too_many_prefixes_the_oldest_is_forgotten(monkeypatch: pytest.Monkey
         {"do": "abort"},
         {"do": "abort", "prepared": [None]},
         {"do": "abort", "prepared": ["p" * 256]},
-        {"do": "abort", "prepared": ["p"], "prefix": "p"},
+        {"do": "abort", "prepared": ["p"], "prefix": ""},
+        {"do": "abort", "prepared": ["p"], "prefix": "p" * 255},
+        {"do": "abort", "prepared": ["p"], "prefix": 1},
+        {"do": "abort", "prepared": [1], "prefix": "p"},
+        {"do": "commit", "prepared": ["p"], "prefix": "p" * 255, "app": "a", "version": 1},
         {"do": "abort", "prepared": ["p"], "refuse_s": 1},
         {"do": "abort", "prefix": ""},
         {"do": "abort", "prefix": "p" * 256},

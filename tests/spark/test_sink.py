@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from radiator.client import Client
-from radiator.errors import Refusal
+from radiator.errors import RadiatorError, Refusal
+from radiator.limits import TIME_MAX_MS
 from radiator.spark import outgoing, sink
 from radiator.spark.options import sink_options
 from tests.broker_process import BrokerProcess
@@ -188,14 +189,48 @@ def test_a_task_that_prepares_when_its_batch_has_been_aborted_is_refused(broker:
     options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=False)
     late, other = (sink.Task("app", 1, 0, attempt) for attempt in ("first", "second"))
     row = outgoing.Outgoing("/queue/late", [], b"late", None)
-    sink._let_go(options.connect, sink.prefix("app", 1, "first"), 60)
+    sink._let_go(options.connect, late.prefix)
     with pytest.raises(Refusal) as refused:
         sink._prepare(options, late, iter([row]))
     assert refused.value.code == "aborted" and prepared(client) == []
     names = sink._prepare(options, other, iter([row]))
-    assert [one["name"] for one in prepared(client)] == names
-    sink._let_go(options.connect, sink.prefix("app", 1, "second"))
+    assert [one["name"] for one in prepared(client)] == [other.prefix + name for name in names]
+    sink._let_go(options.connect, other.prefix)
     assert prepared(client) == []
+
+
+def test_a_task_that_fails_lets_go_of_what_it_has_prepared_itself(broker: BrokerProcess, client: Client) -> None:
+    """Of a stream the driver may have heard of no task at all."""
+    options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=True)
+
+    def rows() -> Iterator[outgoing.Outgoing]:
+        for _ in range(outgoing.STAGE_MESSAGES + 1):
+            yield outgoing.Outgoing("/queue/late", [], b"row", None)
+        assert len(prepared(client)) == 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        sink._prepare(options, sink.Task("app", 1, 0, "try"), rows())
+    assert prepared(client) == []
+
+
+def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
+    broker: BrokerProcess, client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names, as long as they may become, have room in one request; one more is refused with a sentence."""
+    options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
+    monkeypatch.setattr(outgoing, "STAGE_MESSAGES", 1)
+    task = sink.Task("a" * 255, TIME_MAX_MS, 999_999, "f" * 16)
+    row = outgoing.Outgoing(f"/queue/{queue}", [], b"row", None)
+    written = sink.Written(task, sink._prepare(options, task, repeat(row, sink.NAMES_MAX)))
+    longest = sink.Written(task, [f"{name}-100" for name in written.prepared])
+    with pytest.raises(Refusal) as refused:
+        sink._commit(options.connect, [longest])
+    assert refused.value.code == "not-prepared"
+    with pytest.raises(RadiatorError, match="2001 prepared transactions, but one commit can name 2000 only"):
+        sink._commit(options.connect, [written, sink.Written(task, ["one more"])])
+    sink._commit(options.connect, [written])
+    assert len(taken(client, queue)) == sink.NAMES_MAX
 
 
 def test_what_earlier_tries_of_a_version_have_left_goes_with_its_commit(

@@ -9,8 +9,8 @@ from radiator.limits import DESCRIBED_PREPARED, NAME_MAX_BYTES, REFUSE_MAX_S, TI
 
 
 def commit(request: Request) -> None:
-    """Several at once, as one version of an app."""
-    request.has_only("prepared", "app", "version")
+    """Several at once, as one version of an app. `prefix` stands before each name."""
+    request.has_only("prepared", "prefix", "app", "version")
     names, app, version = _names(request), name_in(request, "app"), request.number("version", TIME_MAX_MS)
     count = request.broker.staging.commit(names, app, version)
     request.answer_synced(lambda: {"committed": count is not None, "messages": count or 0})
@@ -23,12 +23,12 @@ def abort(request: Request) -> None:
     def done(count: int) -> None:
         request.answer_synced(lambda: {"aborted": count})
 
-    if "prefix" in request.asked:
+    if "prepared" not in request.asked:
         request.has_only("prefix", "refuse_s")
         prefix = name_in(request, "prefix")
         staging.abort_all(prefix, request.number("refuse_s", REFUSE_MAX_S, 0), done)
     else:
-        request.has_only("prepared")
+        request.has_only("prepared", "prefix")
         staging.abort(_names(request), done)
 
 
@@ -59,7 +59,8 @@ def _names(request: Request) -> list[str]:
     given = request.asked.get("prepared")
     if not isinstance(given, list) or not given:
         raise Refusal("bad-request", f"`prepared` must be a list of names; it is {given!r:.80}.")
-    return [_name("prepared", name) for name in given]
+    prefix = name_in(request, "prefix") if "prefix" in request.asked else ""
+    return [_name("prepared", prefix + name if isinstance(name, str) else name) for name in given]
 
 
 def _name(key: str, value: Any) -> str:
