@@ -110,10 +110,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """One task's rows."""
         context = TaskContext.get()
         assert context is not None, "a task has its context"
-        query, batch = (context.getLocalProperty(name) for name in ("sql.streaming.queryId", "streaming.sql.batchId"))
-        assert query and batch, "Spark tells each task of a stream its query and batch"
-        # the run of the query: a batch that fails ends it
-        run = context.getLocalProperty("spark.jobGroup.id") or ""
+        # the jobs of one run of a query are a group; a batch that fails ends the run
+        told = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+        query, batch, run = map(context.getLocalProperty, told)
+        assert query and batch and run, "Spark tells each task of a stream its query, batch and run"
         task = Task(self._options.app or f"spark-{query}", int(batch), context.partitionId(), _digest(run))
         return _write(self._options, task, iterator)
 
