@@ -346,8 +346,9 @@ class Campaign:
         return None
 
     def _disarm(self) -> None:
-        for one in [self.directory / "wanted", *self.directory.glob("stopped.*")]:
-            one.unlink(missing_ok=True)
+        for name in ("wanted", "claimed.*", "stopped.*"):
+            for one in self.directory.glob(name):
+                one.unlink(missing_ok=True)
 
     def _at_record(self, crash: Crash) -> bool:
         """The driver dies as soon as the next of Spark's own records is there."""

@@ -8,6 +8,7 @@ that file is gone. With "raise" in it by then the step fails.
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,26 @@ class Failed(Exception):
 def here(step: str) -> None:
     """Returns at once, unless it is this step that is wanted."""
     wanted = Path(os.environ[PLACE], "wanted")
-    try:
-        if wanted.read_text() != step:
-            return
-        stopped = wanted.with_name(f"stopped.{os.getpid()}")
-        wanted.rename(stopped)
-    except FileNotFoundError:
+    if _text(wanted) != step:
         return
-    while stopped.exists():
-        if stopped.read_text() == "raise":
+    stopped, claimed = (wanted.with_name(f"{name}.{os.getpid()}") for name in ("stopped", "claimed"))
+    with suppress(FileNotFoundError):
+        wanted.rename(claimed)
+        # another step may have come to be wanted since
+        claimed.rename(stopped if _text(claimed) == step else wanted)
+    while (said := _text(stopped)) is not None:
+        if said == "raise":
             stopped.unlink()
             raise Failed(step)
         time.sleep(LOOK_S)
+
+
+def _text(file: Path) -> str | None:
+    """None: it is not there, any more or yet."""
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return None
 
 
 def _stop_around(owner: Any, name: str, step: str) -> None:
