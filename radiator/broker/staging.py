@@ -4,6 +4,7 @@ app.
 What is prepared is on the disk alone; applying.py reads it back, and puts it into its destinations.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -37,17 +38,20 @@ class Described:
 
 
 class Leaving:
-    """A chore: prepared transactions that are let go of, by name, some in each batch, so that it stays short. After a
-    crash those that are left are prepared as before. `then`: told when none is left.
+    """A chore: prepared transactions that are let go of, by name, the first first, some in each batch, so that it stays
+    short. After a crash those that are left are prepared as before.
+
+    `then`: who is told when none is left that came before the number beside.
     """
 
-    __slots__ = ("desk", "in_batch", "is_awake", "room", "staged", "then", "wake")
+    __slots__ = ("begun", "desk", "in_batch", "is_awake", "room", "staged", "then", "wake")
 
     def __init__(self, desk: Desk, wake: Callable[[Chore], None]) -> None:
         self.desk = desk
         self.wake = wake
-        self.staged: dict[str, Staged] = {}
-        self.then: list[Callable[[], None]] = []
+        self.staged: dict[str, tuple[int, Staged]] = {}
+        self.then: deque[tuple[int, Callable[[], None]]] = deque()
+        self.begun = 0
         self.in_batch = self.room = 0
         self.is_awake = False
 
@@ -65,15 +69,20 @@ class Leaving:
         while self.staged and self.room > 0:
             self.drop(next(iter(self.staged)))
         self.is_awake = bool(self.staged)
-        if not self.staged:
-            told, self.then = self.then, []
-            for then in told:
-                then()
+        first, _ = next(iter(self.staged.values()), (self.begun, None))
+        while self.then and self.then[0][0] <= first:
+            _, then = self.then.popleft()
+            then()
 
-    def add(self, staged: Iterable[Staged], then: Callable[[], None]) -> None:
-        """These too; `then` when they are gone by the open batch, or an earlier one."""
-        self.staged.update((one.name, one) for one in staged)
-        self.then.append(then)
+    def add(self, staged: list[Staged], then: Callable[[], None]) -> None:
+        """These too; `then` when they are gone by the open batch, or an earlier one: at once where it is none."""
+        if not staged:
+            then()
+            return
+        for one in staged:
+            self.staged[one.name] = (self.begun, one)
+            self.begun += 1
+        self.then.append((self.begun, then))
         if not self.is_awake:
             self.step()
             if self.is_awake:
@@ -81,7 +90,7 @@ class Leaving:
 
     def drop(self, name: str) -> None:
         """This one, where it is here, goes by the open batch."""
-        staged = self.staged.pop(name, None)
+        _, staged = self.staged.pop(name, (0, None))
         if staged is not None:
             self.desk.write(DropStage(staged.stage))
             self.room -= 1 + staged.count
@@ -91,7 +100,7 @@ class Staging:
     """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
     their commits. Both are as of the open batch: what is told of them waits for that.
 
-    refused: until when (ms) nothing is prepared under names that begin so, the oldest first; in memory only.
+    refused: until when (`now_s`) nothing is prepared under names that begin so, the oldest first; in memory only.
     """
 
     __slots__ = ("applying", "apps", "desk", "intake", "leaving", "limits", "next_stage", "prepared", "refused")
@@ -112,7 +121,7 @@ class Staging:
         self.applying = applying
         self.apps = {app.app: app for app in sorted(recovery.apps, key=lambda app: app.committed_ms)}
         self.prepared: dict[str, Staged] = {}
-        self.refused: dict[str, int] = {}
+        self.refused: dict[str, float] = {}
         self.next_stage = 1
         for row in sorted(recovery.stages, key=lambda row: row.prepared_ms):
             staged = Staged(row.stage, row.name, row.count, row.size, row.prepared_ms, row.applied)
@@ -259,8 +268,8 @@ class Staging:
         prepares them need not have heard yet that it is over.
         """
         if refuse_s:
-            self.refused.pop(prefix, None)
-            self.refused[prefix] = self.desk.now_ms + refuse_s * 1000
+            until_s = self.desk.now_s + refuse_s
+            self.refused[prefix] = max(until_s, self.refused.pop(prefix, until_s))
             if len(self.refused) > PREFIXES_MAX:
                 self.refused.pop(next(iter(self.refused)))
         self.abort([name for name in self.prepared if name.startswith(prefix)], then)
@@ -270,7 +279,7 @@ class Staging:
     def ticked(self) -> None:
         """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
         self.applying.ticked()
-        for prefix in [prefix for prefix, until_ms in self.refused.items() if until_ms <= self.desk.now_ms]:
+        for prefix in [prefix for prefix, until_s in self.refused.items() if until_s <= self.desk.now_s]:
             del self.refused[prefix]
         before_ms = self.desk.now_ms - int(self.limits.prepared_max_s * 1000)
         while self.prepared and self.leaving.is_done:

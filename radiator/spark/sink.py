@@ -154,8 +154,10 @@ def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list
                 _prepare_stage(broker, tries, stage, task.prefix, f"{own}{number}")
                 for number, stage in enumerate(stages(rows))
             ]
-    except BaseException:
-        _let_go(options.connect, task.prefix + own)
+    except BaseException as why:
+        # who is refused as aborted has been let go of with all others: thousands of such words would push theirs out
+        if not (isinstance(why, Refusal) and why.code == "aborted"):
+            _let_go(options.connect, task.prefix + own)
         raise
 
 

@@ -746,6 +746,24 @@ def test_many_are_aborted_in_several_batches_and_answered_with_the_last(monkeypa
     assert left == {4, 2, 0} and broker.broker.staging.count == 0
 
 
+def test_who_aborts_little_does_not_wait_for_what_others_abort_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And who aborts what is not there waits for nobody."""
+    monkeypatch.setattr(staging, "BATCH_WRITES", 2)
+    broker = node()
+    for name in ("a1", "a2", "b1", "b2", "b3", "c1"):
+        prepare(broker, name, send(1, "a"))
+    broker.auto = False
+    broker.open(3, 4, 5)
+    for connection, prefix in ((2, "a"), (3, "b"), (4, "c"), (5, "none")):
+        broker.say(send(connection, "/admin", json.dumps({"do": "abort", "prefix": prefix}).encode(), reply_to="admin"))
+    left_at = {}
+    while broker.step():
+        for connection in (2, 3, 4, 5):
+            if broker.messages(connection):
+                left_at.setdefault(connection, len(broker.disk.platter.stages))
+    assert left_at == {5: 5, 2: 4, 3: 1, 4: 0}
+
+
 def test_a_name_that_is_being_let_go_of_can_be_prepared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "BATCH_WRITES", 1)
     broker = node(auto=False)
@@ -797,6 +815,22 @@ def test_a_prefix_stands_before_each_name() -> None:
     assert broker.admin(2, do="abort", prefix="job-", prepared=["1", "2"])["aborted"] == 1
     assert broker.admin(2, do="abort", prefix="p", prepared=["r" * 254])["aborted"] == 1
     assert names(broker) == ["1"]
+
+
+def test_a_later_abort_does_not_shorten_the_while_nor_does_the_clock() -> None:
+    broker = node()
+    broker.admin(2, do="abort", prefix="job-", refuse_s=10)
+    broker.admin(2, do="abort", prefix="job-", refuse_s=1)
+    broker.now_ms += 3_600_000
+    broker.wait(9)
+    fill(broker, sends("a", 1))
+    broker.say(Commit(1, b"t", None, "job-1"))
+    assert broker.refusal(1).code == "aborted"
+    broker.open(1)
+    broker.now_ms -= 7_200_000
+    broker.wait(1)
+    prepare(broker, "job-1", send(1, "a"))
+    assert names(broker) == ["job-1"]
 
 
 def test_without_a_while_more_is_prepared_at_once_and_a_restart_forgets_it() -> None:
