@@ -44,6 +44,10 @@ dedup_window_s = 86400
 [queue."twice"]
 """
 PIPELINES = ("files", "drain", "copy", "batches")
+MODULES = {  # of Spark's processes: what their command has in it; the daemon that makes workers is one of them
+    "worker": b"pyspark.worker",
+    "reader": b"pyspark.sql.streaming.python_streaming_source_runner",
+}
 CONTROLS = ("twice", EARLY)  # broken on purpose: their books must be wrong
 
 
@@ -299,7 +303,8 @@ class Campaign:
         if victim == "driver":
             self.end_life()
             return True
-        pids = [pid for pid in self._python_processes() if self._is_worker(pid) == (victim == "worker")]
+        assert self._driver is not None
+        pids = [pid for pid in tree([self._driver.pid]) if MODULES[victim] in _command(pid).split(b"\0")]
         if pids:
             _kill(self._random.choice(pids))
         if pids and victim == "reader":
@@ -321,6 +326,7 @@ class Campaign:
             self._broker.start()
         elif crash.victim == "process":
             _kill(int(stopped.suffix[1:]))
+            stopped.unlink()
         elif crash.victim == "driver":
             self.end_life()
         else:
@@ -362,14 +368,6 @@ class Campaign:
                 return True
             time.sleep(LOOK_S)
         return False
-
-    def _python_processes(self) -> list[int]:
-        assert self._driver is not None
-        return [pid for pid in tree([self._driver.pid]) if pid != self._driver.pid and b"python" in _command(pid)]
-
-    def _is_worker(self, pid: int) -> bool:
-        """A child of pyspark's daemon: it runs tasks."""
-        return b"pyspark.daemon" in _command(pid)
 
     def _await_end(self) -> None:
         self._may_fall = True
