@@ -118,7 +118,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._options, task, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All rows of the batch, once."""
+        """All rows of the batch, once. RadiatorError where Spark has run none of its tasks here."""
+        if None in messages:
+            raise RadiatorError(
+                f"Spark has given the sink no row of batch {batchId}, and takes it for written: it does so with "
+                "trigger(continuous=...) and a sink in Python. Use trigger(processingTime=...), or availableNow=True."
+            )
         _commit(self._options.connect, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

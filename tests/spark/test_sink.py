@@ -241,6 +241,22 @@ def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
     assert len(taken(client, queue)) == sink.NAMES_MAX
 
 
+@pytest.mark.parametrize("delivery", ["exactlyOnce", "atLeastOnce"])
+def test_a_batch_that_spark_has_not_written_is_not_committed(
+    spark: SparkSession, broker: BrokerProcess, queue: str, tmp_path: Path, delivery: str
+) -> None:
+    """A continuous query gives a sink in Python no row, and commits its epochs all the same."""
+    given = {"url": broker.address, "destination": f"/queue/{queue}", "delivery": delivery}
+    with pytest.raises(RadiatorError, match="no row of batch 7"):
+        sink.StreamWriter(sink_options(given, is_stream=True)).commit([None, None], 7)
+    out = spark.readStream.format("rate").load().selectExpr("cast(value AS string) AS value").writeStream
+    out = out.format("radiator").options(**given, checkpointLocation=str(tmp_path))
+    query = out.trigger(continuous="100 milliseconds").start()
+    assert not query.awaitTermination(3), "it stands still, if it does not end"
+    query.stop()
+    assert not [*(tmp_path / "commits").glob("[0-9]*")]
+
+
 def test_what_earlier_tries_of_a_version_have_left_goes_with_its_commit(
     spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
 ) -> None:
