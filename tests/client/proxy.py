@@ -19,6 +19,7 @@ class Proxy:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._is_refusing = False
         self._is_muted = False
+        self._muted_for_good: set[tuple[socket.socket, socket.socket]] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     # ---- what may happen to it
@@ -27,6 +28,9 @@ class Proxy:
         """All connections are gone, with what was on its way."""
         with self._changed:
             pairs, self._pairs = self._pairs, set()
+            if self._is_muted:
+                # what one of their threads has read already stays swallowed
+                self._muted_for_good |= pairs
             self._is_muted = False
         for pair in pairs:
             for one in pair:
@@ -87,7 +91,7 @@ class Proxy:
     ) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if not (is_answer and self._is_muted):
+                if not (is_answer and (self._is_muted or pair in self._muted_for_good)):
                     target.sendall(data)
         with self._changed:
             self._pairs.discard(pair)
