@@ -403,6 +403,7 @@ class Broker:
             self.watch(queue)
         self.refuse_long_parked()
         self.staging.ticked()
+        self.checkouts.ticked()
         self.tick_logs()
         if self.desk.now_s >= self.forget_s and any(q.settings.dedup_window_s for q in self.destinations.everything()):
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come

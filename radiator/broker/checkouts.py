@@ -4,8 +4,9 @@ needs.
 What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are acked, or released back to the queue.
 """
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from radiator.broker.chores import Chore
@@ -19,7 +20,7 @@ from radiator.commands import LoadedLog, StoredRecord
 from radiator.declaring import RESERVED_LOGS
 from radiator.errors import Refusal, count_text
 from radiator.journal import RELEASED, CameFrom
-from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
+from radiator.limits import AWAITS_OF_ONE_MAX, BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
 from radiator.message import Message
 from radiator.patterns import name_mistake
 from radiator.settings import LogSettings
@@ -29,12 +30,21 @@ SETTINGS = LogSettings(partitions=1, retention_ms=None, retention_bytes=None)
 GROUPS_NAMED = 3  # in one sentence
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Somebody waits until a message is ready, or until due_s; is_over: or is gone."""
+
+    due_s: float
+    done: Callable[[], None]
+    is_over: Callable[[], bool]
+
+
 class Checkouts:
     """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back;
-    growing: how many requests to take more are under way.
+    growing: how many requests to take more are under way; waiting: who waits until there is something to take.
     """
 
-    __slots__ = ("chores", "desk", "destinations", "ending", "groups", "growing")
+    __slots__ = ("chores", "desk", "destinations", "ending", "groups", "growing", "waiting")
 
     def __init__(self, desk: Desk, destinations: Destinations, chores: Callable[[Chore], None]) -> None:
         self.desk = desk
@@ -43,6 +53,7 @@ class Checkouts:
         self.groups: dict[str, dict[str, Log]] = {}
         self.ending: set[Log] = set()
         self.growing: dict[Log, int] = {}
+        self.waiting: dict[DurableQueue, deque[Waiting]] = {}
         for name, log in destinations.logs.items():
             if name.startswith(PREFIX):
                 queue, _, group = name.removeprefix(PREFIX).rpartition("/")
@@ -82,10 +93,7 @@ class Checkouts:
         """Up to so many more of its messages, the oldest that are ready; `done` when they are on the disk, and records
         of the group's log. Raises Refusal.
         """
-        if not isinstance(queue, DurableQueue):
-            raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
-        if queue.name not in self.destinations.queues:
-            raise Refusal("reserved", f"{queue.address} is a queue that the broker keeps for itself.")
+        queue = self.stored(queue)
         if group not in self.groups.get(queue.name, {}):
             self.begin(queue.name, group)
         log = self.log(queue.name, group)
@@ -102,6 +110,46 @@ class Checkouts:
         taking.step()
         if not taking.is_done:
             self.chores(taking)
+
+    def stored(self, queue: Queue) -> DurableQueue:
+        """The same, where it can be checked out. Raises Refusal."""
+        if not isinstance(queue, DurableQueue):
+            raise Refusal("bad-request", f"{queue.address} is in memory: only what is on the disk can be checked out.")
+        if queue.name not in self.destinations.queues:
+            raise Refusal("reserved", f"{queue.address} is a queue that the broker keeps for itself.")
+        return queue
+
+    def wait(self, queue: DurableQueue, timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
+        """`done` is called once a message is ready, or after that time; not where it is over by then. Of too many the
+        first is done at once.
+        """
+        if timeout_ms <= 0 or queue.ready_count:
+            done()
+            return
+        waiting = self.waiting.setdefault(queue, deque())
+        queue.on_ready = self.tell_waiting
+        if len(waiting) >= AWAITS_OF_ONE_MAX:
+            waiting.popleft().done()
+        waiting.append(Waiting(self.desk.now_s + timeout_ms / 1000, done, is_over))
+
+    def tell_waiting(self, queue: DurableQueue) -> None:
+        """Those whose time has come, or all where there is something to take."""
+        before, left = self.waiting.pop(queue, deque()), deque[Waiting]()
+        is_all = queue.is_gone or queue.ready_count > 0
+        for one in before:
+            if is_all or one.due_s <= self.desk.now_s:
+                one.done()
+            elif not one.is_over():
+                left.append(one)
+        if left:
+            self.waiting[queue] = left
+        else:
+            queue.on_ready = None
+
+    def ticked(self) -> None:
+        """Time has passed."""
+        for queue in [*self.waiting]:
+            self.tell_waiting(queue)
 
     def begin(self, queue: str, group: str) -> None:
         """A log for the group. Raises Refusal."""

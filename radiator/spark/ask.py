@@ -156,9 +156,12 @@ class Broker:
         """All numbers before this one are done with."""
         self.ask({"do": "checkout-ack", "queue": queue, "group": group, "before": before})
 
-    def ready(self, queue: str) -> int:
-        """How many messages of a queue could be taken now."""
-        number: int = self.ask({"do": "describe", "queue": queue})["ready"]
+    def ready(self, queue: str, timeout_ms: int = 0) -> int:
+        """How many messages of a queue could be taken now; where it is none, as soon as there are some, or the time is
+        over.
+        """
+        request = {"do": "await", "queue": queue, "timeout_ms": timeout_ms}
+        number: int = self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)["ready"]
         return number
 
     # ---- prepared transactions

@@ -47,7 +47,7 @@ from radiator.spark.schema import ARROW, ARROW_HEADERS, ddl
 from radiator.spark.sink import BatchWriter, StreamWriter, check_schema
 
 CHECKOUT_MAX = 100_000  # what one request may take: docs/PROTOCOL.md
-CHECKOUT_EVERY_S = 0.1  # how often an empty queue is asked again: no request waits for a queue
+VAIN_S = 0.1  # before a queue is asked again of which others have taken, again and again, what was ready
 
 _log = logging.getLogger("radiator.spark")
 
@@ -241,12 +241,15 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         log, done, following = self._go_on(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else CHECKOUT_MAX
         wanted = done + most if self._target is None else max(done, min(done + most, self._target))
-        end_s = time.monotonic() + self._options.poll_timeout_ms / 1000
+        end_s, is_vain = time.monotonic() + self._options.poll_timeout_ms / 1000, False
         while True:
             following = self._taken(following, wanted)
-            if following > done or self._target is not None or time.monotonic() >= end_s:
+            left_ms = int((end_s - time.monotonic()) * 1000)
+            if following > done or self._target is not None or left_ms <= 0:
                 return kept.to_json({log: {0: following}})
-            time.sleep(min(CHECKOUT_EVERY_S, self._options.poll_timeout_ms / 1000))
+            if self._broker.ready(self._queue, left_ms) and is_vain:
+                time.sleep(VAIN_S)
+            is_vain = True
 
     def commit(self, end: Json) -> None:
         """Acks all before `end`."""

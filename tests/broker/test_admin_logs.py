@@ -342,7 +342,7 @@ def test_who_is_gone_waits_no_longer() -> None:
 
 
 def test_of_too_many_that_wait_for_a_log_the_oldest_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("radiator.broker.kinds.log.AWAITS_OF_LOG_MAX", 2)
+    monkeypatch.setattr("radiator.broker.kinds.log.AWAITS_OF_ONE_MAX", 2)
     node = node_of()
     for connection in (1, 2, 9):
         ask(node, connection, 1, do="await", log="l", next=[0], timeout_ms=60_000)

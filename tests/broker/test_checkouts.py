@@ -6,7 +6,7 @@ import pytest
 
 from radiator.broker import checkouts
 from radiator.commands import CLIENT_INDIVIDUAL, EARLIEST, END, OFFSET, Send, Subscribe
-from radiator.limits import CHECKOUT_MESSAGES_MAX, LOAD_MESSAGES, WINDOW_MESSAGES
+from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, CHECKOUT_MESSAGES_MAX, LOAD_MESSAGES, WINDOW_MESSAGES
 from radiator.settings import Declarations, LogSettings, QueueSettings
 from tests.broker.node import Node
 from tests.broker.words import ack, nack, send, subscribe
@@ -216,6 +216,136 @@ def test_queues_of_durable_subscriptions_are_not_checked_out() -> None:
     broker.say(Subscribe(2, b"d", "/exchange/amq.topic/#", durable=True))
     (name,) = broker.broker.destinations.durables
     assert code(broker, do="checkout", queue=name, group="g", max_messages=1) == "reserved"
+
+
+# ---- await ----------------------------------------------------------------------------------------------------------
+
+
+def ask(broker: Node, connection: int, timeout_ms: int, queue: str = "q") -> None:
+    """Without waiting for the answer."""
+    request = {"do": "await", "queue": queue, "timeout_ms": timeout_ms}
+    broker.say(send(connection, "/admin", json.dumps(request).encode(), reply_to="admin"))
+
+
+def told(broker: Node, connection: int) -> list[int]:
+    """How many were ready, in each answer so far."""
+    answers = [json.loads(body) for body in broker.bodies(connection)]
+    assert all(answer["ok"] for answer in answers), answers
+    return [answer["ready"] for answer in answers]
+
+
+def test_what_is_ready_is_told_at_once_and_without_a_timeout_nothing_is_waited_for() -> None:
+    broker = node()
+    fill(broker, 2)
+    assert broker.admin(9, do="await", queue="/queue/q", timeout_ms=60_000) == {"ok": True, "ready": 2}
+    take(broker, 2)
+    assert broker.admin(9, do="await", queue="q", timeout_ms=0) == {"ok": True, "ready": 0}
+
+
+def test_a_message_is_heard_of_when_it_is_on_the_disk() -> None:
+    broker = node(q=QueueSettings())
+    ask(broker, 9, 60_000)
+    ask(broker, 2, 60_000)
+    broker.auto = False
+    fill(broker, 1)
+    broker.seal()
+    assert told(broker, 9) == told(broker, 2) == []
+    broker.commit()
+    assert told(broker, 9) == told(broker, 2) == [1]
+    assert not broker.broker.checkouts.waiting and broker.broker.destinations.queues["q"].on_ready is None
+    broker.auto = True
+    assert take(broker, 1) == (0, 1)
+
+
+@pytest.mark.parametrize("way", ["delay", "nack", "release", "load"])
+def test_whatever_makes_a_message_ready_is_heard_of(way: str) -> None:
+    broker = node(q=QueueSettings())
+    if way == "delay":
+        fill(broker, 1, delay_ms=5000)
+    elif way == "nack":
+        fill(broker, 1)
+        broker.say(subscribe(2, "q"))
+    elif way == "release":
+        fill(broker, 1)
+        take(broker, 1)
+    ask(broker, 9, 60_000)
+    assert told(broker, 9) == []
+    if way == "delay":
+        broker.wait(5)
+        broker.wait(0.25)
+    elif way == "nack":
+        broker.close(2)
+    elif way == "release":
+        broker.open(3)
+        broker.admin(3, do="checkout-release", queue="q", group="g")
+    else:
+        fill(broker, LOAD_MESSAGES * 3)
+    assert told(broker, 9)[0] >= 1
+
+
+def test_who_waits_is_answered_in_time() -> None:
+    broker = node(q=QueueSettings())
+    ask(broker, 9, 1000)
+    broker.wait(0.999)
+    assert told(broker, 9) == []
+    broker.wait(0.001)
+    assert told(broker, 9) == [0]
+
+
+def test_a_queue_that_goes_is_waited_for_no_more() -> None:
+    broker = node()
+    broker.admin(2, do="declare", queue="other")
+    ask(broker, 9, 60_000, "other")
+    assert broker.admin(2, do="delete", queue="other")["ok"]
+    broker.wait(0.25)
+    assert json.loads(broker.bodies(9)[0])["code"] == "no-such-destination"
+    assert not broker.broker.checkouts.waiting
+
+
+def test_who_is_gone_waits_no_more_and_of_too_many_the_first_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.broker.checkouts.AWAITS_OF_ONE_MAX", 2)
+    broker = node(q=QueueSettings())
+    for connection in (1, 2, 9):
+        ask(broker, connection, 60_000)
+    assert (told(broker, 1), told(broker, 2), told(broker, 9)) == ([0], [], [])
+    broker.close(2)
+    broker.wait(0.25)
+    assert [len(waiting) for waiting in broker.broker.checkouts.waiting.values()] == [1]
+    broker.close(9)
+    broker.wait(0.25)
+    assert not broker.broker.checkouts.waiting
+    fill(broker, 1)
+    broker.open(9)
+    assert take(broker, 1) == (0, 1)
+
+
+def test_so_many_requests_of_a_connection_may_wait() -> None:
+    broker = node(q=QueueSettings())
+    for _ in range(AWAITS_MAX + 1):
+        ask(broker, 9, 60_000)
+    assert [json.loads(body)["code"] for body in broker.bodies(9)] == ["bad-request"]
+    fill(broker, 1)
+    assert len(broker.bodies(9)) == AWAITS_MAX
+    ask(broker, 9, 0)
+    assert json.loads(broker.bodies(9)[-1]) == {"ok": True, "ready": 1}
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        ({"queue": "q"}, "bad-request"),
+        ({"queue": "q", "timeout_ms": -1}, "bad-request"),
+        ({"queue": "q", "timeout_ms": AWAIT_MAX_MS + 1}, "bad-request"),
+        ({"queue": "q", "timeout_ms": 1, "next": [0]}, "bad-request"),
+        ({"queue": "q", "log": "l", "timeout_ms": 1}, "bad-request"),
+        ({"queue": "none", "timeout_ms": 1}, "no-such-destination"),
+        ({"queue": "memory", "timeout_ms": 1}, "bad-request"),
+        ({"timeout_ms": 1}, "bad-request"),
+    ],
+)
+def test_what_cannot_be_waited_for(request_: dict[str, object], wanted: str) -> None:
+    broker = node(q=QueueSettings(), memory=QueueSettings(persistent=False))
+    assert code(broker, do="await", **request_) == wanted
 
 
 # ---- ack ------------------------------------------------------------------------------------------------------------

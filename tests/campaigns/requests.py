@@ -188,14 +188,15 @@ class Asked:
         names = there[:2] if is_right else chance.sample(PREPARED, chance.randrange(4))
         app = "a" if is_right else chance.choice(APPS)
         refuse_s = chance.choice((0, 0, 1, 3601))
+        which = {"log": log}, {"logs": [log]}, {"logs": chance.sample(LOGS, 2)}
         settings = {name: chance.choice(LOG_SETTINGS[name]) for name in chance.sample(sorted(LOG_SETTINGS), 2)}
         return {
             "declare": {"log": log} | (settings if chance.random() < 0.6 else {}),
             "describe": {"log": log},
             "delete": {"log": log},
             "offsets": {"log": log, "time_ms": chance.choice((0, self.node.now_ms - 500, self.node.now_ms, 10**15))},
-            "await": {"next": offsets, "timeout_ms": chance.choice((0, 0, 100, 60_000, 60_001))}
-            | chance.choice(({"log": log}, {"log": log}, {"logs": [log]}, {"logs": chance.sample(LOGS, 2)})),
+            "await": {"timeout_ms": chance.choice((0, 0, 100, 60_000, 60_001))}
+            | chance.choice(({"queue": queue}, *({"next": offsets, **one} for one in which))),
             "position": {"log": log, "group": group}
             | chance.choice(({}, {}, {"offsets": offsets}, {"forget": True}, {"forget": False})),
             "checkout": {"queue": queue, "group": group, "max_messages": chance.choice((0, 1, 5, 100_000, 100_001))}

@@ -100,7 +100,7 @@ _REQUESTS: dict[str, Handler] = {
         {"queue": queues.delete, "exchange": exchanges.delete, "fanout": fanouts.delete, "log": logs.delete}
     ),
     "offsets": logs.offsets,
-    "await": logs.wait,
+    "await": by_kind({"queue": checkouts.wait, "log": logs.wait, "logs": logs.wait}),
     "position": logs.position,
     "prefetch": subscriptions.prefetch,
     "extend": subscriptions.extend,

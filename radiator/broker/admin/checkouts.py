@@ -4,7 +4,8 @@ from radiator.broker.admin.prepared import name_in
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Request
 from radiator.broker.kinds.log import Log
-from radiator.limits import CHECKOUT_MESSAGES_MAX, SIZE_MAX
+from radiator.errors import Refusal
+from radiator.limits import AWAIT_MAX_MS, CHECKOUT_MESSAGES_MAX, SIZE_MAX
 
 
 def checkout(request: Request) -> None:
@@ -19,6 +20,24 @@ def checkout(request: Request) -> None:
         request.answer(log=log.bare_name, incarnation=log.incarnation, first=partition.first, next=partition.committed)
 
     request.broker.checkouts.take(named(request), group, most, bytes_max, done)
+
+
+def wait(request: Request) -> None:
+    """`await`: answered as soon as a message of the queue is ready, or after a while."""
+    request.has_only("queue", "timeout_ms")
+    queue, checkouts = named(request), request.broker.checkouts
+    timeout_ms = request.number("timeout_ms", AWAIT_MAX_MS)
+    stored = checkouts.stored(queue)
+    answered = request.begin_waiting()
+
+    def done() -> None:
+        answered()
+        if queue.is_gone:
+            request.refuse(Refusal("no-such-destination", f"{queue.address} has been deleted."))
+        else:
+            request.answer(ready=queue.ready_count)
+
+    checkouts.wait(stored, timeout_ms, done, lambda: request.connection.is_closing)
 
 
 def acknowledge(request: Request) -> None:

@@ -1,6 +1,5 @@
 """Requests about logs: declare, describe, delete, where a time is, whether there is more, and where a group goes on."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 
@@ -8,7 +7,7 @@ from radiator.broker.admin.request import Answer, Request
 from radiator.broker.kinds.log import LOG_PREFIX, Log
 from radiator.declaring import log_settings, mistake
 from radiator.errors import Refusal, count_text
-from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, AWAITS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
 
 
 def named(request: Request) -> Log:
@@ -66,7 +65,7 @@ def offsets(request: Request) -> None:
     request.has_only("log", "time_ms")
     log = named(request)
     time_ms = request.number("time_ms", TIME_MAX_MS)
-    answered = _begin_waiting(request)
+    answered = request.begin_waiting()
 
     def done(found: list[int]) -> None:
         answered()
@@ -83,7 +82,7 @@ def wait(request: Request) -> None:
     nexts = iter(_offsets(request, "next", *logs))
     known = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
     timeout_ms = request.number("timeout_ms", AWAIT_MAX_MS)
-    answered = _begin_waiting(request)
+    answered = request.begin_waiting()
     is_answered = False
 
     def done() -> None:
@@ -118,19 +117,6 @@ def _several(request: Request) -> list[Log]:
 
 def _ends(log: Log) -> Answer:
     return {"next": [one.committed for one in log.partitions], "first": [one.first for one in log.partitions]}
-
-
-def _begin_waiting(request: Request) -> Callable[[], None]:
-    """One more request of its connection waits, until what is returned is called. Raises Refusal."""
-    connection = request.connection
-    if connection.awaits >= AWAITS_MAX:
-        raise Refusal("bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may.")
-    connection.awaits += 1
-
-    def answered() -> None:
-        connection.awaits -= 1
-
-    return answered
 
 
 def position(request: Request) -> None:

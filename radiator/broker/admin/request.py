@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from radiator.broker.consumers import Connection
 from radiator.errors import Refusal
+from radiator.limits import AWAITS_MAX
 from radiator.patterns import name_mistake
 
 if TYPE_CHECKING:
@@ -96,6 +97,22 @@ class Request:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
             raise Refusal("bad-request", f"`{key}` must be a whole number from 0 to {most}; it is {number!r:.80}.")
         return number
+
+    # ---- those that wait --------------------------------------------------------------------------------------------
+
+    def begin_waiting(self) -> Callable[[], None]:
+        """One more of its connection waits, until what is returned is called. Raises Refusal."""
+        connection = self.connection
+        if connection.awaits >= AWAITS_MAX:
+            raise Refusal(
+                "bad-request", f"{AWAITS_MAX} requests of this connection wait already: that is all that may."
+            )
+        connection.awaits += 1
+
+        def answered() -> None:
+            connection.awaits -= 1
+
+        return answered
 
 
 Handler = Callable[[Request], None]

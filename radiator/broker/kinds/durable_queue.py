@@ -97,8 +97,8 @@ class DurableQueue(Queue):
 
     __slots__ = (
         "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts", "is_loading", "number",
-        "on_pumped", "purge_done", "purge_through", "purged", "purges_delayed", "spared", "storing", "taken_unread",
-        "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
+        "on_pumped", "on_ready", "purge_done", "purge_through", "purged", "purges_delayed", "spared", "storing",
+        "taken_unread", "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -141,6 +141,7 @@ class DurableQueue(Queue):
         self.taken_unread: set[int] = set()
         # told after each pump, where the queue is shared between nodes
         self.on_pumped: Callable[[], None] | None = None
+        self.on_ready: Callable[[DurableQueue], None] | None = None
         # a purge goes on for messages that are read back and were accepted up to here, then for delayed ones but for
         # those that were in flight when it began
         self.purge_through = 0
@@ -277,6 +278,8 @@ class DurableQueue(Queue):
             self.refill()
         if self.on_pumped is not None:
             self.on_pumped()
+        if self.on_ready is not None and self.ready_count:
+            self.on_ready(self)
 
     def refill(self, is_needed: bool = False) -> None:
         """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.

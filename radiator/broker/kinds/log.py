@@ -23,7 +23,7 @@ from radiator.errors import Refusal, count_text
 from radiator.journal import CameFrom, Told
 from radiator.limits import (
     AWAITED_OFFSETS_MAX,
-    AWAITS_OF_LOG_MAX,
+    AWAITS_OF_ONE_MAX,
     EVENT_BYTES,
     GROUPS_MAX,
     KEYED_BODY_MAX_BYTES,
@@ -373,7 +373,7 @@ class Log(Queue):
         if timeout_ms <= 0 or self.has_more_than(nexts):
             done()
             return
-        if len(self.waiting) >= min(AWAITS_OF_LOG_MAX, AWAITED_OFFSETS_MAX // len(self.partitions)):
+        if len(self.waiting) >= min(AWAITS_OF_ONE_MAX, AWAITED_OFFSETS_MAX // len(self.partitions)):
             self.waiting.pop(0).done()
         self.waiting.append(Waiting(nexts, self.desk.now_s + timeout_ms / 1000, done, is_over))
 
