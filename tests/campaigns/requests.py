@@ -254,7 +254,8 @@ class Asked:
     def prepare(self) -> None:
         """Some SENDs under a name that is free."""
         name = self.chance.choice(PREPARED[:3])
-        if name not in self.node.broker.staging.prepared:
+        staging = self.node.broker.staging
+        if name not in staging.prepared and not name.startswith(tuple(staging.refused)):
             sends = [send(CLIENT, to, b"s", transaction=b"t") for to in ("kept", "/log/l", "/fanout/events")]
             self.node.say(begin(CLIENT), *sends, Commit(CLIENT, b"t", None, name))
 
