@@ -325,7 +325,8 @@ class Nats(Peer):
         return (major, minor) >= (2, 10)
 
     def _number(self) -> tuple[int, ...]:
-        found = re.search(r"v(\d+)\.(\d+)\.(\d+)", _said(self._program(), "--version"))
+        program = self._program()
+        found = re.search(r"v(\d+)\.(\d+)\.(\d+)", _said(program, "--version")) if program else None
         return tuple(map(int, found.groups())) if found else (0, 0, 0)
 
     def missing(self) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import skipped
+
 settings.register_profile("radiator", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("radiator")
 
@@ -27,3 +29,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(HERE).as_posix().startswith(WHOLE_BROKER):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    note_skip("test", report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    note_skip("module", report)
+
+
+def note_skip(kind: str, report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        assert isinstance(report.longrepr, tuple)
+        skipped.note(kind, report.nodeid, report.longrepr[2].removeprefix("Skipped: "))

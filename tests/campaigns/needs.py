@@ -1,7 +1,7 @@
 """What a campaign may need of a machine, each tried for real.
 
-A campaign is skipped only where the machine cannot run it: CannotRun says why. Where it could, had a program been
-installed, that is a failure, NotInstalled: a proof that was silently not made is none.
+A campaign is skipped only where the machine cannot run it: CannotRun says why. Where scripts/setup could have installed
+the program that is missing, that is a failure, NotInstalled: a proof that could have been made, and was not, is none.
 """
 
 import importlib.util
@@ -21,7 +21,7 @@ class CannotRun(Exception):
 
 
 class NotInstalled(Exception):
-    """This machine could run it; the sentence says what to install."""
+    """scripts/setup could have installed what is missing; the sentence says what."""
 
 
 def linux() -> None:
@@ -36,9 +36,9 @@ def root() -> None:
 
 
 def program(name: str, package: str) -> None:
-    """Root can install what is missing; others are told, and it is skipped."""
+    """Root of a Debian has it by scripts/setup; others are told, and it is skipped."""
     if shutil.which(name) is None:
-        kind = NotInstalled if os.geteuid() == 0 else CannotRun
+        kind = NotInstalled if os.geteuid() == 0 and shutil.which("apt-get") else CannotRun
         raise kind(f"{name} is not here; on Debian or Ubuntu: apt install {package}")
 
 
@@ -110,7 +110,7 @@ def spin() -> None:
 def nomemory() -> None:
     """One allocation of this Python's can be made to fail."""
     if importlib.util.find_spec("_testcapi") is None:
-        raise CannotRun("this Python was built without _testcapi, which can let an allocation fail")
+        raise CannotRun("this Python was built without _testcapi, which can let an allocation fail; Debian's has it")
 
 
 NEEDS: dict[str, Callable[[], None]] = {

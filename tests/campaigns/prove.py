@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from radiator.cli.text import table
+from tests import skipped
 from tests.campaigns import mutants
 from tests.campaigns.campaign import LEVELS, Campaign
 from tests.campaigns.needs import NEEDS, CannotRun, NotInstalled
@@ -291,6 +292,8 @@ def main(argv: list[str] | None = None) -> int:
         if is_failure:
             failed.append(one.name)
             not_run.append(f"{one.number} {one.name}\n{why}")
+        else:
+            skipped.note("campaign", f"{one.number} {one.name}", why)
     everything = [job for some in jobs.values() for job in some]
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="radiator-prove-") as directory:

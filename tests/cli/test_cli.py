@@ -168,7 +168,7 @@ def test_reader_that_goes_away_is_no_traceback(tmp_path: Path) -> None:
 
 def test_full_disk_is_status_74(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("needs /dev/full")
+        pytest.skip("there is no /dev/full here to write to")
     command = [sys.executable, "-m", "radiator", "config"]
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(

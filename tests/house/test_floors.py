@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -277,3 +278,15 @@ def test_a_module_does_not_bring_gevent_with_it(module: str) -> None:
 def test_every_folder_is_a_package_that_setup_cfg_finds() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     assert [str(folder.relative_to(PACKAGE)) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_types_are_the_same_whether_or_not_what_is_optional_is_installed() -> None:
+    text = PACKAGE.parent.joinpath("pyproject.toml").read_text(encoding="utf-8")
+    skipped = {
+        module.removesuffix(".*")
+        for part in tomllib.loads(text)["tool"]["mypy"]["overrides"]
+        if part.get("follow_imports") == "skip" and part.get("ignore_missing_imports")
+        for module in part["module"]
+    }
+    always = {"gevent", "greenlet", "lmdb", "toml"}
+    assert OWNERS.keys() - always <= skipped

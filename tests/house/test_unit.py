@@ -24,7 +24,7 @@ def service() -> configparser.SectionProxy:
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     verify = shutil.which("systemd-analyze")
     if verify is None:
-        pytest.skip("systemd-analyze is not installed")
+        pytest.skip("systemd-analyze is not installed; on Debian or Ubuntu: apt install systemd")
     # the program is not installed where the unit has it, and the user need not exist here
     text = UNIT.read_text().replace("/opt/radiator/bin/radiator", sys.executable)
     (tmp_path / "radiator.service").write_text(text.replace("User=radiator", "").replace("Group=radiator", ""))

@@ -10,13 +10,14 @@ import pytest
 from tests.broker_process import CHECKOUT, BrokerProcess
 
 PACKAGES = {"stompit": "stompit@1", "@stomp/stompjs": "@stomp/stompjs@7", "@stomp/tcp-wrapper": "@stomp/tcp-wrapper@1"}
+GET_NODE = "on Debian or Ubuntu: apt install nodejs npm, then remove .venv/stamp-test and run scripts/setup test"
 PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scripts/setup has put them, or this does
 
 
 def node_modules(*packages: str) -> Path:
     """The folder that has them in it, installed if need be. Skips without node, and without a network outside CI."""
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip(f"node and npm are not installed: no test with {packages[0]}")
+        pytest.skip(f"no test with {packages[0]} without node and npm; {GET_NODE}")
     for place in PLACES:
         if all((place / "node_modules" / package).is_dir() for package in packages):
             return place / "node_modules"

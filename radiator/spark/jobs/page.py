@@ -81,8 +81,8 @@ def _plots(rows: Sequence[Row]) -> str:
             one.set_title(title, fontsize=9, loc="left")
             one.set_yscale("symlog", linthresh=1)  # 0 ms is a latency too
             one.yaxis.set_major_formatter(FuncFormatter(_milliseconds))
-            one.xaxis.set_major_locator(place := dates.AutoDateLocator(maxticks=6, tz=UTC))  # type: ignore[no-untyped-call]
-            one.xaxis.set_major_formatter(dates.ConciseDateFormatter(place, tz=UTC))  # type: ignore[no-untyped-call]
+            one.xaxis.set_major_locator(place := dates.AutoDateLocator(maxticks=6, tz=UTC))
+            one.xaxis.set_major_formatter(dates.ConciseDateFormatter(place, tz=UTC))
             one.grid(alpha=0.25)
             one.spines[["top", "right"]].set_visible(False)
         if rows:
