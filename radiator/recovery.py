@@ -20,7 +20,9 @@ class StoredQueue:
 
 @dataclass(slots=True)
 class StoredDoubt:
-    """A message that was in doubt when the last run ended. size: bytes of header block and body."""
+    """A message that was in doubt when the last run ended. size: bytes of header block and body. redeliveries: how
+    often it came back before.
+    """
 
     peer: str
     sequence: int
@@ -28,6 +30,7 @@ class StoredDoubt:
     position: int
     size: int
     expires: bool
+    redeliveries: int = 0
 
 
 @dataclass(slots=True)

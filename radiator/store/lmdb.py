@@ -281,14 +281,17 @@ class LmdbStore:
         for key, value in txn.cursor(self._tables[DOUBTS]):
             peer, sequence = records.split_doubt_key(bytes(key))
             queue, position = records.decode_doubt(bytes(key), bytes(value))
-            message = txn.get(records.message_key(queue, position), db=self._tables[MESSAGES])
+            message_key = records.message_key(queue, position)
+            message = txn.get(message_key, db=self._tables[MESSAGES])
             if message is None or queue not in queues or peer not in kept:
                 missing = f"the message is not in queue {queue}" if peer in kept else "nothing is kept of the node"
                 raise StoreError(
                     f"In {self._file} message {sequence} is in doubt with node {peer!r}, but {missing}."
                     f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
                 )
-            doubts.append(StoredDoubt(peer, sequence, queue, position, *records.message_bytes(message)))
+            size, expires = records.message_bytes(message)
+            redeliveries = _redeliveries(message_key, txn.get(message_key, db=self._tables[COUNTS]))
+            doubts.append(StoredDoubt(peer, sequence, queue, position, size, expires, redeliveries))
         return peers, doubts
 
     def _assert_books_agree(self, txn: "lmdb.Transaction[bytes]") -> None:
@@ -816,6 +819,14 @@ def _in_order(found: list[StoredMessage], after: int) -> list[StoredMessage]:
             continue
         ordered.append(stored)
     return ordered
+
+
+def _redeliveries(key: bytes, value: memoryview | None) -> int:
+    """Of one message, from its count; 0 where that is not there, or damaged."""
+    try:
+        return records.decode_count(key, bytes(value))[0] if value is not None else 0
+    except DamagedRecord:
+        return 0
 
 
 class _RedeliveryCounts:

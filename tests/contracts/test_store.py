@@ -247,6 +247,9 @@ def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again
         StoredDoubt("b", last, 1, position_of(1, 1), 7, True),
         StoredDoubt("b.c", 7, 1, position_of(1, 3), 7, True),
     ]
+    store.commit([Count(1, position_of(1, 2), 3)])
+    store = again(store)
+    assert [found.redeliveries for found in store.recovery.doubts] == [0, 0, 3, 0, 0]
     assert sequences(store.load(Load(1, 1, 0, 9, MIB))) == [1, 2, 3, 4, 5, 9], "they are stored as the others are"
 
 

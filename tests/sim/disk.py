@@ -223,7 +223,9 @@ class SimDisk:
     def _stored_doubt(self, peer: str, sequence: int) -> StoredDoubt:
         place = self.platter.doubts[peer, sequence]
         message = self.platter.messages[place]
-        return StoredDoubt(peer, sequence, *place, message.size, message.expires_ms != 0)
+        return StoredDoubt(
+            peer, sequence, *place, message.size, message.expires_ms != 0, self.platter.counts.get(place, (0, False))[0]
+        )
 
     def commit(self, writes: list[Write]) -> None:
         for write in writes:

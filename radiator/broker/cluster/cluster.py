@@ -20,11 +20,9 @@ from radiator.broker.destinations import FANOUT, OUTBOX_PREFIX, PEERS_TOPIC, QUE
 from radiator.broker.intake import FLUSH, Intake, Resource
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.telling import node_client
 from radiator.broker.turn import Desk
 from radiator.commands import NotLinked
 from radiator.errors import LinkError, Refusal, shown
-from radiator.journal import HANDED_OVER, CameFrom
 from radiator.limits import (
     LAG_EVERY_S,
     LINK_CREDIT_MAX,
@@ -117,7 +115,9 @@ class Cluster:
         queues = {q.number: q for q in self.destinations.stored_queues()}
         for doubt in recovery.doubts:
             peer, queue = self.peers[doubt.peer], queues[doubt.queue]
-            peer.doubts[doubt.sequence] = Doubtful(queue, doubt.position, doubt.size, doubt.expires, self.desk.now_ms)
+            peer.doubts[doubt.sequence] = Doubtful(
+                queue, doubt.position, doubt.size, doubt.expires, self.desk.now_ms, doubt.redeliveries
+            )
             peer.doubt_bytes += doubt.size
             queue.recover_doubt(doubt.position, doubt.size)
 
@@ -389,7 +389,7 @@ class Cluster:
             if queue.settings.overflow not in (BLOCK, REJECT):
                 self.make_room(queue, old.size)
             copy = Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms)
-            queue.put(copy, CameFrom(HANDED_OVER, client=node_client(peer.name)))
+            queue.put_handed_over(copy, 0, word.redelivered, peer.name)
             queue.pump()
         self.destinations.fanouts[name].accepted += 1
         peer.copies += 1

@@ -16,7 +16,7 @@ from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HO
 from radiator.links import Hello, Taken, Transfer, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
-from radiator.writes import Doubt, Settle
+from radiator.writes import Count, Doubt, Settle
 
 PATH_HEADER = b"node-path"
 _PATH_HEADERS = frozenset((PATH_HEADER,))
@@ -69,7 +69,8 @@ class Handover:
         desk = self.desk
         peer.out_offered += 1
         sequence, message = peer.out_offered, entry.message
-        peer.doubts[sequence] = Doubtful(queue, entry.position, entry.size, message.expires_ms > 0, desk.now_ms)
+        expires, redeliveries = message.expires_ms > 0, entry.redeliveries
+        peer.doubts[sequence] = Doubtful(queue, entry.position, entry.size, expires, desk.now_ms, redeliveries)
         peer.doubt_bytes += entry.size
         peer.touch()
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
@@ -119,7 +120,8 @@ class Handover:
             pumped()
 
     def release(self, peer: Peer) -> int:
-        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were.
+        """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were. Each
+        is marked as redelivered, since a consumer of the other node may have had it.
 
         The next Welcome may say anything: the other node's store may be an older one than it was.
         """
@@ -127,7 +129,8 @@ class Handover:
         peer.is_released = True
         for sequence, doubtful in peer.doubts.items():
             self.desk.write(Settle(peer.name, sequence))
-            doubtful.queue.undoubt(doubtful.position, doubtful.size)
+            self.desk.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
+            doubtful.queue.undoubt(doubtful.position, doubtful.size, redelivered=True)
         touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
         peer.doubts.clear()
         peer.doubt_bytes = 0

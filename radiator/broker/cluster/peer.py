@@ -19,13 +19,14 @@ UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
 
 @dataclass(slots=True)
 class Doubtful:
-    """A message that is in doubt: where it is, and what its removal takes from the ledger."""
+    """A message that is in doubt: where it is, what its removal takes from the ledger, and how often it came back."""
 
     queue: DurableQueue
     position: int
     size: int
     expires: bool
     since_ms: int
+    redeliveries: int
 
 
 class Peer:

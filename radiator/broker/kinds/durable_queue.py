@@ -15,10 +15,9 @@ from radiator.broker.entry import DelayedEntry, Entry
 from radiator.broker.kinds.delayed import Delayed
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
-from radiator.broker.telling import node_client
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded, LoadedDelayed, StoredMessage
-from radiator.journal import DELAYED, DUE, HANDED_OVER, CameFrom
+from radiator.journal import DELAYED, DUE, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
     LOAD_BYTES,
@@ -96,9 +95,9 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts", "is_loading", "number",
-        "on_pumped", "on_ready", "purge_done", "purge_through", "purged", "purges_delayed", "spared", "storing",
-        "taken_unread", "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
+        "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts", "freed_unread", "is_loading",
+        "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged", "purges_delayed", "spared",
+        "storing", "taken_unread", "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -134,11 +133,12 @@ class DurableQueue(Queue):
         self.dedup_pending: dict[bytes, tuple[int, int]] = {}
         self.asks: dict[int, int] = {}
         # offered to another node, by position; None: not read back since the start (so many are `unread`), and
-        # taken_unread: such as have left
+        # taken_unread: such as have left; freed_unread: such as are READY again, and redelivered by the operator's word
         self.doubts: dict[int, Entry | None] = {}
         self.doubt_bytes = 0
         self.unread = 0
         self.taken_unread: set[int] = set()
+        self.freed_unread: set[int] = set()
         # told after each pump, where the queue is shared between nodes
         self.on_pumped: Callable[[], None] | None = None
         self.on_ready: Callable[[DurableQueue], None] | None = None
@@ -320,7 +320,11 @@ class DurableQueue(Queue):
                 self.damaged += 1
                 self.desk.note("error", "damaged_record", queue=self.name, position=f"{stored.position:x}")
                 continue
-            entry = Entry(stored.position, message, State.READY, message.size, stored.redeliveries, stored.redelivered)
+            redelivered = stored.redelivered
+            if stored.position in self.freed_unread:
+                self.freed_unread.discard(stored.position)
+                redelivered = True
+            entry = Entry(stored.position, message, State.READY, message.size, stored.redeliveries, redelivered)
             if stored.position in self.doubts:
                 # D17: as it was before the start
                 entry = Entry(
@@ -495,17 +499,20 @@ class DurableQueue(Queue):
         self.doubts[entry.position] = entry
         self.doubt_bytes += entry.size
 
-    def undoubt(self, position: int, size: int) -> None:
-        """IN_DOUBT -> READY, at its own place."""
+    def undoubt(self, position: int, size: int, redelivered: bool = False) -> None:
+        """IN_DOUBT -> READY, at its own place. redelivered: somebody may have had it elsewhere."""
         entry = self.doubts.pop(position)
         self.doubt_bytes -= size
         if entry is None:
             self.unread -= 1  # it is read back as READY, when its turn comes
+            if redelivered and position > self.window_end:
+                self.freed_unread.add(position)  # a load under way does not see the mark
             if position <= self.window_end:  # which is over: it is damaged
                 self.beyond -= 1
                 self.damaged += 1
                 self.desk.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
             return
+        entry.redelivered = entry.redelivered or redelivered
         move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
         self.put_back(entry)
 
@@ -545,13 +552,9 @@ class DurableQueue(Queue):
             self.journal.handed_over(self.name, position, size, 0 if entry is None else entry.redeliveries, node)
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
-        """Store what that node hands over: what is known of its deliveries comes along."""
-        entry = self.put(message, CameFrom(HANDED_OVER, client=node_client(node), attempt=redeliveries))
-        if not redeliveries and not redelivered:
-            return
-        self.desk.write(Count(self.number, self.desk.last_position, redeliveries, redelivered))
-        if entry is not None:
-            entry.redeliveries, entry.redelivered = redeliveries, redelivered
+        super().put_handed_over(message, redeliveries, redelivered, node)
+        if redeliveries or redelivered:
+            self.desk.write(Count(self.number, self.desk.last_position, redeliveries, redelivered))
 
     # ---- purge ------------------------------------------------------------------------------------------------------
 

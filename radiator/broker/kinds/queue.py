@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Subscription
 from radiator.broker.entry import Entry
 from radiator.broker.states import Event, State, move
+from radiator.broker.telling import node_client
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, CLIENT
 from radiator.errors import Refusal, count_text
-from radiator.journal import DROPPED, MOVED, PURGED, CameFrom
+from radiator.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.journal import EXPIRED as TOLD_EXPIRED
 from radiator.limits import STALE_TIMEOUTS
 from radiator.message import Message
@@ -92,6 +93,12 @@ class Queue:
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry | None:
         """Accept a message: nothing is judged any more. came_from: what the journal says of where it was before."""
         raise NotImplementedError
+
+    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
+        """Accept what that node hands over: what is known of its deliveries comes along."""
+        entry = self.put(message, CameFrom(HANDED_OVER, client=node_client(node), attempt=redeliveries))
+        if entry is not None:
+            entry.redeliveries, entry.redelivered = redeliveries, redelivered
 
     def take_in(self, message: Message, due_ms: int) -> None:
         """Accept a message now or, where due_ms is not 0, as a delayed one."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.commands import Heard, Read, Stop
+from radiator.commands import Heard, Read, Send, Stop
 from radiator.links import Grant, Taken, Transfer, Welcome
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
@@ -254,6 +254,88 @@ def test_release_frees_what_is_in_doubt_and_a_late_return_deletes_nothing() -> N
     nodes.run()
     assert a.stored("work") == [b"0"] or nodes["b"].stored("work") == [b"0", b"0"]
     assert a.admin(1, do="peer-release", peer="b", force=True)["code"] == "linked"
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize("restart", ["", "clean", "crash"])
+def test_what_is_released_is_redelivered_since_somebody_may_have_had_it(restart: str, is_stopped: bool) -> None:
+    nodes = pair()
+    a = nodes["a"]
+    a.say(send(1, "work", b"back"), subscribe(1, "work", prefetch_count=1))
+    a.close(1)
+    a.open(1)
+    a.say(send(1, "work", b"new"))
+    nodes["b"].say(subscribe(1, "work", prefetch_count=2))
+    while len(nodes.cluster("a").peers["b"].doubts) < 2:
+        assert nodes.step()
+    if restart == "clean":
+        a.turn([Stop()])
+        nodes.cut("a", "b")
+        nodes.start("a", a.disk.platter)
+    elif restart:
+        nodes.crash("a")
+    else:
+        nodes.cut("a", "b")
+    a = nodes["a"]
+    if restart:
+        a.open(1)
+    assert a.admin(1, do="peer-release", peer="b", force=True)["released"] == 2
+    if is_stopped:
+        a.turn([Stop()])
+        a = a.again_on(a.disk.platter)
+        a.open(1)
+    a.say(subscribe(1, "work", prefetch_count=5))
+    given = [(reply.message.body, reply.redelivered, reply.redeliveries) for reply in a.messages(1)]
+    assert given == [(b"back", True, 1), (b"new", True, 0)]
+
+
+def test_what_is_released_while_it_is_read_back_is_redelivered_too() -> None:
+    nodes = offered()
+    a = nodes["a"]
+    a.turn([Stop()])
+    nodes.cut("a", "b")
+    nodes.start("a", a.disk.platter)
+    a = nodes["a"]
+    a.open(1, 2)
+    a.auto = False
+    a.say(subscribe(1, "work"))
+    a.say(Send(2, "/admin", b"", 2, b'{"do": "peer-release", "peer": "b", "force": true}', reply_to="admin"))
+    assert a.questions and a.disk.platter.doubts
+    while a.step():
+        pass
+    assert a.message(1).redelivered
+
+
+def test_what_is_released_stays_redelivered_at_the_node_that_gets_it_then() -> None:
+    nodes = Nodes("abc")
+    nodes["a"].open(1)
+    nodes["b"].open(1)
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    nodes["a"].say(send(1, "work"))
+    while not nodes.cluster("a").peers["b"].doubts:
+        assert nodes.step()
+    nodes.cut("a", "b")
+    nodes.cut("b", "c")
+    nodes["a"].admin(1, do="peer-release", peer="b", force=True)
+    nodes["c"].open(1)
+    nodes["c"].say(subscribe(1, "work"))
+    nodes.run()
+    assert nodes["c"].message(1).redelivered
+
+
+def test_copies_that_are_sent_again_are_redelivered() -> None:
+    nodes = pair()
+    a = nodes["a"]
+    a.say(send(1, "/fanout/events", b"copy"))
+    while not nodes.cluster("a").peers["b"].doubts:
+        assert nodes.step()
+    nodes.cut("a", "b")
+    a.admin(1, do="peer-release", peer="b", force=True)
+    nodes.link("a", "b")
+    nodes.run()
+    nodes["b"].say(subscribe(1, "x"))
+    assert nodes["b"].message(1).redelivered
 
 
 def test_clean_stop_hands_over_nothing_more_and_leaves_doubts() -> None:
