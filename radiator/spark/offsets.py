@@ -139,10 +139,28 @@ def at_most(latest: Offsets, target: Offsets, start: Offsets) -> Offsets:
     }
 
 
+def unread(start: Offsets, states: Mapping[str, State]) -> Offsets:
+    """What `start` has of logs and partitions that are not read any more. states: of all that are read, by name."""
+    left: Offsets = {}
+    for log, by_partition in start.items():
+        state = states.get(log.name)
+        if state is None:
+            left[log] = dict(by_partition)
+        elif state.log == log and by_partition.keys() - state.first.keys():
+            left[log] = {partition: by_partition[partition] for partition in by_partition.keys() - state.first.keys()}
+    return left
+
+
+def joined(one: Offsets, other: Offsets) -> Offsets:
+    """The partitions of both, which have none in common."""
+    return {log: {**one.get(log, {}), **other.get(log, {})} for log in (*one, *other)}
+
+
 def begin(start: Offsets, states: Mapping[str, State]) -> tuple[Offsets, list[str]]:
     """Where to go on: `start`, but what those logs do not have is passed over; and a sentence for each such loss.
 
-    A log or partition that `start` does not know is read from the first record that is kept. states: by name.
+    A log or partition that `start` does not know is read from the first record that is kept; one that is not read any
+    more keeps its offset. states: by name.
     """
     known = {log.name: log for log in start}
     going: Offsets = {}
@@ -169,7 +187,7 @@ def begin(start: Offsets, states: Mapping[str, State]) -> tuple[Offsets, list[st
                     "read: it is a restored backup, or another broker's."
                 )
             going[state.log][partition] = min(max(at, first), following)
-    return going, losses
+    return joined(going, unread(start, states)), losses
 
 
 def still_there(whole: list[Range], states: Mapping[Log, State]) -> tuple[list[Range], list[str]]:

@@ -146,6 +146,7 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._broker = Broker(options.connect)
         self._target: Offsets | None = None
+        self._told: Offsets = {}
 
     def initialOffset(self) -> Json:
         """Of a query without a checkpoint."""
@@ -172,11 +173,13 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         states = self._states()
         begin, losses = kept.begin(kept.from_json(start), states)
         _tell(kept.check_losses(losses, options.fail_on_data_loss))
-        if self._target is None and _latest(states) == begin and not losses:
+        unread = kept.unread(begin, states)
+        self._tell_unread(unread)
+        if self._target is None and kept.joined(_latest(states), unread) == begin and not losses:
             self._broker.wait(states.values(), options.poll_timeout_ms)
             states = self._states()
             begin, _ = kept.begin(kept.from_json(start), states)
-        latest = _latest(states)
+        latest = kept.joined(_latest(states), unread)
         if self._target is not None:
             latest = kept.at_most(latest, self._target, begin)
         most = self._most(limit, states)
@@ -188,7 +191,10 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = kept.from_json(start), kept.from_json(end)
         if first == last:
             return []
-        by_log = {state.log: state for state in self._states().values()}
+        # a batch that is run again has what it had, also of a log that is not named any more
+        names = {log.name for log in last if last[log] != first.get(log)}
+        states = (self._broker.state(name) for name in sorted(names))
+        by_log = {state.log: state for state in states}
         wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
         _tell(kept.check_losses(losses, options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, options.min_partitions)]
@@ -200,6 +206,17 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Spark does not always call it."""
         self._broker.close()
+
+    def _tell_unread(self, unread: Offsets) -> None:
+        if unread != self._told:
+            self._told = unread
+            for log, by_partition in sorted(unread.items()):
+                _log.warning(
+                    "/log/%s, partition %s, is in the checkpoint and is not read: its offsets are kept there, and the "
+                    "query goes on from them once it is named again.",
+                    log.name,
+                    ", ".join(map(str, sorted(by_partition))),
+                )
 
     def _states(self) -> dict[str, State]:
         return {name: self._broker.state(name, wanted) for name, wanted in self._options.partitions.items()}
@@ -263,6 +280,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         state = self._checkout(0)
         by_log = {state.log: state}
         wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
+        losses += _of_others(last, state.log)
         _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, self._options.min_partitions)]
 
@@ -278,6 +296,7 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Acks all before `at`: that log, the number that comes next, and the end of what is taken."""
         state = self._checkout(0)
         offsets, losses = kept.begin(kept.from_json(at), {state.log.name: state})
+        losses += _of_others(kept.from_json(at), state.log)
         _tell(kept.check_losses(losses, self._options.fail_on_data_loss))
         done = offsets[state.log][0]
         if done > state.first[0]:
@@ -299,6 +318,16 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Takes up to so many more: what there is then."""
         log, first, following = self._broker.checkout(self._queue, self._options.group, most, self._options.max_bytes)
         return State(log, {0: first}, {0: following})
+
+
+def _of_others(at: Offsets, own: Log) -> list[str]:
+    """A sentence for each checkout that these offsets speak of and that is not `own`."""
+    return [
+        f"The checkpoint is of /log/{log.name}, not of /log/{own.name}: what was taken there and is not acked stays "
+        "taken (radiator release QUEUE GROUP). Use a checkpoint of its own for each queue and group."
+        for log in at
+        if log.name != own.name
+    ]
 
 
 def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold: int) -> Offsets:

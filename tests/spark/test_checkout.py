@@ -113,6 +113,24 @@ def test_a_group_that_was_released_is_told(
     assert left(client, queue) == (0, 0)
 
 
+def test_a_checkpoint_of_another_queue_is_refused(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str, tmp_path: Path
+) -> None:
+    """What was taken of the first and is not acked would stay taken, and nobody would be told."""
+    other = f"{queue}-other"
+    client.admin({"do": "declare", "queue": other})
+    fill(client, queue, range(5))
+    fill(client, other, range(5, 10))
+    sink = Batches(fail=0)
+    with pytest.raises(StreamingQueryException):
+        run(checkouts(spark, broker, queue), tmp_path, sink)
+    with pytest.raises(StreamingQueryException, match=f"The checkpoint is of /log/.checkout/{queue}/{GROUP}, not of"):
+        run(checkouts(spark, broker, other), tmp_path, sink)
+    run(checkouts(spark, broker, queue), tmp_path, sink)
+    assert sink.values == texts(range(5))
+    assert left(client, queue) == (0, 0)
+
+
 def test_a_queue_that_is_not_there(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> None:
     with pytest.raises(StreamingQueryException, match="nothing"):
         run(checkouts(spark, broker, "nothing"), tmp_path, Batches())

@@ -21,6 +21,7 @@ from radiator.spark.offsets import (
     split,
     still_there,
     to_json,
+    unread,
 )
 
 A, B, A2 = Log("a", "1"), Log("b", "1"), Log("a", "2")
@@ -104,6 +105,18 @@ def test_a_new_log_is_read_from_its_first_record() -> None:
         {A: {0: 5, 1: 3}, B: {0: 2}},
         [],
     )
+
+
+def test_what_is_not_read_any_more_keeps_its_offsets() -> None:
+    start: Offsets = {A: {0: 5, 1: 7}, B: {0: 3}}
+    only_a = {"a": state(A, (0, 9), (0, 9))}
+    assert unread(start, only_a) == {B: {0: 3}}
+    assert begin(start, only_a) == (start, [])
+    only_one = {"a": State(A, {1: 0}, {1: 9}, 2), "b": state(B, (0, 9))}
+    assert unread(start, only_one) == {A: {0: 5}}
+    assert begin(start, only_one) == (start, [])
+    # another log of that name is none that was left out
+    assert unread(start, {"a": state(A2, (0, 9)), "b": state(B, (0, 9))}) == {}
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,49 @@ def test_several_logs(client: Client, log: str, spark: SparkSession, broker: Bro
     assert {row.log for row in sink.rows} == {log, other}
 
 
+def test_a_log_that_is_not_named_for_a_while_goes_on_where_it_was(
+    client: Client, log: str, spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Nothing twice, nothing left out; and a batch that was planned with it is run again with it."""
+    other = f"{log}-other"
+    client.admin({"do": "declare", "log": other})
+
+    def read(names: str) -> DataFrame:
+        options = {"url": broker.address, "subscribe": names, "startingOffsets": "earliest"}
+        return spark.readStream.format("radiator").options(**options).load()
+
+    sink = Batches(fail=2)
+    fill(client, log, range(5))
+    fill(client, other, range(5, 10))
+    run(read(f"{log},{other}"), tmp_path, sink)
+    fill(client, log, range(10, 15))
+    fill(client, other, range(15, 20))
+    run(read(log), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(15))
+    with pytest.raises(StreamingQueryException):
+        run(read(f"{log},{other}"), tmp_path, sink)
+    run(read(log), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(20))
+    fill(client, other, range(20, 23))
+    run(read(f"{log},{other}"), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(23))
+
+
+def test_a_partition_that_is_not_named_for_a_while_goes_on_where_it_was(
+    client: Client, log: str, spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    def read(partitions: str) -> DataFrame:
+        assign = f'{{"{log}": {partitions}}}'
+        options = {"url": broker.address, "assign": assign, "startingOffsets": "earliest"}
+        return spark.readStream.format("radiator").options(**options).load()
+
+    sink = Batches()
+    for partitions, filled in (("[0, 1]", range(8)), ("[0]", range(8, 16)), ("[0, 1]", range(16, 24))):
+        fill(client, log, filled)
+        run(read(partitions), tmp_path, sink)
+    assert sorted(sink.values) == texts(range(24))
+
+
 def test_wrong_options_of_a_stream(stream: Load, tmp_path: Path) -> None:
     with pytest.raises(StreamingQueryException, match="maxOffsetsPerTrigger is 'x': it must be a whole number"):
         run(stream(maxOffsetsPerTrigger="x"), tmp_path, Batches())
