@@ -173,6 +173,11 @@ class Broker:
         answer = self.ask({"do": "commit", "prefix": prefix, "prepared": prepared, "app": app, "version": version})
         return bool(answer["committed"])
 
+    def version(self, app: str) -> int | None:
+        """The last that was committed for it."""
+        last: int | None = self.ask({"do": "version", "app": app})["version"]
+        return last
+
     def forget(self, app: str) -> None:
         """Nothing more is committed for it."""
         self.ask({"do": "version", "app": app, "forget": True})

@@ -38,24 +38,37 @@ _log = logging.getLogger("radiator.spark")
 
 
 class Task(NamedTuple):
-    """Which part of which batch this process writes; app and version are the same however often it is tried, attempt
-    in all tasks of one try.
+    """Which part of which batch this process writes; app, version and destination are the same however often it is
+    tried, attempt in all tasks of one try. destination: None where each row brings its own.
     """
 
     app: str
     version: int
     partition: int
     attempt: str
+    destination: str | None
+
+    @property
+    def ledger(self) -> str:
+        """The `txn-app-id` under which the broker counts versions: one write of a batch to one destination is not
+        taken for another.
+        """
+        return ledger(self.app, self.destination)
+
+    @property
+    def version_prefix(self) -> str:
+        """What the names of all begin with that is prepared in any try of the batch."""
+        return f"spark-{_digest(f'{self.version} {self.ledger}')}-"
 
     @property
     def prefix(self) -> str:
-        """What the names of all begin with that is prepared in this try of the batch."""
-        return f"{prefix(self.app, self.version)}{self.attempt}-"
+        """The same for this try."""
+        return f"{self.version_prefix}{self.attempt}-"
 
 
-def prefix(app: str, version: int) -> str:
-    """The same for all tries of this version."""
-    return f"spark-{_digest(f'{version} {app}')}-"
+def ledger(app: str, destination: str | None) -> str:
+    """See Task. At most 17 bytes longer than `app`."""
+    return f"{app} {_digest(destination or '')}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ class BatchWriter(DataSourceArrowWriter):
         """One task's rows."""
         context = TaskContext.get()
         assert context is not None, "a task has its context"
-        return _write(self._options, Task(self._app, self._version, context.partitionId(), self._attempt), iterator)
+        return _write(self._options, self._task(context.partitionId()), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All rows, once. An application that was made up for this one batch is over then."""
@@ -92,12 +105,15 @@ class BatchWriter(DataSourceArrowWriter):
         if self._options.app is None and any(one.prepared for one in _tasks(messages)):
             # where this fails the broker forgets it in its own time (app_max_s)
             with suppress(RadiatorError), Broker(self._options.connect) as broker:
-                broker.forget(self._app)
+                broker.forget(self._task(0).ledger)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """None of them, unless they are committed."""
         if self._options.delivery == EXACTLY_ONCE:
-            _let_go(self._options.connect, Task(self._app, self._version, 0, self._attempt).prefix)
+            _let_go(self._options.connect, self._task(0).prefix)
+
+    def _task(self, partition: int) -> Task:
+        return Task(self._app, self._version, partition, self._attempt, self._options.destination)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -114,7 +130,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         told = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
         query, batch, run = map(context.getLocalProperty, told)
         assert query and batch and run, "Spark tells each task of a stream its query, batch and run"
-        task = Task(self._options.app or f"spark-{query}", int(batch), context.partitionId(), _digest(run))
+        app, destination = self._options.app or f"spark-{query}", self._options.destination
+        task = Task(app, int(batch), context.partitionId(), _digest(run), destination)
         return _write(self._options, task, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -209,16 +226,25 @@ def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> Non
         return
     if len(names) > NAMES_MAX:
         raise RadiatorError(
-            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only: make "
-            "batches smaller (maxOffsetsPerTrigger), or their tasks fewer (coalesce)."
+            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only. Of a "
+            "stream, make batches smaller (maxOffsetsPerTrigger, maxBytesPerTrigger); else write it in parts, each "
+            "with a txnVersion of its own, or with fewer tasks (coalesce) where these have few rows each."
         )
     task = written[0].task
     with Broker(connect) as broker:
-        if not broker.commit(task.prefix, names, task.app, task.version):
-            _log.info("Version %d of %s was committed before: nothing is sent again.", task.version, task.app)
+        # as earlier versions of this sink have left it: committed for the app alone, and so for every destination
+        last = broker.version(task.app)
+        is_before = last is not None and task.version <= last
+        if is_before or not broker.commit(task.prefix, names, task.ledger, task.version):
+            _log.warning(
+                "Version %d of %r was committed before to %s: nothing is sent again.",
+                task.version,
+                task.app,
+                task.destination or "the destinations of its rows",
+            )
         # what was prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
         with suppress(RadiatorError):
-            broker.abort(prefix(task.app, task.version), 0)
+            broker.abort(task.version_prefix, 0)
 
 
 # ---- at least once

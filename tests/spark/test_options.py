@@ -48,11 +48,20 @@ def test_a_name_is_enough() -> None:
         fail_on_data_loss=True,
         min_partitions=1,
         batch_rows=10_000,
-        max_rows=None,
-        max_bytes=None,
+        max_rows=1_000_000,
+        max_bytes=1024**3,
         poll_timeout_ms=500,
     )
     assert of_batch(subscribe="orders").starting == "earliest"
+
+
+def test_a_micro_batch_is_bounded_unless_an_option_bounds_it() -> None:
+    """That what the sink commits at once has room for a batch of the defaults: test_sink.py."""
+    rows, size = of_stream(subscribe="a", maxOffsetsPerTrigger="5"), of_stream(subscribe="a", maxBytesPerTrigger="5")
+    assert (rows.max_rows, rows.max_bytes) == (5, None)
+    assert (size.max_rows, size.max_bytes) == (None, 5)
+    queue = of_stream(mode="checkout", group="g", subscribe="a")
+    assert (queue.max_rows, queue.max_bytes) == (None, None)
 
 
 def test_names_are_compared_without_regard_to_case() -> None:

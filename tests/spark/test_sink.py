@@ -21,7 +21,7 @@ from radiator.client import Client
 from radiator.errors import RadiatorError, Refusal
 from radiator.limits import TIME_MAX_MS
 from radiator.spark import outgoing, sink
-from radiator.spark.options import sink_options
+from radiator.spark.options import APP_MAX_BYTES, DEFAULT_BYTES, DEFAULT_ROWS, sink_options
 from tests.broker_process import BrokerProcess
 from tests.spark.running import END_MAX_S
 
@@ -120,6 +120,52 @@ def test_a_batch_of_an_application_is_written_once(
     assert prepared(client) == []
 
 
+def test_one_version_is_written_once_to_each_destination(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    """As one foreachBatch does that writes its batch to several. Rows that bring their destination are one more."""
+    app = {"txnAppId": f"app-{queue}", "txnVersion": "7"}
+    names = [queue, f"{queue}-other", f"{queue}-column"]
+    for _ in range(2):
+        for name in names[:2]:
+            write(numbers(spark, 5), broker, destination=f"/queue/{name}", **app)
+        to_column = numbers(spark, 5).withColumn("destination", F.lit(f"/queue/{names[2]}"))
+        write(to_column, broker, **app)
+    assert [sorted(taken(client, name)) for name in names] == [texts(range(5))] * 3
+    assert prepared(client) == []
+
+
+def test_a_version_that_was_committed_before_is_told(
+    broker: BrokerProcess, client: Client, queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = sink_options({"url": broker.address}, is_stream=False)
+    row = outgoing.Outgoing(f"/queue/{queue}", [], b"row", None)
+    for destination, told in ((f"/queue/{queue}", f"/queue/{queue}"), (None, "the destinations of its rows")):
+        task = sink.Task(f"app-{queue}", 7, 0, "try", destination)
+        for _ in range(2):
+            caplog.clear()
+            sink._commit(options.connect, [sink.Written(task, sink._prepare(options, task, iter([row])))])
+        sentence = f"Version 7 of 'app-{queue}' was committed before to {told}: nothing is sent again."
+        assert sentence in caplog.messages
+    assert len(taken(client, queue)) == 2
+
+
+def test_a_version_of_before_counts_for_every_destination(
+    spark: SparkSession, broker: BrokerProcess, client: Client, queue: str
+) -> None:
+    """The ledger of earlier builds had no destination in it."""
+    app = f"app-{queue}"
+    transaction = client.begin()
+    client.send(f"/queue/{queue}", b"of before", transaction=transaction, confirm=None)
+    client.commit(transaction, prepare=app)
+    client.admin({"do": "commit", "prepared": [app], "app": app, "version": 7})
+    for version, name in ((7, queue), (7, f"{queue}-other"), (8, queue), (8, f"{queue}-other")):
+        write(numbers(spark, 3), broker, destination=f"/queue/{name}", txnAppId=app, txnVersion=str(version))
+    assert sorted(taken(client, queue)) == sorted([*texts(range(3)), "of before"])
+    assert sorted(taken(client, f"{queue}-other")) == texts(range(3))
+    assert prepared(client) == []
+
+
 def test_a_batch_from_a_thread(spark: SparkSession, broker: BrokerProcess, client: Client, queue: str) -> None:
     """As docs/SPARK.md says: a thread has no active session, until something makes one."""
     failed: list[str] = []
@@ -195,7 +241,7 @@ def test_a_task_that_still_runs_when_its_batch_fails_leaves_nothing(
 
 def test_a_task_that_prepares_when_its_batch_has_been_aborted_is_refused(broker: BrokerProcess, client: Client) -> None:
     options = sink_options({"url": broker.address, "destination": "/queue/late"}, is_stream=False)
-    late, other = (sink.Task("app", 1, 0, attempt) for attempt in ("first", "second"))
+    late, other = (sink.Task("app", 1, 0, attempt, "/queue/late") for attempt in ("first", "second"))
     row = outgoing.Outgoing("/queue/late", [], b"late", None)
     sink._let_go(options.connect, late.prefix)
     with pytest.raises(Refusal) as refused:
@@ -218,7 +264,7 @@ def test_a_task_that_fails_lets_go_of_what_it_has_prepared_itself(broker: Broker
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        sink._prepare(options, sink.Task("app", 1, 0, "try"), rows())
+        sink._prepare(options, sink.Task("app", 1, 0, "try", "/queue/late"), rows())
     assert prepared(client) == []
 
 
@@ -228,7 +274,7 @@ def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
     """Their names, as long as they may become, have room in one request; one more is refused with a sentence."""
     options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
     monkeypatch.setattr(outgoing, "STAGE_MESSAGES", 1)
-    task = sink.Task("a" * 255, TIME_MAX_MS, 999_999, "f" * 16)
+    task = sink.Task("a" * APP_MAX_BYTES, TIME_MAX_MS, 999_999, "f" * 16, f"/queue/{queue}")
     row = outgoing.Outgoing(f"/queue/{queue}", [], b"row", None)
     written = sink.Written(task, sink._prepare(options, task, repeat(row, sink.NAMES_MAX)))
     longest = sink.Written(task, [f"{name}-100" for name in written.prepared])
@@ -239,6 +285,13 @@ def test_as_many_transactions_as_a_batch_may_have_are_committed_at_once(
         sink._commit(options.connect, [written, sink.Written(task, ["one more"])])
     sink._commit(options.connect, [written])
     assert len(taken(client, queue)) == sink.NAMES_MAX
+
+
+def test_a_batch_that_nothing_else_bounds_can_be_committed() -> None:
+    """The first one of a long log: of rows of any size a stage is full of rows, or at least half full of bytes."""
+    bytes_most = DEFAULT_BYTES + DEFAULT_ROWS * outgoing.OVERHEAD_BYTES
+    stages_most = DEFAULT_ROWS / outgoing.STAGE_MESSAGES + bytes_most / (outgoing.STAGE_BYTES / 2)
+    assert stages_most < sink.NAMES_MAX / 2, "the rest is for the last stage of each task"
 
 
 @pytest.mark.parametrize("delivery", ["exactlyOnce", "atLeastOnce"])
@@ -264,7 +317,8 @@ def test_what_earlier_tries_of_a_version_have_left_goes_with_its_commit(
     options = sink_options({"url": broker.address, "destination": f"/queue/{queue}"}, is_stream=False)
     row = outgoing.Outgoing(f"/queue/{queue}", [], b"left", None)
     for version in (1, 2):
-        sink._prepare(options, sink.Task(f"app-{queue}", version, 0, "killed"), iter([row]))
+        task = sink.Task(f"app-{queue}", version, 0, "killed", f"/queue/{queue}")
+        sink._prepare(options, task, iter([row]))
     for version in (1, 2):
         app = {"txnAppId": f"app-{queue}", "txnVersion": str(version)}
         write(numbers(spark, 3), broker, destination=f"/queue/{queue}", **app)

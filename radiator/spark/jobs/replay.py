@@ -18,6 +18,7 @@ from radiator.client.address import DEFAULT_ADDRESS
 from radiator.spark.ask import Broker
 from radiator.spark.jobs.job import Job, JobFailed, main, print_table, read_log
 from radiator.spark.options import sink_options
+from radiator.spark.sink import ledger
 
 # of the first sending alone: times that are past, an answer that nobody awaits, and what the writer itself sets
 NOT_AGAIN = (
@@ -86,16 +87,17 @@ def was_sent(spark: SparkSession, options: dict[str, str]) -> bool:
     Raises OptionError.
     """
     sink = sink_options(options, is_stream=False)
-    connect, app = sink.connect, sink.app
+    assert sink.app is not None, "a replay that may be run again has a name"
+    connect, apps = sink.connect, (sink.app, ledger(sink.app, sink.destination))
 
     def ask(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             with Broker(connect) as broker:
-                version = broker.ask({"do": "version", "app": app})["version"]
-            yield pa.RecordBatch.from_pydict({"version": pa.array([version], pa.int64())})
+                was_sent = any(broker.version(app) is not None for app in apps)
+            yield pa.RecordBatch.from_pydict({"was_sent": pa.array([was_sent])})
 
-    row = spark.range(0, 1, 1, 1).mapInArrow(ask, "version long").first()
-    return row is not None and row.version is not None
+    row = spark.range(0, 1, 1, 1).mapInArrow(ask, "was_sent boolean").first()
+    return row is not None and bool(row.was_sent)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +109,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rate", metavar="N", type=_rate, help="at most so many messages a second")
     parser.add_argument(
-        "--name", metavar="TEXT", help="a replay of this name is committed once, however often it is run"
+        "--name",
+        metavar="TEXT",
+        help="a replay of this name to this destination is committed once, however often it is run",
     )
     parser.add_argument("--label", metavar="TEXT", default="replay", help="begins each dedup-id; `replay` without it")
     parser.add_argument("--go", action="store_true", help="without it nothing is sent")
