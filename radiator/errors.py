@@ -41,7 +41,17 @@ class Refusal(RadiatorError):
 
 
 class LinkError(RadiatorError):
-    """A linked node said what it may not, or knows what it cannot: nothing is done for it, and the link is closed."""
+    """A linked node said what it may not, or knows what it cannot: nothing is done for it, and the link is closed.
+
+    advice: what an operator is to do about it.
+    """
+
+    def __init__(self, sentence: str, advice: str = "") -> None:
+        super().__init__(sentence)
+        self.advice = advice or (
+            "Nothing was lost by it, and the link is made anew. If that comes again, run the same version of Radiator "
+            "on both nodes, and report it."
+        )
 
 
 class ConfigError(RadiatorError):

@@ -183,6 +183,7 @@ LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
 LINK_OFFER_MAX = 2**32  # cut: messages that a node says it could give; what relays add must still be a number
 SEQUENCE_MAX = 2**62  # refuse: where a link may begin to count anew, so that there is always room above
+EPOCH_STEP_MAX = 2**32  # cut: what an epoch that the other node calls over is raised by
 LINK_CREDIT_MAX = 256  # wait: messages of one queue that a node asks for ahead of its consumers
 TOPIC_HOPS_MAX = 16  # drop: links that a topic's message crosses
 ROUTES_KEPT = 16_384  # forgotten, and found anew: the links for an origin and a topic

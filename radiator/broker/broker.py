@@ -546,7 +546,7 @@ class Broker:
     def fail(self, connection: Connection, command: Fail) -> Resource | None:
         self.refuse(connection, command.code, command.sentence, command.receipt)
         if self.cluster is not None and connection.link is not None:
-            self.cluster.closed(connection, f"{command.code}: {command.sentence}", is_refused=True)
+            self.cluster.refused(connection, command.code, command.sentence)
         return None
 
     def heard(self, connection: Connection, command: Heard) -> Resource | None:

@@ -295,12 +295,12 @@ class History:
         """Say it, and judge whether it was believed."""
         peer = self.cluster.peers[bad.name]
         before = peer.in_last, peer.in_epoch
-        is_released = peer.is_released and not peer.doubts
+        has_doubts = bool(peer.doubts)
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
         is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
         if is_believed and isinstance(word, Taken | Welcome):
-            if word.last > bad.high and not (is_released and isinstance(word, Welcome)):
+            if word.last > bad.high and (has_doubts or not isinstance(word, Welcome)):
                 self.wrong(f"{bad.name} said {word}, which was believed, and was said {bad.high} at most.")
             for sequence in [s for s in bad.said if s <= word.last]:
                 body = bad.said.pop(sequence)

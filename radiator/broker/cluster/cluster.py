@@ -195,6 +195,7 @@ class Cluster:
             return False
         self.handover.release(peer)
         peer.out_taken = peer.out_offered = peer.out_said = peer.in_epoch = peer.in_last = 0
+        peer.is_replaced = True
         self.alarm(peer, identity)
         return True
 
@@ -210,6 +211,14 @@ class Cluster:
         if peer is not None and peer.link is link:
             self.unlink(peer)
             peer.not_linked(cause, is_refused)
+
+    def refused(self, connection: Connection, code: str, sentence: str) -> None:
+        """ON LINK DOWN, by the other side's word, or since it broke a rule of the link."""
+        link = connection.link
+        peer = self.peers.get(link.name) if link is not None else None
+        if code == "superseded" and peer is not None and peer.link is link:
+            peer.superseded()
+        self.closed(connection, f"{code}: {sentence}", is_refused=True)
 
     def unlink(self, peer: Peer) -> None:
         link = peer.link
@@ -239,9 +248,10 @@ class Cluster:
         try:
             _HEARD[type(word)](self, peer, word)
         except LinkError as broken:
-            self.desk.note("error", "link_error", node=peer.name, sentence=str(broken))
-            self.refuse(connection, "link-error", str(broken), None)
-            self.closed(connection, f"link-error: {broken}", is_refused=True)
+            sentence = f"{broken} {broken.advice}"
+            self.desk.note("error", "link_error", node=peer.name, sentence=sentence)
+            self.refuse(connection, "link-error", sentence, None)
+            self.closed(connection, f"link-error: {sentence}", is_refused=True)
         except Refusal as refusal:
             self.refuse(connection, refusal.code, str(refusal), None)
             self.closed(connection, f"{refusal.code}: {refusal}", is_refused=True)

@@ -90,11 +90,16 @@ class Handover:
         """The other side says what it has: what is in doubt is settled, and the link may hand over."""
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
-        if peer.is_released and not peer.doubts and word.last <= SEQUENCE_MAX:
-            peer.out_taken = word.last  # whatever it has: nothing is removed or given back by it
-        else:
-            self._check_last(peer, word.last)
-        peer.is_released = False
+        if peer.doubts or word.last > SEQUENCE_MAX:
+            advice = (
+                f"One of the two has an older copy of its store: bring the newer one back, or say `radiator peer "
+                f"release {peer.name} --force` at {self.name}; what is in doubt there may then be processed twice."
+            )
+            self._check_last(peer, word.last, advice)
+        elif not peer.out_taken <= word.last <= peer.out_said:
+            self._tell_disagreement(peer, word.last)  # whatever it has: nothing is removed or given back by it
+        peer.is_replaced = False
+        peer.epoch_step = 1
         self._settle(peer, word.last)
         for sequence, doubtful in peer.doubts.items():
             # D17: only here, and by the operator's word, does a message in doubt become READY again
@@ -122,11 +127,8 @@ class Handover:
     def release(self, peer: Peer) -> int:
         """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were. Each
         is marked as redelivered, since a consumer of the other node may have had it.
-
-        The next Welcome may say anything: the other node's store may be an older one than it was.
         """
         count = len(peer.doubts)
-        peer.is_released = True
         for sequence, doubtful in peer.doubts.items():
             self.desk.write(Settle(peer.name, sequence))
             self.desk.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
@@ -139,14 +141,31 @@ class Handover:
             queue.pump()
         return count
 
-    def _check_last(self, peer: Peer, last: int) -> None:
+    def _check_last(self, peer: Peer, last: int, advice: str = "") -> None:
         """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
         # what has not been said, since its doubt is not on the disk yet, nobody can have
         if not peer.out_taken <= last <= peer.out_said:
             raise LinkError(
                 f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_said}, and had "
-                f"{peer.out_taken} before."
+                f"{peer.out_taken} before.",
+                advice,
             )
+
+    def _tell_disagreement(self, peer: Peer, last: int) -> None:
+        """One of the two stores is an older copy of itself: nothing is in doubt, so the link goes on from there."""
+        if peer.is_replaced:
+            return  # that has been told, and what the one before had is not known here any more
+        if last < peer.out_taken:
+            what = (
+                f"{peer.name} does not know any more that it took messages {last + 1} to {peer.out_taken}: if its "
+                "store is an older copy, those that nobody had processed are lost."
+            )
+        else:
+            what = (
+                f"{peer.name} has messages {peer.out_said + 1} to {last}, which {self.name} does not know to have "
+                "handed over: if this store is an older copy, they are in it again, and may be processed twice."
+            )
+        self.desk.note("error", "stores_disagree", node=peer.name, sentence=what)
 
     def _settle(self, peer: Peer, last: int) -> None:
         """Up to `last` they are the other node's: removed here, in one batch with the row that says so."""

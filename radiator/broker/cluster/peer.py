@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from radiator.broker.cluster.link import Link
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk, Part
-from radiator.limits import LINK_CAUSE_MAX
+from radiator.limits import EPOCH_STEP_MAX, LINK_CAUSE_MAX
 from radiator.links import Hello, Taken, Welcome
 from radiator.writes import KeepPeer
 
@@ -35,14 +35,14 @@ class Peer:
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
     fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of. cause: why there is
-    no link, as was heard last; "" where there is one.
+    no link, as was heard last; "" where there is one. epoch_step: what the next refused epoch is raised by.
     """
 
     __slots__ = (
-        "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "fanouts", "handed_over", "in_epoch",
-        "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_released", "is_welcome", "link", "name",
-        "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed", "since_s",
-        "store_id", "taken_in", "waiting",
+        "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "epoch_step", "fanouts", "handed_over",
+        "in_epoch", "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_replaced", "is_welcome",
+        "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed",
+        "since_s", "store_id", "taken_in", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
@@ -60,7 +60,8 @@ class Peer:
         self.fanouts: frozenset[str] = frozenset()
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
-        self.is_released = False  # the operator has freed what was in doubt with it
+        self.is_replaced = False  # it came with another store, and has not said yet what that has
+        self.epoch_step = 1
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
         self.said_last = 0
         # of fanouts, on this link: that have come, and that may come
@@ -88,6 +89,14 @@ class Peer:
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.since_s = self.desk.now_s
         self.cause = ""
+        self.touch()
+
+    def superseded(self) -> None:
+        """The other side knows a newer epoch of ours than we do: from a store of which ours is an older copy. Twice as
+        far each time, it is found in a few tries.
+        """
+        self.out_epoch += self.epoch_step
+        self.epoch_step = min(2 * self.epoch_step, EPOCH_STEP_MAX)
         self.touch()
 
     def unlinked(self) -> None:

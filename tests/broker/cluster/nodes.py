@@ -5,7 +5,7 @@ from itertools import combinations, count
 
 from radiator import settings
 from radiator.broker.cluster.cluster import Cluster
-from radiator.commands import Heard, Open, Read
+from radiator.commands import Fail, Heard, Open, Read
 from radiator.limits import Limits
 from radiator.links import Identity, Word
 from radiator.replies import Bye, Refuse, Tell
@@ -104,6 +104,10 @@ class Nodes:
                     self.heard.append((name, peer, reply.word))
                     self.at[peer].turn([Read(far, [Heard(far, reply.word)])])
                 elif isinstance(reply, Refuse | Bye):
+                    if isinstance(reply, Refuse) and (peer, far) in self.ends:
+                        self.at[peer].turn(
+                            [Read(far, [Fail(far, f"{name} refused: {reply.sentence}", code=reply.code)])]
+                        )
                     self.cut_end((name, number))
                     self.cut_end((peer, far))
         return moved

@@ -8,6 +8,7 @@ from radiator.replies import Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.words import ack, header, nack, send, subscribe
+from tests.sim.disk import Platter
 
 
 def pair() -> Nodes:
@@ -371,18 +372,104 @@ def test_who_waits_for_a_full_batch_waits_once(monkeypatch: pytest.MonkeyPatch) 
     assert len(a.disk.platter.doubts) == 64 and waiting <= 10
 
 
-@pytest.mark.parametrize("is_released", [False, True])
-def test_peer_whose_store_is_an_older_one_links_again_only_after_a_release(is_released: bool) -> None:
+def test_an_older_copy_of_a_store_is_linked_and_told_of_while_nothing_is_in_doubt() -> None:
     nodes = pair()
     older = nodes["b"].disk.platter.copy()
+    for _ in range(20):
+        nodes.cut("a", "b")
+        nodes.link("a", "b")
     nodes["b"].say(subscribe(1, "work"))
     nodes["a"].say(send(1, "work"))
     nodes.run()
-    nodes.cut("a", "b")
-    if is_released:
-        assert nodes["a"].admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 0}
-    nodes.start("b", older)
-    nodes.link("a", "b")
+    nodes["b"].say(ack(nodes["b"].message(1)))
+    nodes["b"].close(1)
+    nodes["b"].open(1)
+    nodes["a"].say(subscribe(1, "work"))
+    nodes["b"].say(send(1, "work"), send(1, "work"))
     nodes.run()
-    assert (nodes.cluster("a").peers["b"].state == "up") is is_released
-    assert ("link_error" in [note.event for note in nodes["a"].notes]) is not is_released
+    nodes["a"].close(1)
+    nodes["a"].open(1)
+    nodes.cut("a", "b")
+    nodes.start("b", older)
+    tries = link_again(nodes)
+    assert tries <= 6 and nodes.cluster("a").peers["b"].state == nodes.cluster("b").peers["a"].state == "up"
+    assert "b does not know any more that it took messages 1 to " in disagreement(nodes, "a")
+    assert "which b does not know to have handed over" in disagreement(nodes, "b")
+    assert_handed_over_both_ways(nodes)
+
+
+@pytest.mark.parametrize("restarted", ["", "a"])
+def test_what_is_in_doubt_with_an_older_copy_waits_for_one_command_and_that_lasts(restarted: str) -> None:
+    nodes = pair()
+    older = nodes["b"].disk.platter.copy()
+    nodes["b"].say(subscribe(1, "work", prefetch_count=3))
+    nodes.run()
+    nodes["a"].say(send(1, "work", b"0"))
+    nodes.run()
+    nodes["a"].say(send(1, "work", b"1"))
+    while not nodes.cluster("a").peers["b"].doubts:
+        assert nodes.step()
+    nodes.cut("a", "b")
+    nodes.start("b", older)
+    link_again(nodes)
+    (broken, *_) = (note.fields["sentence"] for note in nodes["a"].notes if note.event == "link_error")
+    assert "`radiator peer release b --force` at a;" in str(broken)
+    assert nodes.cluster("a").peers["b"].state == "refused" and nodes["a"].stored("work") == [b"1"]
+    assert nodes["a"].admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 1}
+    if restarted:
+        nodes.crash("a")
+        nodes["a"].open(1)
+    link_again(nodes)
+    nodes.cut("a", "b")
+    nodes.crash("b")
+    nodes["b"].open(1)
+    link_again(nodes)
+    assert nodes.cluster("a").peers["b"].state == nodes.cluster("b").peers["a"].state == "up"
+    assert_handed_over_both_ways(nodes)
+
+
+def test_stores_that_were_swapped_and_swapped_back_link_again() -> None:
+    nodes = pair()
+    assert_handed_over_both_ways(nodes)
+    mine = nodes["b"].disk.platter
+    for platter in (Platter(store_id="x" * 16), mine):
+        nodes.cut("a", "b")
+        nodes.start("b", platter)
+        nodes["b"].open(1)
+        link_again(nodes)
+        assert nodes.cluster("a").peers["b"].state == nodes.cluster("b").peers["a"].state == "up"
+        assert_handed_over_both_ways(nodes)
+    assert "link_error" not in [note.event for name in "ab" for note in nodes[name].notes]
+
+
+def link_again(nodes: Nodes) -> int:
+    """As the dialler does, until there is a link, or it is refused for ever; how many tries it took."""
+    tries = 0
+    while tries < 9:
+        tries += 1
+        nodes.link("a", "b")
+        nodes.run()
+        if nodes.cluster("a").peers["b"].state == nodes.cluster("b").peers["a"].state == "up":
+            break
+    return tries
+
+
+def disagreement(nodes: Nodes, name: str) -> str:
+    (told,) = (note for note in nodes[name].notes if note.event == "stores_disagree")
+    return str(told.fields["sentence"])
+
+
+def assert_handed_over_both_ways(nodes: Nodes) -> None:
+    for giver, taker in ("ab", "ba"):
+        for name in giver, taker:
+            nodes[name].open(7)
+        nodes[taker].say(subscribe(7, "work", prefetch_count=9))
+        nodes.run()
+        nodes[giver].say(send(7, "work", b"to " + taker.encode()))
+        nodes.run()
+        given = nodes[taker].messages(7)
+        assert b"to " + taker.encode() in [reply.message.body for reply in given]
+        nodes[taker].say(*map(ack, given))
+        for name in giver, taker:
+            nodes[name].close(7)
+            nodes[name].inbox.pop(7)
