@@ -205,6 +205,7 @@ LINK_REFUSALS_KEPT = 1024  # forgotten, and told again: causes for which there i
 DIAL_AGAIN_MIN_S = 0.1  # how long after a lost link, or a vain call, a node is dialled again; each time twice as long
 DIAL_AGAIN_MAX_S = 10.0
 LINK_STEADY_S = 10.0  # a link that was up for so long was no vain call
+PEER_OUTBOXES_SHARE = 4  # wait: by default all outboxes together hold a quarter of map_size
 LAG_EVERY_S = 1.0  # wait: how often watchers of system.peers are told how far a node is behind
 LINK_OUTBOX_BYTES = 16 * MIB  # drop: topic messages for a link whose outgoing buffer holds more
 NONCE_BYTES = 32  # refuse: chance that each side of a link adds to the proof, so that none can be used again

@@ -16,6 +16,7 @@ EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)
 STANDARD_EXCHANGES = {"amq.direct": DIRECT, "amq.topic": TOPIC, "amq.fanout": FANOUT}  # always there
 NODE, CLUSTER = "node", "cluster"
 SCOPES = (NODE, CLUSTER)
+PEER_OUTBOX_OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST)
 
 PORT = 61613  # the port that STOMP is known by
 PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
@@ -164,7 +165,8 @@ class Node:
     """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
 
     listen: None: nobody can dial us. advertise: where others may dial us, told to those with `discover`.
-    secret_file: where the secret was read.
+    secret_file: where the secret was read. peer_outbox_...: bound and overflow of the copies that wait for one peer;
+    None: no bound but what the disk leaves.
     """
 
     name: str
@@ -175,6 +177,8 @@ class Node:
     peers: dict[str, Address | None] = field(default_factory=dict)
     discover: bool = False
     heart_beat_ms: int = HEART_BEAT_MS
+    peer_outbox_max_bytes: int | None = None
+    peer_outbox_overflow: str = BLOCK
 
 
 @dataclass(slots=True, kw_only=True)

@@ -826,7 +826,10 @@ class Broker:
     def judge_disk(self) -> None:
         """Whether SENDs to persistent queues must wait for the disk; said once when it changes."""
         room = self.intake.disk_room
-        is_tight = self.store_used_bytes > self.high_water_bytes or self.disk_free_bytes < self.disk_free_min
+        left_bytes = self.intake.disk_left_bytes = min(
+            self.high_water_bytes - self.store_used_bytes, self.disk_free_bytes - self.disk_free_min
+        )
+        is_tight = left_bytes < 0
         if is_tight != room.is_tight:
             room.is_tight = self.destinations.windows.is_disk_tight = is_tight
             if is_tight:

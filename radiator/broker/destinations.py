@@ -126,9 +126,9 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "copies_to", "declarations", "declared_bindings", "desk", "durables", "entropy", "exchanges", "fanouts",
-        "is_clustered", "limits", "logs", "next_number", "on_new", "on_room", "outboxes", "queues", "readers",
-        "replies", "retention", "retired", "topics", "windows",
+        "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables", "entropy",
+        "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new", "on_room", "outboxes",
+        "queues", "readers", "replies", "retention", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -160,9 +160,10 @@ class Destinations:
         self.retention = Retention(desk, self.logs)
         self.replies: dict[str, Queue] = {}
         # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
-        # more; on_new hears of every queue that is made
+        # more, those of copies_dropped count them alone; on_new hears of every queue that is made
         self.is_clustered = is_clustered
         self.copies_to: list[DurableQueue] = []
+        self.copies_dropped: list[DurableQueue] = []
         self.outboxes: dict[str, DurableQueue] = {}
         self.durables: dict[str, DurableQueue] = {}
         self.on_new: Callable[[Queue], None] = lambda queue: None

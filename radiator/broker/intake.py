@@ -43,8 +43,9 @@ class Intake:
     """Where messages come in."""
 
     __slots__ = (
-        "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_room", "limits", "lookups", "memory_bytes",
-        "memory_room", "memory_tight_bytes", "message", "planner", "remembered", "waiting_bytes",
+        "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_left_bytes", "disk_room", "limits",
+        "lookups", "memory_bytes", "memory_room", "memory_tight_bytes", "message", "planner", "remembered",
+        "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
@@ -54,6 +55,7 @@ class Intake:
         self.batch_room = Room("batch")
         self.memory_room = Room("memory")
         self.disk_room = Room("disk")
+        self.disk_left_bytes = 0  # until SENDs must wait for it
         # as last weighed, and what has come in since; of that, what goes on when a batch is on the disk
         self.memory_bytes = 0
         self.waiting_bytes = 0
@@ -161,6 +163,8 @@ class Intake:
             through.accepted += 1
         for exchange in plan.unrouted:
             exchange.unrouted += 1
+        for outbox, size in plan.unkept:
+            outbox.drop_unkept(size)
         if plan.missing:
             self.desk.count("unrouted", plan.missing)
         for queue, (count, size) in needs.items():

@@ -23,6 +23,7 @@ from radiator.broker.destinations import (
     split,
 )
 from radiator.broker.exchanges import Exchange
+from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
@@ -37,10 +38,13 @@ Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-
 class Plan:
     """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
     counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
-    put, and the address that says so. steps: what matching has cost.
+    put, and the address that says so. steps: what matching has cost. unkept: copies for nodes that none are kept for.
     """
 
-    __slots__ = ("copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unrouted")
+    __slots__ = (
+        "copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unkept",
+        "unrouted",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.puts: list[Arrival] = []
@@ -49,6 +53,7 @@ class Plan:
         self.copies: list[tuple[Queue, Message, int]] = []
         self.through: list[Fanout | Exchange] = []
         self.unrouted: list[Exchange] = []
+        self.unkept: list[tuple[DurableQueue, int]] = []
         self.missing = 0
         self.steps = 0
         self.immediate: dict[Queue, str] = {}
@@ -109,6 +114,7 @@ class Planner:
                 copy = self.message(command, command.destination, headers, None)
                 dedup_id = _dedup_id_of_copies(name, command.dedup_id)
                 plan.puts.extend((outbox, copy, dedup_id, 0) for outbox in destinations.copies_to)
+                plan.unkept.extend((outbox, copy.size) for outbox in destinations.copies_dropped)
         elif kind == EXCHANGE:
             self.plan_exchange(plan, command, headers, name, due_ms)
         elif kind == LOG:

@@ -49,7 +49,7 @@ def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     alone = "This broker has no [node] in its configuration any more; what it still has of other nodes:"
     head = f"This is node {node}{draining}." if node else alone
     peers = field(answer, "peers")
-    return "\n\n".join(filter(None, [head, _links(peers), _causes(peers), _routes(answer)]))
+    return "\n\n".join(filter(None, [head, _links(peers), _causes(peers), _copies(peers), _routes(answer)]))
 
 
 def _links(peers: list[dict[str, Any]]) -> str:
@@ -62,7 +62,9 @@ def _link_row(peer: dict[str, Any]) -> list[str | int]:
     since_s, lag_ms = peer.get("since_s"), int(peer.get("lag_ms", 0))
     outbox = str(peer.get("outbox", 0))
     if peer.get("outbox"):
-        outbox += f" ({bytes_text(int(peer.get('outbox_bytes', 0)))})"
+        most = peer.get("outbox_max_bytes")
+        of = "" if most is None else f" of {bytes_text(int(most))}"
+        outbox += f" ({bytes_text(int(peer.get('outbox_bytes', 0)))}{of})"
     return [
         str(peer["name"]),
         str(peer.get("state", "?")),
@@ -81,6 +83,20 @@ def _causes(peers: list[dict[str, Any]]) -> str:
     return table(("not linked", "because"), sorted(rows)) if rows else ""
 
 
+def _copies(peers: list[dict[str, Any]]) -> str:
+    """Where SENDs to fanouts wait for a node, or none of their copies are kept for it."""
+    rows = []
+    for peer in sorted(peers, key=lambda peer: str(peer["name"])):
+        blocked = int(peer.get("outbox_blocked", 0))
+        if not peer.get("copies_kept", True):
+            dropped = count_text(int(peer.get("outbox_dropped", 0)), "copy", "copies")
+            rows.append([str(peer["name"]), f"not kept until it is linked ({dropped} dropped): `radiator peer keep`"])
+        elif blocked:
+            waits = count_text(blocked, "producer waits", "producers wait")
+            rows.append([str(peer["name"]), f"its outbox is full, and {waits}: `radiator peer drop` ends that"])
+    return table(("node", "copies of fanouts"), rows) if rows else ""
+
+
 def _routes(answer: dict[str, Any]) -> str:
     """Nodes that are more than one link away."""
     far = [node for node in answer.get("nodes", []) if int(node.get("hops") or 0) > 1]
@@ -94,17 +110,50 @@ def _by_distance(node: dict[str, Any]) -> tuple[int, str]:
     return int(node["hops"]), str(node["name"])
 
 
-# ---- releasing
+# ---- what is kept for a node that is away
 
 
 def _peer_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("action", choices=("release",), help="release: free what is in doubt with that node")
+    parser.add_argument(
+        "action",
+        choices=tuple(_ACTIONS),
+        help="release: free what is in doubt with that node; drop: keep no copies of fanouts for it while it is away; "
+        "keep: take that back",
+    )
     parser.add_argument("peer", metavar="NAME", help="name of the node, as `radiator peers` shows it")
-    parser.add_argument("--force", action="store_true", help="yes, though messages may be processed twice")
+    parser.add_argument(
+        "--force", action="store_true", help="yes, though messages may be processed twice, or that node misses some"
+    )
 
 
 def _run_peer(arguments: argparse.Namespace) -> int:
+    return _ACTIONS[arguments.action](arguments)
+
+
+def _drop(arguments: argparse.Namespace) -> int:
+    peer = printable(arguments.peer)
+    if not arguments.force:
+        print(f"radiator: Nothing was done. `peer drop` lets go of the copies of fanouts that wait for node {peer}, "
+              f"and keeps none until it is linked again: it never gets what is sent meanwhile. If that is right, say "
+              f"it again with --force.", file=sys.stderr)  # fmt: skip
+        return EXIT_USAGE
+    answer = ask(arguments, {"do": "peer-drop", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
+    dropped = count_text(int(field(answer, "dropped")), "copy", "copies")
+    print(f"{dropped} that waited for node {peer} {'is' if dropped.startswith('1 ') else 'are'} gone, and none are "
+          f"kept for it until it is linked again, or `radiator peer keep {peer}`.")  # fmt: skip
+    return 0
+
+
+def _keep(arguments: argparse.Namespace) -> int:
+    answer = ask(arguments, {"do": "peer-keep", "peer": arguments.peer}, CHANGE_TIMEOUT_S)
+    peer = printable(arguments.peer)
+    was = "again from now on" if field(answer, "changed") else "as they were already"
+    print(f"Copies of fanouts are kept for node {peer} {was}.")
+    return 0
+
+
+def _release(arguments: argparse.Namespace) -> int:
     peer = printable(arguments.peer)
     may_double = _MAY_DOUBLE.format(peer=peer)
     if not arguments.force:
@@ -116,6 +165,9 @@ def _run_peer(arguments: argparse.Namespace) -> int:
     print(f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
           f"be given to others now. Of each: {may_double}.")  # fmt: skip
     return 0
+
+
+_ACTIONS = {"release": _release, "drop": _drop, "keep": _keep}
 
 
 # ---- draining
@@ -212,13 +264,16 @@ PEERS = Command(
 
 PEER = Command(
     name="peer",
-    summary="free what is in doubt with a node that is gone for good",
+    summary="decide about what is kept for a node that is away",
     description=(
         "`peer release NAME --force` frees the messages that were offered to node NAME and not yet confirmed by it: "
         "they are ready again here. Nobody can know whether NAME had taken them, so each may be processed twice if "
-        "NAME ever had it, or comes back. While NAME may come back with its store, wait: the link settles it then."
+        "NAME ever had it, or comes back. While NAME may come back with its store, wait: the link settles it then. "
+        "`peer drop NAME --force` lets go of the copies of fanouts that wait for node NAME, which is not linked, and "
+        "keeps none for it until it is linked again or `peer keep NAME` says so: NAME never gets what was sent "
+        "meanwhile. How many were dropped is counted in the queue $outbox/NAME, and in `radiator peers`."
     ),
-    example="radiator peer release b --force",
+    example="radiator peer release b --force\nradiator peer drop b --force\nradiator peer keep b",
     add_arguments=_peer_arguments,
     run=_run_peer,
 )

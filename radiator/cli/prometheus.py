@@ -10,8 +10,8 @@ _QUEUE_GAUGES = (
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
 _QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
-_PEER_GAUGES = ("in_doubt", "outbox", "outbox_bytes", "lag_ms")
-_PEER_TOTALS = ("handed_over", "taken_in")
+_PEER_GAUGES = ("in_doubt", "outbox", "outbox_bytes", "outbox_max_bytes", "outbox_blocked", "copies_kept", "lag_ms")
+_PEER_TOTALS = ("handed_over", "taken_in", "outbox_dropped")
 _BROKER_GAUGES = {
     "boot": "boot",
     "uptime_s": "uptime_seconds",
@@ -77,7 +77,7 @@ def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]
 
 
 def _labelled(label: str, things: dict[str, Any], field: str) -> list[Sample]:
-    return [({label: name}, thing[field]) for name, thing in sorted(things.items()) if field in thing]
+    return [({label: name}, thing[field]) for name, thing in sorted(things.items()) if thing.get(field) is not None]
 
 
 def _family(name: str, kind: str, samples: list[Sample]) -> str:

@@ -52,7 +52,7 @@ def _led_to(arguments: argparse.Namespace, kind: str, name: str) -> int:
     with Client(arguments.broker) as client:
         described = client.admin({"do": "describe", kind: name})
         if kind == "fanout":
-            targets = [str(one) for one in field(described, "children")]
+            targets = [str(one) for one in (*field(described, "children"), *described.get("outboxes", ()))]
         else:
             targets = sorted({str(one["queue"]) for one in field(described, "bindings")})
         # a subscriber of an exchange is no queue that can be asked for: it gets a message at once, or is closed

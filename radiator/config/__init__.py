@@ -35,7 +35,7 @@ from radiator.config.values import (
 )
 from radiator.declaring import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.errors import ConfigError
-from radiator.limits import MAP_BATCHES_MIN, Limits
+from radiator.limits import MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.settings import (
     CLUSTER,
@@ -174,6 +174,8 @@ def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
     if table.get("discover"):
         table.setdefault("advertise", table.get("listen"))
     peers = {name: peer.get("address") for name, peer in file.peers.items()}
+    map_size = file.server.get("map_size", MAP_SIZE)
+    table.setdefault("peer_outbox_max_bytes", max(MIB, map_size // PEER_OUTBOXES_SHARE // max(1, len(peers))))
     return Node(**{"name": "", **table}, secret=secret, peers=peers)
 
 
@@ -311,6 +313,8 @@ def _node_lines(node: Node) -> dict[str, Any]:
         "discover": node.discover,
         "advertise": _text(node.advertise),
         "heart_beat_ms": node.heart_beat_ms,
+        "peer_outbox_max_bytes": node.peer_outbox_max_bytes,
+        "peer_outbox_overflow": node.peer_outbox_overflow,
     }
 
 

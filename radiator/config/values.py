@@ -13,7 +13,7 @@ from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seco
 from radiator.declaring import binding_key, target_name
 from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
 from radiator.patterns import is_node_name
-from radiator.settings import PEER_PORT, PORT, SCOPES, Address
+from radiator.settings import PEER_OUTBOX_OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
 
 STOMP, PEER = "stomp", "peer"
 LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
@@ -198,5 +198,7 @@ THIS_NODE: dict[str, Check] = {
     "discover": flag,
     "advertise": _told_address,
     "heart_beat_ms": whole(HEART_BEAT_MIN_MS, 60_000),
+    "peer_outbox_max_bytes": size(MIB, 64 * TIB),
+    "peer_outbox_overflow": choice(*PEER_OUTBOX_OVERFLOWS),
 }
 PEER_NODE: dict[str, Check] = {"address": _dialled_address}

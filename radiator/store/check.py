@@ -45,7 +45,11 @@ from radiator.store.tables import (
 )
 from radiator.writes import KeepPeer
 
-_DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {"exchange": exchange_settings, "fanout": fanout_children}
+_DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "exchange": exchange_settings,
+    "fanout": fanout_children,
+    "no-copies": lambda given: None,
+}
 
 
 def check(data_dir: str | Path) -> Report:

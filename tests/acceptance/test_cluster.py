@@ -68,8 +68,8 @@ def linked(tmp_path: Path) -> Iterator[Linked]:
     """`linked("ab")` is a full mesh of nodes of its own, which may be killed."""
     made: list[Nodes] = []
 
-    def begin(names: str, tables: str = TABLES) -> Nodes:
-        nodes = Nodes(tmp_path, mesh(names), tables, heart_beat_ms=HEART_BEAT_MS)
+    def begin(names: str, tables: str = TABLES, map_size: str = "1GiB", limits: str = "") -> Nodes:
+        nodes = Nodes(tmp_path, mesh(names), tables, heart_beat_ms=HEART_BEAT_MS, map_size=map_size, limits=limits)
         made.append(nodes)
         return nodes.__enter__()
 
@@ -98,9 +98,9 @@ def wait_until_heard(publisher: Wire, subscriber: Wire, topic: str) -> None:
         pass
 
 
-def run(node: Node, capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str]:
+def run(node: Node, capsys: pytest.CaptureFixture[str], line: str, is_remote: bool = True) -> tuple[int, str]:
     """`radiator LINE` at that node: exit status and what it says."""
-    status = main([*line.split(), "--broker", node.address])
+    status = main([*line.split(), *(("--broker", node.address) if is_remote else ())])
     said = capsys.readouterr()
     return status, said.out + said.err
 
@@ -308,6 +308,47 @@ def test_copies_wait_for_a_dead_node(linked: Linked, wire: Callable[[Node], Wire
     reader.subscribe("/queue/audit", headers={"prefetch-count": "200"})
     assert reader.bodies(100) == [f"{number}" for number in range(100)]
     assert is_silent(reader, 0.3)
+
+
+def test_a_dead_node_stops_only_the_fanout_and_copies_for_it_can_be_dropped(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = linked("ab", map_size="256MiB", limits="block_timeout_s = 1\n")
+    a = nodes["a"]
+    nodes["b"].kill()
+    reader = wire(a)
+    for child in ("audit", "mail"):
+        reader.subscribe(f"/queue/{child}", id=child, ack="auto")
+    sender, sent = wire(a), 0
+    while sent < 200:
+        sender.send_frame("SEND", {"destination": "/fanout/events", "receipt": "r"}, b"x" * (1 << 20))
+        frame = sender.read_frame()
+        if frame.command == "ERROR":
+            break
+        sent += 1
+        reader.messages(2)
+    assert 30 < sent < 70 and "$outbox/b" in str(frame.body), frame
+    wire(a).send("/queue/own.other", "goes on")
+    peer = a.peers()["b"]
+    assert peer["outbox"] == sent and peer["outbox_max_bytes"] <= 64 << 20
+    assert "node b, which is not linked" in run(a, capsys, "why $outbox/b")[1]
+    assert "node b, which is not linked" in run(a, capsys, "why /fanout/events")[1]
+    assert run(a, capsys, "peer drop b")[0] == 2
+    status, said = run(a, capsys, "peer drop b --force")
+    assert status == 0 and said.startswith(f"{sent} copies")
+    wire(a).send("/fanout/events", "missed")
+    a.kill()
+    a.start()
+    assert run(a, capsys, f"check {a.data_dir}", is_remote=False)[0] == 0
+    wire(a).send("/fanout/events", "missed too")
+    assert "not kept until it is linked" in run(a, capsys, "peers")[1]
+    nodes.start(["b"])
+    nodes.wait_until_linked()
+    wire(a).send("/fanout/events", "heard")
+    far = wire(nodes["b"])
+    far.subscribe("/queue/audit")
+    assert far.message().body == b"heard"
+    assert queues_that_do_not_add_up(a) == []
 
 
 def test_names_of_outboxes_are_refused_to_clients(abc: Nodes, wire: Callable[[Node], Wire]) -> None:

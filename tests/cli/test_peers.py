@@ -132,6 +132,33 @@ def test_help_of_release_says_that_it_may_duplicate(capsys: pytest.CaptureFixtur
     assert "may be processed twice" in capsys.readouterr().out.replace("\n", " ")
 
 
+def test_peers_tells_where_copies_find_no_room(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    full = {**UP, "outbox_max_bytes": 4096, "outbox_blocked": 1, "copies_kept": True, "outbox_dropped": 0}
+    dropped = {**full, "name": "d", "outbox_blocked": 0, "copies_kept": False, "outbox_dropped": 7}
+    script({"peers": [{**PEERS, "peers": [dropped, full]}]})
+    assert main(["peers"]) == 0
+    said = capsys.readouterr().out
+    assert "3 (2.0 KiB of 4.0 KiB)" in said
+    assert "b     its outbox is full, and 1 producer waits: `radiator peer drop` ends that\n" in said
+    assert "d     not kept until it is linked (7 copies dropped): `radiator peer keep`\n" in said
+
+
+def test_drop_needs_force(script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = script({})
+    assert main(["peer", "drop", "b"]) == 2
+    assert not asked and "Nothing was done" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("dropped", "said"), [(1, "1 copy that waited for node b is"), (3, "3 copies that waited")])
+def test_drop_and_keep(dropped: int, said: str, script: Script, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = script({"peer-drop": [{"ok": True, "dropped": dropped}], "peer-keep": [{"ok": True, "changed": True}]})
+    assert main(["peer", "drop", "b", "--force"]) == 0
+    assert capsys.readouterr().out.startswith(said)
+    assert main(["peer", "keep", "b"]) == 0
+    assert capsys.readouterr().out == "Copies of fanouts are kept for node b again from now on.\n"
+    assert asked == [{"do": "peer-drop", "peer": "b", "force": True}, {"do": "peer-keep", "peer": "b"}]
+
+
 @pytest.mark.parametrize("line", ["peer", "peer release", "peer forget b", "peer release b c", "drain now"])
 def test_usage_error(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(line.split()) == 2

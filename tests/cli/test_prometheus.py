@@ -13,7 +13,10 @@ ANSWER: dict[str, Any] = {
     "queues": {"a": QUEUE, 'we"ird\\na\nme': QUEUE | {"adds_up": False}},
     "fanouts": {"f": {"children": ["a"], "accepted": 5}},
     "topics": {"t": {"subscribers": 1}},
-    "peers": {"b": {"state": "up", "in_doubt": 3, "lag_ms": 7, "handed_over": 9}, "c": {"state": "down", "outbox": 5}},
+    "peers": {
+        "b": {"state": "up", "in_doubt": 3, "lag_ms": 7, "handed_over": 9},
+        "c": {"state": "down", "outbox": 5, "outbox_max_bytes": None, "outbox_dropped": 8},
+    },
 }  # fmt: skip
 
 # name, labels, value: https://prometheus.io/docs/instrumenting/exposition_formats/
@@ -68,4 +71,5 @@ def test_exposition_tells_of_each_peer() -> None:
     lines = exposition(ANSWER).splitlines()
     assert 'radiator_peer_up{peer="b"} 1' in lines and 'radiator_peer_up{peer="c"} 0' in lines
     assert 'radiator_peer_in_doubt{peer="b"} 3' in lines and 'radiator_peer_handed_over_total{peer="b"} 9' in lines
-    assert 'radiator_peer_outbox{peer="c"} 5' in lines
+    assert 'radiator_peer_outbox{peer="c"} 5' in lines and 'radiator_peer_outbox_dropped_total{peer="c"} 8' in lines
+    assert not any(line.startswith("radiator_peer_outbox_max_bytes") for line in lines)

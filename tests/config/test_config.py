@@ -217,6 +217,7 @@ def test_a_node_among_others(tmp_path: Path) -> None:
         peers={"b": Address("peer", "b.example", 61615), "c": None},
         discover=True,
         heart_beat_ms=500,
+        peer_outbox_max_bytes=8 * GIB,
     )
     declared = config.declarations
     assert declared.queue_settings("jobs.all").scope == declared.queue_settings("jobs.more").scope == "cluster"
@@ -355,7 +356,16 @@ JUNK = some.recursive(
     max_leaves=5,
 )
 KEYS = {
-    "node": ["name", "listen", "secret_file", "discover", "advertise", "heart_beat_ms"],
+    "node": [
+        "name",
+        "listen",
+        "secret_file",
+        "discover",
+        "advertise",
+        "heart_beat_ms",
+        "peer_outbox_max_bytes",
+        "peer_outbox_overflow",
+    ],
     "peer": ["b"],
     "server": ["listen", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
     "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
@@ -532,6 +542,6 @@ def test_render_says_every_setting(tmp_path: Path) -> None:
     assert tables["create"] == {"queues": True, "topics": True}
     assert "node" not in tables
     node = Node(name="a", secret=b"", secret_file=Path("/s"), listen=Address("peer", "::1", 1), discover=True)
-    node.advertise = node.listen
+    node.advertise, node.peer_outbox_max_bytes = node.listen, GIB
     tables = tomllib.loads(render(Config(data_dir=Path("/"), node=node)))
     assert set(tables["node"]) == set(KEYS["node"])

@@ -115,5 +115,7 @@ _REQUESTS: dict[str, Handler] = {
     "why": by_kind({"queue": why.queue, "log": why.log}),
     "peers": nodes.peers,
     "peer-release": nodes.release,
+    "peer-drop": nodes.drop,
+    "peer-keep": nodes.keep,
     "drain": nodes.drain,
 }

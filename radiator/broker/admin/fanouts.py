@@ -28,7 +28,12 @@ def describe(request: Request) -> None:
     """Its children, and how much was sent to it."""
     request.has_only("fanout")
     fanout = request.broker.destinations.fanout(request.name("fanout"))
-    request.answer_synced(lambda: {"children": list(fanout.children), "accepted": fanout.accepted})
+    destinations = request.broker.destinations
+    is_shared = fanout.name in destinations.declarations.cluster_fanouts
+    outboxes = sorted(queue.name for queue in (*destinations.copies_to, *destinations.copies_dropped) if is_shared)
+    request.answer_synced(
+        lambda: {"children": list(fanout.children), "outboxes": outboxes, "accepted": fanout.accepted}
+    )
 
 
 def delete(request: Request) -> None:

@@ -37,6 +37,31 @@ def release(request: Request) -> None:
     request.answer_synced(lambda: {"released": count})
 
 
+def drop(request: Request) -> None:
+    """No copies of fanouts are kept for a node that is away, and those that wait go."""
+    cluster = _cluster(request)
+    name = request.asked.get("peer")
+    if not isinstance(name, str) or request.asked.get("force") is not True:
+        raise Refusal(
+            "bad-request",
+            "A drop names a `peer` and says `force`: true, because it misses what is sent meanwhile.",
+        )
+
+    def done(count: int) -> None:
+        request.broker.desk.note("warning", "copies_dropped", node=name, messages=count)
+        request.answer_synced(lambda: {"dropped": count})
+
+    cluster.drop_copies(name, done)
+
+
+def keep(request: Request) -> None:
+    """Copies of fanouts are kept for that node again."""
+    cluster = _cluster(request)
+    name = request.text("peer", "the name of a node")
+    kept = cluster.keep_copies(name)
+    request.answer_synced(lambda: {"changed": kept})
+
+
 def drain(request: Request) -> None:
     """This node's messages go to the others; `stop`: no longer."""
     cluster = _cluster(request)

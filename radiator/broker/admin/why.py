@@ -11,6 +11,7 @@ from radiator.broker.admin.logs import named as named_log
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Answer, Request
 from radiator.broker.consumers import Subscription
+from radiator.broker.destinations import OUTBOX_PREFIX
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.queue import Queue
@@ -48,12 +49,72 @@ def queue(request: Request) -> None:
 
 def of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
-    verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
+    if asked.name.startswith(OUTBOX_PREFIX):
+        verdict, sentence = _of_outbox(broker, asked)
+    else:
+        verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
+        sentence += _of_other_nodes(broker, asked)
     if asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and broker.intake.disk_room.is_tight:
-        sentence += " And the disk is nearly full: nothing more is taken in anywhere."
+        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(broker)}"
     return verdict, sentence
+
+
+def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
+    """The copies of fanouts that wait for another node."""
+    name = asked.name.removeprefix(OUTBOX_PREFIX)
+    many, cluster = asked.ledger.stored, broker.cluster
+    copies = count_text(many, "copy of a fanout waits", "copies of fanouts wait")
+    peer = None if cluster is None else cluster.peers.get(name)
+    if cluster is not None and cluster.copies is not None and cluster.copies.is_dropped(name):
+        return "not-kept", (
+            f"No copies are kept for node {name} until it is linked, as an operator has said; "
+            f"{asked.ledger.dropped} were dropped. `radiator peer keep {name}` ends that."
+        )
+    if not many:
+        return "empty", f"No copy of a fanout waits for node {name}."
+    if peer is None or peer.link is None:
+        cause = "" if peer is None or not peer.cause else f" ({peer.cause})"
+        return "not-linked", (
+            f"{copies} for node {name}, which is not linked{cause}; `radiator peer drop {name} --force` lets go of "
+            "them."
+        )
+    if asked.doubt_count:
+        return "in-doubt", f"{copies} for node {name}; {asked.doubt_count} are offered to it, and not confirmed yet."
+    return "not-taken", (
+        f"{copies} for node {name}, which is linked and takes none now: its queues, disk or memory are full, it is "
+        "being drained, or it lacks the fanout (`peer_lacks_fanout` in the log)."
+    )
+
+
+def _of_other_nodes(broker: "Broker", asked: Queue) -> str:
+    """Fanouts that lead to it, and whose SENDs wait because a node takes no copies; "" where there are none."""
+    destinations = broker.destinations
+    full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
+    if not full:
+        return ""
+    fanouts = [
+        f"/fanout/{name}"
+        for name in sorted(destinations.declarations.cluster_fanouts)
+        if asked.name in destinations.fanouts[name].children
+    ]
+    if not fanouts:
+        return ""
+    names = ", ".join(outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in full)
+    return (
+        f" SENDs to {', '.join(fanouts)} find no room for their copies for node {names}: "
+        f"`radiator why '{full[0].name}'` says why."
+    )
+
+
+def _most_stored(broker: "Broker") -> str:
+    """What takes most of the disk."""
+    stored = max(broker.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
+    if stored is None or not stored.ledger.stored:
+        return ""
+    held = f"{count_text(stored.ledger.stored, 'message')} of {count_text(stored.ledger.stored_bytes, 'byte')}"
+    return f" Of all queues {stored.name} holds most, {held}."
 
 
 def _is_full(asked: Queue) -> bool:
@@ -140,7 +201,9 @@ def _of_none_ready(broker: "Broker", asked: Queue) -> tuple[str, str]:
     if broker.checkouts.count(asked):
         return "checked-out", f"No message is ready; {broker.checkouts.described(asked)}"
     if broker.intake.disk_room.is_tight:
-        return "disk-tight", "It is empty, and the disk is nearly full: producers wait until there is room."
+        return "disk-tight", (
+            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(broker)}"
+        )
     if broker.intake.memory_room.is_tight:
         return "memory-tight", "It is empty, and the broker's memory is nearly used up: producers wait."
     return "empty", "It is empty: whatever was sent to it is done with."

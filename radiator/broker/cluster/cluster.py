@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from radiator.broker.cluster.copies import KIND as NO_COPIES
+from radiator.broker.cluster.copies import Copies
 from radiator.broker.cluster.handover import Handover, with_path
 from radiator.broker.cluster.link import Link
 from radiator.broker.cluster.outbox import Outbox
@@ -60,8 +62,8 @@ class Cluster:
     """
 
     __slots__ = (
-        "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining", "known", "lag_s", "name",
-        "node", "outboxes", "peers", "refuse", "shares", "spreading",
+        "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining", "known", "lag_s",
+        "name", "node", "outboxes", "peers", "refuse", "shares", "spreading",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +94,7 @@ class Cluster:
         self.shares: dict[str, Share] = {}
         self.due: OrderedDict[Share, bool] = OrderedDict()
         self.outboxes: dict[str, Outbox] = {}
+        self.copies: Copies | None = None
         if node is None:
             self.spreading = Spreading(desk, "", 0, declarations, "", self.deliver, self.say)
             return
@@ -106,9 +109,8 @@ class Cluster:
             if peer is not None and name not in self.outboxes:
                 self.outboxes[name] = Outbox(destinations.outbox(name), peer, self.handover, self.lacking)
         if fanouts:
-            destinations.copies_to = [destinations.outbox(name) for name in node.peers]
-            for queue in destinations.copies_to:
-                queue.is_declared = True
+            dropped = {row.name for row in recovery.declared if row.kind == NO_COPIES}
+            self.copies = Copies(desk, destinations, intake.limits, node, dropped)
 
     def recover_doubts(self, recovery: Recovery) -> None:
         """What was in doubt when the last run ended is in doubt now."""
@@ -167,6 +169,8 @@ class Cluster:
         connection.link = link = Link(connection, identity, self.desk)
         peer.linked(link)
         self.spreading.linked(link)
+        if self.copies is not None:
+            self.copies.keep(name)
         self.say("linked", node=name, store_id=identity.store_id)
 
     def turn_away(self, connection: Connection, name: str, code: str, sentence: str) -> None:
@@ -489,6 +493,8 @@ class Cluster:
                 self.due.setdefault(share, False)
         for name in [name for name, outbox in self.outboxes.items() if outbox.queue.is_gone]:
             del self.outboxes[name]
+        if self.copies is not None:
+            self.copies.bound(self.intake.disk_left_bytes)
         is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
         for peer in self.peers.values():
             if peer.link is not None and is_due:
@@ -513,6 +519,19 @@ class Cluster:
             raise Refusal("linked", f"{name!r} is linked: what is in doubt with it is being settled.")
         peer.not_linked("", is_refused=False)
         return self.handover.release(peer)
+
+    def drop_copies(self, name: str, done: Callable[[int], None]) -> None:
+        """The operator's word that a node need not get copies of fanouts while it is away: see Copies.drop."""
+        copies, peer = self.copies, self.peers.get(name)
+        if copies is None or self.node is None or name not in self.node.peers or peer is None:
+            raise Refusal("unknown-node", f"{name!r:.80} is none of the nodes that copies of fanouts wait for here.")
+        if peer.link is not None:
+            raise Refusal("linked", f"{name!r} is linked: it is handed what waits, or `radiator purge` drops it.")
+        copies.drop(name, done)
+
+    def keep_copies(self, name: str) -> bool:
+        """The operator's word that copies are kept for that node again. Whether they were not."""
+        return self.copies is not None and self.copies.keep(name)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
         """Hand everything to the others, or no longer. How many messages are left, and how many stay (delayed ones)."""
@@ -547,6 +566,10 @@ class Cluster:
                     "in_doubt": len(peer.doubts),
                     "outbox": outbox.ledger.stored if outbox is not None else 0,
                     "outbox_bytes": outbox.ledger.stored_bytes if outbox is not None else 0,
+                    "outbox_max_bytes": outbox.settings.max_bytes if outbox is not None else None,
+                    "outbox_blocked": len(outbox.waiters) if outbox is not None else 0,
+                    "outbox_dropped": outbox.ledger.dropped + outbox.ledger.purged if outbox is not None else 0,
+                    "copies_kept": self.copies is None or not self.copies.is_dropped(name),
                     "lag_ms": max(0, now_ms - min(waiting_ms)) if waiting_ms else 0,
                     "out_epoch": peer.out_epoch,
                     "in_epoch": peer.in_epoch,

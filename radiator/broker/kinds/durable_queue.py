@@ -545,6 +545,15 @@ class DurableQueue(Queue):
         if self.waiters:
             self.on_room(self)
 
+    def drop_unkept(self, size: int) -> None:
+        """A copy for a node that none are kept for: in the books as accepted and dropped, and nowhere else."""
+        ledger = self.ledger
+        ledger.accepted += 1
+        ledger.accepted_bytes += size
+        ledger.dropped += 1
+        ledger.dropped_bytes += size
+        self.desk.part(self)
+
     def tell_handed_over(self, position: int, size: int, node: str) -> None:
         """The journal hears which node has it."""
         if self.journal is not None:
