@@ -173,7 +173,7 @@ class Producer:
             except (ConnectionLost, NoAnswer):
                 continue
             except Refusal as refused:
-                if refused.code not in ("prepared", "not-prepared", "too-many-connections"):
+                if refused.code not in ("prepared", "not-prepared", "connections"):
                     raise
             else:
                 return
