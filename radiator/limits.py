@@ -17,6 +17,8 @@ class Limits:
     """The [limits] table; docs/OPERATING.md says how to choose them."""
 
     max_connections: int = 20_000  # one more is refused with ERROR; a connection costs under 20 KiB
+    max_half_open: int = 2000  # one of them is closed for one more: connections that have not said CONNECT yet
+    max_half_open_per_address: int = 500  # the same of one IPv4 address, or of one /64 of IPv6
     max_memory_bytes: int = GIB  # past 80 % producers wait, past it the largest holder is closed
     max_frame_bytes: int = 16 * MIB  # refuse: a frame is held whole in memory
     max_header_bytes: int = 64 * KIB  # refuse: the header block of one frame, command line included
@@ -27,6 +29,7 @@ class Limits:
     max_batch_bytes: int = 64 * MIB  # refuse: a transaction, or one SEND with all its copies
     outbox_max_bytes: int = 4 * MIB  # queues wait, a topic's subscriber is closed, a reader is not read from
     connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
+    frame_timeout_s: float = 60  # ERROR, close: a frame that is not whole, or FRAME_BYTES_PER_S where that is longer
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
     prepared_max_s: float = 86_400  # let go of: a prepared transaction that nobody commits
     app_max_s: float = 90 * 86_400  # forgotten: a txn-app-id without a commit
@@ -79,14 +82,15 @@ MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs find 
 # ---- sockets
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
 WRITTEN_AT_ONCE_BYTES = 64 * KIB  # a write so large is told to the broker at once, a smaller one with the next turn
+FRAME_BYTES_PER_S = 16 * KIB  # ERROR, close: a frame that comes more slowly, once frame_timeout_s is over
 SEND_BUFFER_BYTES = 256 * KIB  # wait: what the system buffers for a peer that does not read; unset it took 3.8 MiB
 GOODBYE_MAX_S = 10.0  # close: how long an ERROR, and what is due before it, may take to be written
 LINGER_S = 1.0  # close: how long a peer may take to hang up after the last byte; an earlier close could destroy it
 LINGER_BYTES = 4 * MIB  # close: what such a peer may still send us
 ACCEPTS_AT_ONCE = 64  # wait: new connections taken before the others get their turn
 LISTEN_BACKLOG = 1024  # wait: in the system, before they are accepted
-REFUSED_AT_ONCE = 32  # close without ERROR: connections too many that are being told so
-SPARE_FILES = 64 + REFUSED_AT_ONCE  # open files beside those of max_connections
+HALF_OPEN_MIN = 32  # of max_half_open, or a tenth of all files: what there is where the system gives too few
+SPARE_FILES = 64  # open files beside those of connections
 ACCEPT_AGAIN_S = 0.5  # wait: after the system had no file for a new connection
 LOOK_EVERY_S = 0.02  # how exactly heart-beats and timeouts are kept
 LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked whether a peer still answers

@@ -165,6 +165,8 @@ SERVER: dict[str, Check] = {
 }
 LIMITS: dict[str, Check] = {
     "max_connections": whole(1, 1_000_000),
+    "max_half_open": whole(1, 1_000_000),
+    "max_half_open_per_address": whole(1, 1_000_000),
     "max_memory_bytes": size(64 * KIB, 64 * TIB),
     "max_frame_bytes": size(256, GIB),
     "max_header_bytes": size(64, 16 * MIB),
@@ -175,6 +177,7 @@ LIMITS: dict[str, Check] = {
     "max_batch_bytes": size(256, 4 * GIB),
     "outbox_max_bytes": size(KIB, GIB),
     "connect_timeout_s": seconds(0.1, DAY_S),
+    "frame_timeout_s": seconds(0.1, DAY_S),
     "block_timeout_s": seconds(0, DAY_S),
     "prepared_max_s": seconds(1, 365 * DAY_S),
     "app_max_s": seconds(1, 3650 * DAY_S),

@@ -39,6 +39,10 @@ class Session(Protocol):
     is_link: bool
     """The other end is a node: it is read from even while it does not read, or two full links would wait for ever."""
 
+    @property
+    def frame_bytes(self) -> int:
+        """How many bytes the unfinished frame will have, where it says so; else as many as are held."""
+
     def receive(self, data: bytes) -> list[Open | Command]:
         """What those bytes say, in order. `Open` comes first and once."""
 

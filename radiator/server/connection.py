@@ -17,7 +17,9 @@ from typing import Any
 from radiator.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
 from radiator.limits import (
     COMMANDS_AT_ONCE,
+    FRAME_BYTES_PER_S,
     GOODBYE_MAX_S,
+    KIB,
     LINGER_BYTES,
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
@@ -28,10 +30,12 @@ from radiator.limits import (
 from radiator.protocols import Session
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.server import tcp
+from radiator.server.frame_clock import FrameClock
 from radiator.server.inbox import Inbox
 from radiator.server.links import Links
 from radiator.server.log import Log
 from radiator.server.outbox import Outbox
+from radiator.server.places import Places
 from radiator.server.timetable import Timetable
 
 _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
@@ -61,6 +65,7 @@ class Commons:
     timetable: Timetable
     log: Log
     links: Links
+    places: Places
     everyone: "dict[int, Connection]" = field(default_factory=dict)
     of_links: "dict[int, Connection]" = field(default_factory=dict)
     open: "dict[int, Connection]" = field(default_factory=dict)
@@ -79,6 +84,7 @@ class Connection:
         "_commons",
         "_deadline_s",
         "_dialled",
+        "_frame_clock",
         "_holds",
         "_is_report_due",
         "_lingered_bytes",
@@ -122,6 +128,7 @@ class Connection:
         self._deadline_s = now_s + commons.limits.connect_timeout_s
         self._holds = 0
         self._was_read_s = now_s
+        self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
         self._told_bytes = 0  # of an unfinished frame, as the broker knows it
         self._outbox = Outbox()
         self._settled_bytes = 0  # sent, and known to have arrived
@@ -166,16 +173,42 @@ class Connection:
             self._commons.log.trace("".join(traceback.format_exception(bug)))
             self.close("a bug in the session")
             return
+        held_bytes = self._session.buffered_bytes
+        if held_bytes or self._frame_clock is not None:
+            self._time_frame(len(data), held_bytes)
         outgoing = self._session.take_outgoing()
+        if said and self._state == _OPENING and not self._has_place():
+            self.refuse_for_want_of_room()
+            return
         if outgoing:
             self._outbox.append(outgoing)
             self._write()
         if said:
             self._say(said, len(data))
-        elif self._session.buffered_bytes != self._told_bytes and self._state == _OPEN:
+        elif held_bytes != self._told_bytes and self._state == _OPEN:
             self._say([], len(data))
         elif self._session.is_closing:
             self.end(self._session.closing_cause)
+
+    def hear(self) -> None:
+        """What has come while we were busy counts; only where nothing was said so far."""
+        if self._state == _OPENING:
+            self._readable()
+
+    def _time_frame(self, size: int, held_bytes: int) -> None:
+        if self._frame_clock is None:
+            self._frame_clock = FrameClock(self._commons.limits.frame_timeout_s)
+        self._frame_clock.read(self._was_read_s, size, held_bytes)
+
+    def _has_place(self) -> bool:
+        """Whether it may be connected; it then is."""
+        if self._session.is_link:
+            return True
+        places = self._commons.places
+        if places.is_full(self._peer):
+            return False
+        places.connect(self.number)
+        return True
 
     def _say(self, said: list[Open | Command], size: int) -> None:
         inbox = self._commons.inbox
@@ -219,6 +252,8 @@ class Connection:
     def _hold(self, reason: int) -> None:
         if not self._holds and self._state < _LINGERING:
             self._reader.stop()
+            if self._frame_clock is not None:
+                self._frame_clock.stand_still(time.monotonic())
         self._holds |= reason
 
     def _release(self, reason: int) -> None:
@@ -227,6 +262,8 @@ class Connection:
             if not self._holds and self._state < _LINGERING:
                 # its clocks stood still while we did not listen
                 self._was_read_s = time.monotonic()
+                if self._frame_clock is not None:
+                    self._frame_clock.go_on(self._was_read_s)
                 self._reader.start(self._readable)
 
     # ---- writing ----------------------------------------------------------------------------------------------------
@@ -368,6 +405,7 @@ class Connection:
         self._reader = None  # it holds this connection: without the circle both are gone at once
         self._socket.close()
         self._outbox.clear()
+        self._commons.places.leave(self.number)
         self._session.forget()  # the timetable may hold this connection for a while yet
         del self._commons.everyone[self.number]
         if was_opening:
@@ -410,6 +448,10 @@ class Connection:
             self._readable()  # what came while we were busy counts
             if self._state == _OPEN and self._is_silent(now_s):
                 self.close("stalled within a frame" if self._session.buffered_bytes else "heart-beats missing")
+        if self._is_frame_late(now_s):
+            self._readable()
+            if self._state == _OPEN and self._is_frame_late(now_s):
+                self._end_late_frame()
         if self._state == _OPEN and now_s >= self._ask_at_s:
             self._ask_tcp(now_s)
         if self._state == _OPEN and self._session.heart_beat_send_s and now_s >= self._beat_at_s:
@@ -425,13 +467,16 @@ class Connection:
 
     def _look_open(self, now_s: float) -> float:
         """When the next thing may be due."""
+        limits = self._commons.limits
         due_s = now_s + min(
-            self._commons.limits.connect_timeout_s, self._commons.limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
+            limits.connect_timeout_s, limits.frame_timeout_s, limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
         )
         if self._session.heart_beat_send_s:
             due_s = min(due_s, self._beat_at_s)
         if not self._holds:
             due_s = min(due_s, self._was_read_s + self._silence_max_s())
+            if self._session.buffered_bytes and self._frame_clock is not None:
+                due_s = min(due_s, self._frame_clock.due_s(self._session.frame_bytes))
         return due_s
 
     def _silence_max_s(self) -> float:
@@ -442,6 +487,24 @@ class Connection:
     def _is_silent(self, now_s: float) -> bool:
         """Whether it owes us a byte. While we do not listen, it does not."""
         return not self._holds and now_s - self._was_read_s >= self._silence_max_s()
+
+    def _is_frame_late(self, now_s: float) -> bool:
+        """Whether a frame should be whole by now, for as long as we have listened."""
+        if self._state != _OPEN or self._holds or not self._session.buffered_bytes or self._frame_clock is None:
+            return False
+        return now_s >= self._frame_clock.due_s(self._session.frame_bytes)
+
+    def _end_late_frame(self) -> None:
+        """A client is told, behind what is due to it."""
+        if self._session.is_link:
+            self.close("took too long for a frame")
+            return
+        timeout_s, came_bytes = self._commons.limits.frame_timeout_s, self._session.buffered_bytes
+        sentence = (
+            f"A frame took too long: {came_bytes} bytes of it came. It may take {timeout_s:g} s (frame_timeout_s), or "
+            f"its size at {FRAME_BYTES_PER_S // KIB} KiB/s where that is longer."
+        )
+        self._say([Fail(self.number, sentence)], 0)
 
     def _beat(self, now_s: float) -> None:
         """Any byte is a heart-beat: none is added where others are on their way already."""
@@ -489,3 +552,16 @@ class Connection:
         """ERROR as the first and last word."""
         self._outbox.append(self._session.encode(Refuse(self.number, code, sentence)))
         self.end(code)
+
+    def refuse_for_want_of_room(self) -> None:
+        """It cannot be connected now."""
+        limit = self._commons.places.connections_max
+        self.refuse("connections", f"All {limit} connections (max_connections) are taken: try again later.")
+
+    def give_way(self) -> None:
+        """It has not said CONNECT, and its place is wanted: closed at once, with an ERROR if the system takes that."""
+        if self._state == _OPENING:
+            sentence = "This connection has not said CONNECT, and others want its place: connect, and say it at once."
+            self._outbox.append(self._session.encode(Refuse(self.number, "connections", sentence)))
+            self._write()
+        self.close("gave way to another, without a CONNECT")

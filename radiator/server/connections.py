@@ -4,20 +4,21 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from radiator.limits import REFUSED_AT_ONCE, Limits
+from radiator.limits import Limits
 from radiator.protocols import PROTOCOLS, Session
 from radiator.server import tcp
 from radiator.server.connection import Commons, Connection
 from radiator.server.inbox import Inbox
 from radiator.server.links import PEER, Links
 from radiator.server.log import Log
+from radiator.server.places import Places, network_of
 from radiator.server.timetable import Timetable
 
 
 class Connections:
     """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number.
 
-    connections_max: of clients; those of links do not count, so no crowd of clients keeps another node out.
+    places: of clients; those of links have none, so no crowd of clients keeps another node out.
     """
 
     def __init__(
@@ -28,34 +29,39 @@ class Connections:
         timetable: Timetable,
         log: Log,
         links: Links,
-        *,
-        connections_max: int,
+        places: Places,
         session_prefix: str,
     ) -> None:
-        self._commons = Commons(loop, limits, inbox, timetable, log, links)
+        self._commons = Commons(loop, limits, inbox, timetable, log, links, places)
         self.open = self._commons.open
-        self._connections_max = connections_max
         self._session_prefix = session_prefix
         self._admitted = 0
-        self._is_full = False
 
-    def admit(self, connected: socket.socket, peer: str, scheme: str) -> None:
-        """Takes over an accepted socket. One too many gets an ERROR; when even those are too many, nothing."""
+    def admit(self, connected: socket.socket, host: str, peer: str, scheme: str) -> None:
+        """Takes over an accepted socket. One too many gets an ERROR. host: the address alone, peer: with its port."""
         if scheme == PEER:
             self._admit_link(connected, peer)
             return
-        limit = self._connections_max
-        clients = len(self._commons.everyone) - len(self._commons.of_links)
-        is_full = clients >= limit
-        if is_full and not self._is_full:
-            self._commons.log.warning("connections_full", connections=limit, peer=peer)
-        self._is_full = is_full
-        if clients >= limit + REFUSED_AT_ONCE:
-            connected.close()
-            return
+        network = network_of(host)
+        self._make_room(network)
         connection = self.take(connected, peer, lambda number: self._client_session(number, scheme))
-        if is_full and connection is not None:
-            connection.refuse("connections", f"All {limit} connections (max_connections) are taken: try again later.")
+        if connection is None:
+            return
+        places = self._commons.places
+        places.enter(connection.number, network)
+        if places.is_full(peer):
+            connection.refuse_for_want_of_room()
+
+    def _make_room(self, network: str) -> None:
+        """One more half-open connection of that network may come. Whoever has said CONNECT by now is not half-open."""
+        places = self._commons.places
+        number = places.in_the_way(network)
+        if number is None:
+            return
+        connection = self._commons.everyone[number]
+        connection.hear()
+        if places.is_half_open(number):
+            connection.give_way()
 
     def _client_session(self, number: int, scheme: str) -> Session:
         return PROTOCOLS[scheme](number, f"{self._session_prefix}-{number}", self._commons.limits)

@@ -68,7 +68,8 @@ class Listener:
                 return
             self._has_no_file = False
             host, port = place[:2]
-            self._connections.admit(connected, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", self._scheme)
+            peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            self._connections.admit(connected, host, peer, self._scheme)
 
     def _back_off(self, error: OSError) -> None:
         """The system has no file for it. Said once, until one is accepted again."""

@@ -22,10 +22,12 @@ from radiator.errors import RadiatorError
 from radiator.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
+    HALF_OPEN_MIN,
     SPARE_FILES,
     STOP_LINGER_S,
     STOP_MAX_S,
     TICK_S,
+    Limits,
 )
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
@@ -38,6 +40,7 @@ from radiator.server.links import Links
 from radiator.server.listener import Listener
 from radiator.server.log import Log
 from radiator.server.notify import Watchdog, notify, watchdog_s
+from radiator.server.places import Places
 from radiator.server.timetable import Timetable
 from radiator.settings import Config
 from radiator.store.lmdb import open_store
@@ -102,8 +105,8 @@ class Server:
             Timetable(loop),
             self._log,
             links,
-            connections_max=room_for_connections(config.limits.max_connections, links.sockets_max, self._log),
-            session_prefix=f"{recovery.store_id}-{recovery.boot}",
+            places_for(config.limits, links.sockets_max, self._log),
+            f"{recovery.store_id}-{recovery.boot}",
         )
         self._dialer = Dialer(links, self._connections, config.limits.connect_timeout_s)
         self._dispatcher = Dispatcher(
@@ -209,21 +212,28 @@ class Collector:
             self._collected_at, self._collected_s = admitted, now_s
 
 
-def room_for_connections(max_connections: int, links_max: int, log: Log) -> int:
-    """How many connections there are files for beside those of links: raises the soft limit as far as needed, and says
-    if it is too low.
+def places_for(limits: Limits, links_max: int, log: Log) -> Places:
+    """As many places of clients as there are files for beside those of links: raises the soft limit as far as needed.
+    Where files are too few, the log is told, and half-open connections have a tenth of what there is.
 
     Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
     """
+    connections, half_open = limits.max_connections, limits.max_half_open
     spare = SPARE_FILES + links_max
-    wanted = max_connections + spare
+    wanted = connections + half_open + spare
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return max_connections
-    files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-    if files >= wanted:
-        return max_connections
-    room = max(1, files - spare)
-    log.warning("few_files", open_files=files, wanted=wanted, max_connections=max_connections, room_for=room)
-    return room
+    files = soft
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        files = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    if files != resource.RLIM_INFINITY and files < wanted:
+        half_open = min(half_open, max(HALF_OPEN_MIN, files // 10))
+        connections = min(connections, max(1, files - spare - half_open))
+        log.warning(
+            "few_files",
+            open_files=files,
+            wanted=wanted,
+            max_connections=limits.max_connections,
+            room_for=connections,
+        )
+    return Places(connections, half_open, limits.max_half_open_per_address, log)

@@ -1,6 +1,10 @@
 """Every limit of a client: at it all works, one past it is refused, and the others are untouched (contract 6, 8)."""
 
+import contextlib
 import resource
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.wire import Gone, Wire
-from tests.broker_process import BrokerProcess
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
 
 CONFIG = """\
 [limits]
@@ -183,6 +187,71 @@ def test_frame_that_comes_slowly_but_comes_is_read(wire: Wire, queue: str) -> No
     assert wire.read("RECEIPT")["receipt-id"] == "slow"
 
 
+@pytest.fixture
+def brief(tmp_path: Path) -> Iterator[Wire]:
+    """Connected to a broker that gives a frame a second and a half, and each gap within it half a second."""
+    limits = "connect_timeout_s = 0.5\nframe_timeout_s = 1.5\nheart_beat_ms = [0, 0]\nblock_timeout_s = 20\n"
+    queue = '[queue."one"]\nmax_messages = 1\n'
+    config = f"[limits]\n{limits}{EVERYTHING_MAY_BE_CREATED}{queue}"
+    with BrokerProcess(tmp_path, config) as broker, Wire((broker.host, broker.port)) as wire:
+        wire.connect()
+        yield wire
+
+
+@pytest.mark.slow
+def test_frame_that_comes_byte_by_byte_has_a_time_as_a_whole(brief: Wire) -> None:
+    began_s = time.monotonic()
+    brief.send_raw(b"SEND\ndestination:/queue/q\n\n")
+    brief.socket.settimeout(0.1)
+    said = b""
+    while not said:
+        brief.send_raw(b"x")
+        assert time.monotonic() - began_s < 10, "it goes on for ever"
+        with contextlib.suppress(TimeoutError):
+            said = brief.socket.recv(1000)
+    assert 1.4 < time.monotonic() - began_s < 4
+    brief.buffer = said
+    assert b"frame_timeout_s" in brief.refusal().body
+
+
+@pytest.mark.slow
+def test_large_frame_has_its_size_at_16_kib_a_second(brief: Wire) -> None:
+    """Four seconds for 64 KiB, and it takes two."""
+    data = brief.frame("SEND", {"destination": "/queue/q", "receipt": "large"}, b"x" * 64 * 1024)
+    for start in range(0, len(data), 6600):
+        brief.send_raw(data[start : start + 6600])
+        time.sleep(0.2)
+    assert brief.read("RECEIPT")["receipt-id"] == "large"
+
+
+@pytest.mark.slow
+def test_lines_between_frames_are_no_slow_frame(brief: Wire) -> None:
+    for _ in range(30):
+        brief.send_raw(b"\r")
+        time.sleep(0.05)
+        brief.send_raw(b"\n")
+        time.sleep(0.05)
+    brief.send("/queue/q", "x")
+
+
+@pytest.mark.slow
+def test_time_of_a_frame_stands_still_while_its_client_is_not_read(brief: Wire) -> None:
+    """Its SENDs fill a queue, and it waits for longer than a frame may take, with half a frame behind them."""
+    brief.send("/queue/one", "1")
+    brief.begin_ask("SEND", {"destination": "/queue/one"}, b"2")
+    time.sleep(0.2)
+    third = brief.frame("SEND", {"destination": "/queue/q", "receipt": "3"}, b"x" * 100_000)
+    brief.send_raw(third[:50_000])
+    time.sleep(3)
+    with Wire(brief.socket.getpeername()) as reader:
+        reader.connect()
+        reader.subscribe("/queue/one")
+        reader.ack(reader.message())
+        assert brief.read_frame().command == "RECEIPT"
+        brief.send_raw(third[50_000:])
+        assert brief.read("RECEIPT")["receipt-id"] == "3"
+
+
 @pytest.mark.slow
 def test_idle_connection_is_not_closed(wire: Wire, queue: str) -> None:
     time.sleep(1.2)
@@ -224,6 +293,113 @@ def test_one_connection_more_than_max_connections_is_refused(tmp_path: Path) -> 
             assert time.monotonic() < deadline_s, "a place is free again"
         for wire in wires:
             wire.close()
+
+
+def crowd_of(count: int, address: tuple[str, int], sources: int = 1) -> list[socket.socket]:
+    """So many sockets that say nothing, from 127.0.0.1 and the addresses behind it."""
+    return [
+        socket.create_connection(address, 10, source_address=(f"127.0.0.{1 + number % sources}", 0))
+        for number in range(count)
+    ]
+
+
+def is_open(one: socket.socket) -> bool:
+    """Whether the broker has said nothing to it yet."""
+    one.settimeout(0.2)
+    try:
+        return not one.recv(1000).startswith(b"ERROR")
+    except TimeoutError:
+        return True
+
+
+def test_half_open_connections_take_no_place_of_clients(tmp_path: Path) -> None:
+    config = "[limits]\nmax_connections = 3\nmax_half_open = 40\nmax_half_open_per_address = 20\n"
+    with BrokerProcess(tmp_path, config + EVERYTHING_MAY_BE_CREATED) as broker:
+        address = (broker.host, broker.port)
+        crowd = crowd_of(20, address)
+        assert all(is_open(one) for one in crowd[:3])
+        wires = [Wire(address) for _ in range(3)]
+        for wire in wires:
+            wire.connect()
+            wire.send("/queue/q", "x")
+        assert "half_open_full" in broker.log
+        crowd += crowd_of(200, address)
+        wires[0].send("/queue/q", "x")
+        assert broker.log.count("half_open_full") == 1
+        with Wire(address) as late:
+            assert b"max_connections" in late.refusal().body
+        for one in (*crowd, *wires):
+            one.close()
+
+
+def test_connect_that_finds_all_places_taken_meanwhile_is_refused(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "[limits]\nmax_connections = 1\n" + EVERYTHING_MAY_BE_CREATED) as broker:
+        address = (broker.host, broker.port)
+        with Wire(address) as early, Wire(address) as quick:
+            quick.connect()
+            early.send_frame("CONNECT", {"accept-version": "1.2", "host": "x"})
+            error = early.refusal()
+            assert error["code"] == "connections" and b"max_connections" in error.body
+            quick.send("/queue/q", "is untouched")
+
+
+def test_who_gives_way_is_told_and_who_has_said_connect_does_not(tmp_path: Path) -> None:
+    limits = "[limits]\nmax_half_open_per_address = 1\n"
+    with BrokerProcess(tmp_path, limits + EVERYTHING_MAY_BE_CREATED) as broker:
+        address = (broker.host, broker.port)
+        with Wire(address) as silent, Wire(address) as next_one:
+            error = silent.refusal()
+            assert error["code"] == "connections" and b"CONNECT" in error.body
+            next_one.connect()
+            with Wire(address) as third:
+                third.connect()
+                next_one.send("/queue/q", "has its place")
+        assert broker.wait_for_log("half_open_full").count("network=127.0.0.1") == 1
+
+
+def test_wave_of_clients_that_say_connect_at_once_all_get_in(tmp_path: Path) -> None:
+    """What the broker has not read yet counts as said."""
+    limits = "[limits]\nmax_half_open_per_address = 1\n"
+    with BrokerProcess(tmp_path, limits + EVERYTHING_MAY_BE_CREATED) as broker:
+        wave: list[Wire] = []
+        for _ in range(50):
+            wave.append(Wire((broker.host, broker.port)))
+            wave[-1].send_frame("CONNECT", {"accept-version": "1.2", "host": "x"})
+        assert [wire.read_frame().command for wire in wave] == ["CONNECTED"] * 50
+        for wire in wave:
+            wire.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sources", [1, 40])
+def test_ten_thousand_half_open_connections_keep_nobody_out(tmp_path: Path, sources: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 12_000), hard))
+    crowd: list[socket.socket] = []
+    limits = "[limits]\nmax_connections = 50\nconnect_timeout_s = 60\n"
+    try:
+        with BrokerProcess(tmp_path, limits + EVERYTHING_MAY_BE_CREATED) as broker:
+            address = (broker.host, broker.port)
+            crowd = crowd_of(10_000, address, sources)
+            stats = subprocess.run(
+                [sys.executable, "-m", "radiator", "stats", "--broker", broker.address],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=20,
+            )
+            assert stats.returncode == 0, stats.stderr
+            for _ in range(40):
+                with Wire(address) as wire:
+                    wire.connect()
+                    wire.send("/queue/q", "x")
+            taken = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+            assert taken < 2200, f"{taken} files are open"
+            assert "connections_full" not in broker.log
+    finally:
+        for one in crowd:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.slow

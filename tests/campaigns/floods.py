@@ -1,8 +1,10 @@
-"""S3, S7: too many connections, and more answers than their client reads. Others are served as if nothing were.
+"""S3, S3b, S7: too many connections, sockets that say nothing, answers that nobody reads. Others are served as if
+nothing were.
 
-Floods of connections against the limit of connections, and against a broker that has no file left; then clients that
-ask without an end and never read. Judged by a client that does nothing wrong meanwhile, by the memory of the process,
-its log, and by what every client of the flood was told. It does not see what the kernel holds.
+Floods of connections against the limit of connections, and against a broker that has no file left; crowds that never
+say CONNECT, with clients that come beside them; then clients that ask without an end and never read. Judged by a
+client that does nothing wrong meanwhile, by the memory of the process, its log, and by what every client of the flood
+was told. It does not see what the kernel holds.
 """
 
 import contextlib
@@ -174,6 +176,51 @@ def connections(run: Run) -> None:
                 against_the_files(run, broker)
 
 
+# ---- S3b: sockets that say nothing ----------------------------------------------------------------------------------
+
+CROWD = 600
+HALF_OPEN, HALF_OPEN_EACH = 200, 100
+NEWCOMERS = 30
+CROWDED_CONFIG = f"""[limits]
+connect_timeout_s = 60
+max_connections = {NEWCOMERS + 10}
+max_half_open = {HALF_OPEN}
+max_half_open_per_address = {HALF_OPEN_EACH}
+{CREATION}"""
+
+
+def beside_a_crowd(run: Run, broker: BrokerProcess) -> None:
+    """From one address or from many; clients come from the very same ones, one after another and all at once."""
+    sources = run.chance.choice((1, 2, 50))
+    files = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))
+    with contextlib.ExitStack() as stack, Bystander(broker) as bystander:
+        for number in range(CROWD):
+            source = (f"127.0.0.{1 + number % sources}", 0)
+            stack.enter_context(socket.create_connection((broker.host, broker.port), 10, source_address=source))
+        bystander.wait()
+        taken = len(list(Path(f"/proc/{broker.pid}/fd").iterdir())) - files - 1
+        most = min(HALF_OPEN, sources * HALF_OPEN_EACH)
+        if taken > most + NEWCOMERS // 2:
+            run.violation(f"{CROWD} sockets of {sources} addresses that say nothing took {taken} files, of {most}.")
+        for _ in range(NEWCOMERS):
+            newcomer = stack.enter_context(Wire((broker.host, broker.port)))
+            newcomer.connect()
+        p99_ms = bystander.p99_ms()
+        note(run, "bystander p99 ms", round(p99_ms, 1))
+        if p99_ms > bystander.p99_max_ms:
+            run.violation(f"Beside {CROWD} sockets that say nothing another client's p99 was {p99_ms:.0f} ms.")
+    recovery(run, broker, "the crowd had gone")
+    run.case(CROWD)
+
+
+def crowds(run: Run) -> None:
+    with BrokerProcess(run.directory, CROWDED_CONFIG) as broker, upright(run, broker):
+        while not run.is_over:
+            beside_a_crowd(run, broker)
+        if "half_open_full" not in broker.log:
+            run.violation("The log does not tell of the crowds.")
+
+
 # ---- S7: answers that nobody reads ----------------------------------------------------------------------------------
 
 ASKED_MAX = 400_000  # frames; long before, the broker must have stopped reading
@@ -332,6 +379,18 @@ CAMPAIGNS = (
         cases=(2 * FLOOD, 50 * FLOOD, 1000 * FLOOD),
         mutants=("connection-limit-off", "never-accepts-again", "no-back-off-without-files"),
         mutant_cases=2 * FLOOD,
+        needs=("linux",),
+        is_timed=True,
+    ),
+    Campaign(
+        number="S3b",
+        name="crowds",
+        title=f"{CROWD} sockets that say nothing, of one address and of many, and clients that want in",
+        unit="sockets",
+        run=crowds,
+        cases=(2 * CROWD, 30 * CROWD, 600 * CROWD),
+        mutants=("half-open-takes-places", "half-open-without-bound"),
+        mutant_cases=CROWD,
         needs=("linux",),
         is_timed=True,
     ),

@@ -1,8 +1,9 @@
 """S2: clients that are slow on purpose. Each is closed in time, and others do not notice that there are any.
 
-Connections that never say CONNECT, or say it byte by byte, or stop within a frame; many at once. Each must be closed
-when its deadline is over, not long after and not before; one that says a byte now and then within a frame may stay. A
-client that does nothing wrong is served meanwhile, and each slow one costs little memory. TLS does not exist yet.
+Connections that never say CONNECT, or say it byte by byte, or stop within a frame, or say a frame byte by byte; many at
+once. Each must be closed when its deadline is over, not long after and not before; one that says ends of lines between
+frames may stay. A client that does nothing wrong is served meanwhile, and each slow one costs little memory. TLS does
+not exist yet.
 """
 
 import resource
@@ -20,6 +21,7 @@ AT_ONCE = {"quick": 400, "nightly": 2000, "release": 5000}
 LATE_MAX_S = 1.0
 EARLY_MAX_S = 0.1
 BYTES_EACH_MAX = 20 * 1024  # of memory, for each of them
+FRAME_DEADLINES = 2
 DRIPS = 8  # bytes within one deadline
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:slow\n\n\0"
 SEND = b"SEND\ndestination:/queue/slow\nreceipt:1\n\n"
@@ -29,14 +31,14 @@ SEND = b"SEND\ndestination:/queue/slow\nreceipt:1\n\n"
 class Way:
     """One way to be slow. said: at once. drips: further bytes, one at a time. is_known: after CONNECT was answered.
 
-    is_ended: whether it must be closed, so long after it came; otherwise it must not be.
+    deadlines: it must be closed after so many; 0: it must not be. A frame has FRAME_DEADLINES.
     """
 
     told: str
     said: bytes
     drips: bytes = b""
     is_known: bool = False
-    is_ended: bool = True
+    deadlines: int = 1
 
 
 WAYS = (
@@ -50,9 +52,9 @@ WAYS = (
     Way("stops within a header", SEND[:25], is_known=True),
     Way("stops within a body", SEND + b"half a bo", is_known=True),
     Way("stops within a body of known length", SEND[:-1] + b"content-length:900\n\nhalf", is_known=True),
-    Way("says a body byte by byte", SEND, b"x" * 500, is_known=True, is_ended=False),
-    Way("says nothing after CONNECT", b"", is_known=True, is_ended=False),
-    Way("says ends of lines after CONNECT", b"\n", b"\n" * 500, is_known=True, is_ended=False),
+    Way("says a body byte by byte", SEND, b"x" * 500, is_known=True, deadlines=FRAME_DEADLINES),
+    Way("says nothing after CONNECT", b"", is_known=True, deadlines=0),
+    Way("says ends of lines after CONNECT", b"\n", b"\n" * 500, is_known=True, deadlines=0),
 )  # fmt: skip
 
 
@@ -113,16 +115,15 @@ def judge(run: Run, clients: list[SlowClient], deadline_s: float) -> None:
     latest_s = 0.0
     for client in clients:
         way, after_s = client.way, client.ended_s - client.began_s
-        if way.is_ended and not client.ended_s:
-            run.violation(
-                f"A client that {way.told} was not closed {LATE_MAX_S} s after its deadline of {deadline_s} s."
-            )
-        elif way.is_ended and not deadline_s - EARLY_MAX_S <= after_s <= deadline_s + LATE_MAX_S:
-            run.violation(f"A client that {way.told} was closed after {after_s:.2f} s; its deadline is {deadline_s} s.")
-        elif not way.is_ended and client.ended_s:
+        due_s = way.deadlines * deadline_s
+        if due_s and not client.ended_s:
+            run.violation(f"A client that {way.told} was not closed {LATE_MAX_S} s after its deadline of {due_s} s.")
+        elif due_s and not due_s - EARLY_MAX_S <= after_s <= due_s + LATE_MAX_S:
+            run.violation(f"A client that {way.told} was closed after {after_s:.2f} s; its deadline is {due_s} s.")
+        elif not due_s and client.ended_s:
             run.violation(f"A client that {way.told} was closed, after {after_s:.2f} s.")
-        if way.is_ended:
-            latest_s = max(latest_s, after_s - deadline_s)
+        if due_s:
+            latest_s = max(latest_s, after_s - due_s)
     run.figures["closed late by ms"] = max(int(run.figures.get("closed late by ms", 0)), round(latest_s * 1000))
 
 
@@ -134,7 +135,7 @@ def slow_round(run: Run, broker: BrokerProcess, count: int, deadline_s: float) -
             for number in range(count):
                 clients.append(SlowClient(broker, WAYS[number % len(WAYS)]))
             meter.look()
-            watch(clients, time.monotonic() + deadline_s + LATE_MAX_S, deadline_s / DRIPS)
+            watch(clients, time.monotonic() + FRAME_DEADLINES * deadline_s + LATE_MAX_S, deadline_s / DRIPS)
             each = meter.look() // count
             p99_ms, p99_max_ms = bystander.p99_ms(), bystander.p99_max_ms
         judge(run, clients, deadline_s)
@@ -155,7 +156,9 @@ def slow_clients(run: Run) -> None:
     deadline_s = DEADLINE_S[run.level]
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, most + 200)), hard))
-    config = f"[limits]\nconnect_timeout_s = {deadline_s}\nheart_beat_ms = [0, 0]\n[create]\nqueues = true\n"
+    times = f"connect_timeout_s = {deadline_s}\nframe_timeout_s = {FRAME_DEADLINES * deadline_s}\n"
+    places = f"max_half_open = {most}\nmax_half_open_per_address = {most}\n"
+    config = f"[limits]\n{times}{places}heart_beat_ms = [0, 0]\n[create]\nqueues = true\n"
     with BrokerProcess(run.directory, config) as broker, upright(run, broker):
         while not run.is_over:
             slow_round(run, broker, min(most, max(len(WAYS), run.cases - run.done)), deadline_s)
@@ -169,7 +172,7 @@ CAMPAIGNS = (
         unit="connections",
         run=slow_clients,
         cases=(400, 20_000, 200_000),
-        mutants=("login-deadline-off", "frame-deadline-off", "login-deadline-per-byte"),
+        mutants=("login-deadline-off", "frame-deadline-off", "login-deadline-per-byte", "frame-time-per-byte"),
         mutant_cases=39,
         quick_mutants=2,
         needs=("linux",),

@@ -49,6 +49,11 @@ class Frames:
         self._kinds = kinds
         self._most_bytes = {kind: spec.most_bytes(self._limits) for kind, spec in kinds.items()}
 
+    @property
+    def frame_bytes(self) -> int:
+        """What the frame that is not whole will have, once its head is there."""
+        return max(self._whole_bytes, self.held_bytes)
+
     def words(self, data: bytes) -> Iterator[Said]:
         """The words that `data` makes whole, in order; heart-beats are left out."""
         if self._held is not None:

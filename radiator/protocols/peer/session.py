@@ -128,6 +128,11 @@ class PeerSession:
         self.buffered_bytes = 0 if self._state == _ENDED else self._frames.held_bytes + len(self._line)
         return said
 
+    @property
+    def frame_bytes(self) -> int:
+        """What the unfinished frame will have, as far as that is known."""
+        return self._frames.frame_bytes
+
     def forget(self) -> None:
         """The connection is over: lets go of what was read."""
         self._state = _ENDED

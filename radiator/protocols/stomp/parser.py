@@ -63,6 +63,11 @@ class Parser:
         self._max_frame_bytes = self._limits.max_frame_bytes
         self._max_header_bytes = self._limits.max_header_bytes
 
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of the frame that is not whole: all that it will have, where that is known, else those held."""
+        return self._mark if self._waiting == _BODY else self.held_bytes
+
     def frames(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` makes whole, in order. Raises BrokenFrame after the last good one."""
         if self._held is not None:

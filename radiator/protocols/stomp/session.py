@@ -159,6 +159,11 @@ class StompSession:
         self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
         return said
 
+    @property
+    def frame_bytes(self) -> int:
+        """What the unfinished frame will have, where its content-length says so; else what is held of it."""
+        return self._parser.frame_bytes
+
     def forget(self) -> None:
         """The connection is over: lets go of what was read."""
         self._state = _ENDED

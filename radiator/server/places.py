@@ -1,0 +1,119 @@
+"""Who has a place among the clients: those that are connected, and those that have not said CONNECT yet (half-open).
+
+Half-open connections have bounds of their own, in all and for each network, so that sockets that say nothing never use
+up the places of clients. At such a bound the newcomer gets in, and one of the others goes, chosen by chance: no crowd
+that stands there keeps anybody out, and of a wave of clients that all come at once some finish before they are chosen.
+"""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import randrange
+
+from radiator.server.log import Log
+
+_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with where a listener takes both
+
+
+def network_of(host: str) -> str:
+    """Whose connections count together: those of an IPv4 address, or of the /64 of an IPv6 address, which one host may
+    have to itself. "" for what is no IP address.
+    """
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0]) if ":" in host else b""
+    except OSError:
+        return ""
+    if not packed:
+        return host
+    if packed.startswith(_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """The half-open connections of one network. is_told: the log was told that they are at their bound."""
+
+    numbers: dict[int, None] = field(default_factory=dict)
+    is_told: bool = False
+
+
+class Places:
+    """Used on the hub only; a connection is known by its number, and those of links have no place here.
+
+    half_open_each: how many of half_open_max may be of one network. choose: a number below the one given.
+    """
+
+    def __init__(
+        self,
+        connections_max: int,
+        half_open_max: int,
+        half_open_each: int,
+        log: Log,
+        choose: Callable[[int], int] = randrange,
+    ) -> None:
+        self.connections_max = connections_max
+        self._half_open_max = half_open_max
+        self._half_open_each = half_open_each
+        self._log = log
+        self._choose = choose
+        self._connected: set[int] = set()
+        self._half_open: dict[int, str] = {}  # and the network of each
+        self._crowds: dict[str, _Crowd] = {}
+        self._is_full_told = False
+        self._is_crowd_told = False
+
+    def is_full(self, peer: str) -> bool:
+        """Whether no further client can be connected. The log is told once, until there is room again.
+
+        peer: who wants to be.
+        """
+        is_full = len(self._connected) >= self.connections_max
+        if is_full and not self._is_full_told:
+            self._log.warning("connections_full", connections=self.connections_max, peer=peer)
+        self._is_full_told = is_full
+        return is_full
+
+    def enter(self, number: int, network: str) -> None:
+        """It is half-open."""
+        self._half_open[number] = network
+        self._crowds.setdefault(network, _Crowd()).numbers[number] = None
+
+    def connect(self, number: int) -> None:
+        """It has said CONNECT."""
+        self.leave(number)
+        self._connected.add(number)
+
+    def leave(self, number: int) -> None:
+        """It is closed. One that has no place changes nothing."""
+        self._connected.discard(number)
+        network = self._half_open.pop(number, None)
+        if network is None:
+            return
+        crowd = self._crowds[network]
+        del crowd.numbers[number]
+        if not crowd.numbers:
+            del self._crowds[network]
+        if len(self._half_open) <= self._half_open_max // 2:
+            self._is_crowd_told = False
+
+    def is_half_open(self, number: int) -> bool:
+        return number in self._half_open
+
+    def in_the_way(self, network: str) -> int | None:
+        """Which half-open connection must go before one more of that network may come; None where there is room."""
+        crowd = self._crowds.get(network) if network else None
+        if crowd is not None and len(crowd.numbers) >= self._half_open_each:
+            if not crowd.is_told:
+                self._log.warning("half_open_full", connections=len(crowd.numbers), network=network)
+            crowd.is_told = True
+            return self._one_of(crowd.numbers)
+        if len(self._half_open) >= self._half_open_max:
+            if not self._is_crowd_told:
+                self._log.warning("half_open_full", connections=len(self._half_open), networks=len(self._crowds))
+            self._is_crowd_told = True
+            return self._one_of(self._half_open)
+        return None
+
+    def _one_of(self, numbers: dict[int, None] | dict[int, str]) -> int:
+        return list(numbers)[self._choose(len(numbers))]
