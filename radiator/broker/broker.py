@@ -8,6 +8,7 @@ connection, whose reader stops; the others go on.
 from collections import deque
 from collections.abc import Callable
 
+from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
 from radiator.broker import admin, stats
 from radiator.broker.applying import Applier, Applying
 from radiator.broker.checkouts import Checkouts
@@ -15,7 +16,7 @@ from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
-from radiator.broker.destinations import EXISTING, LOG, QUEUE, REPLY, Destinations, split
+from radiator.broker.destinations import Destinations
 from radiator.broker.entry import Entry
 from radiator.broker.exchanges import OWN_SETTINGS
 from radiator.broker.intake import FLUSH, Intake, Resource, Room

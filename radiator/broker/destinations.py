@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from radiator.addresses import FANOUT
 from radiator.broker.consumers import Connection
 from radiator.broker.exchanges import KIND as EXCHANGE_KIND
 from radiator.broker.exchanges import TOPICS, Exchange, Exchanges
@@ -60,11 +61,7 @@ from radiator.writes import (
 if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
 
-QUEUE, FANOUT, TOPIC, EXCHANGE, TEMP, REPLY = "queue", "fanout", "topic", "exchange", "temp-queue", "reply-queue"
-LOG = "log"
-EXISTING = "amq/queue"  # a queue that is there: never made by its use
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
-EXISTING_PREFIX = f"/{EXISTING}/"
 OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
 DURABLE_PREFIX = "$durable/"  # queues of durable subscriptions, by destination and id
 REPLY_ID_BYTES = 16  # so that nobody can guess one
@@ -80,20 +77,6 @@ class Fanout:
     name: str
     children: tuple[str, ...]
     accepted: int = 0
-
-
-def split(address: str) -> tuple[str, str]:
-    """`/queue/a/b` -> (`queue`, `a/b`). Raises Refusal for an address of no known kind."""
-    if address.startswith(EXISTING_PREFIX):
-        return EXISTING, address.removeprefix(EXISTING_PREFIX)
-    kind, _, name = address[1:].partition("/")
-    if address == "/admin" or (name and kind in (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)):
-        return kind, name
-    raise Refusal(
-        "unknown-destination",
-        f"{address} is no destination: it would begin with /queue/, /fanout/, /topic/, /exchange/, /log/, "
-        "/temp-queue/, /reply-queue/ or /amq/queue/, or be /admin.",
-    )
 
 
 def address_of(target: str) -> str:

@@ -7,21 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 
+from radiator.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, REPLY, TEMP, TOPIC, split
 from radiator.broker.consumers import Connection, Subscription
-from radiator.broker.destinations import (
-    EXCHANGE,
-    EXISTING,
-    FANOUT,
-    LOG,
-    QUEUE,
-    REPLY,
-    TEMP,
-    TOPIC,
-    Destinations,
-    Fanout,
-    is_reserved_log,
-    split,
-)
+from radiator.broker.destinations import Destinations, Fanout, is_reserved_log
 from radiator.broker.exchanges import Exchange
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log

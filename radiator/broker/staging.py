@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from radiator.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.broker.applying import Applying, Staged
 from radiator.broker.chores import Chore
 from radiator.broker.consumers import Connection, Transaction
-from radiator.broker.destinations import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.broker.intake import Intake, Resource
 from radiator.broker.plans import Plan
 from radiator.broker.turn import WRITE_COST_BYTES, Desk

@@ -5,21 +5,9 @@ A durable subscription is a queue with a binding: both are there until an UNSUBS
 
 from collections.abc import Callable
 
+from radiator.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, TEMP, TOPIC, split
 from radiator.broker.consumers import Connection, Subscription
-from radiator.broker.destinations import (
-    DURABLE_PREFIX,
-    EXCHANGE,
-    EXISTING,
-    FANOUT,
-    LOG,
-    PEERS_TOPIC,
-    QUEUE,
-    TEMP,
-    TOPIC,
-    Destinations,
-    address_of,
-    split,
-)
+from radiator.broker.destinations import DURABLE_PREFIX, PEERS_TOPIC, Destinations, address_of
 from radiator.broker.exchanges import TOPICS
 from radiator.broker.intake import Resource, Room
 from radiator.broker.kinds.log import Log

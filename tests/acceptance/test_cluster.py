@@ -32,6 +32,10 @@ children = ["audit", "mail"]
 scope = "cluster"
 [queue."audit"]
 [queue."mail"]
+[queue."work.bound"]
+scope = "cluster"
+[exchange."ex"]
+bindings = [{ key = "k", queue = "work.bound" }]
 """
 QUIET_S = 0.6  # what has not crossed by then does not cross
 
@@ -178,6 +182,23 @@ def test_work_posted_here_is_done_there(abc: Nodes, wire: Callable[[Node], Wire]
     for node in abc.all:
         soon(lambda node=node: node.queue(f"work.{name}")["stored"] == 0, f"{node.name} still has a job")
         assert all(peer["in_doubt"] == 0 for peer in node.peers().values())
+
+
+def test_work_keeps_the_address_that_it_was_sent_to(abc: Nodes, wire: Callable[[Node], Wire]) -> None:
+    """Whatever that is: and the links go on with all else."""
+    boss, worker = wire(abc["a"]), wire(abc["c"])
+    links = [peer["out_epoch"] for node in abc.all for peer in node.peers().values()]
+    addresses = ["/exchange/ex/k", "/amq/queue/work.bound", "/queue/work.bound"]
+    worker.subscribe("/queue/work.bound")
+    for address in addresses:
+        boss.send(address, "job")
+        job = worker.message()
+        assert (job["destination"], job.body, job["node-path"]) == (address, b"job", "a,b")
+        worker.ack(job)
+    boss.send("/exchange/ex/k", "later", {"delay": "50"})
+    assert (late := worker.message())["destination"] == "/exchange/ex/k"
+    worker.ack(late)
+    assert [peer["out_epoch"] for node in abc.all for peer in node.peers().values()] == links, "a link was lost"
 
 
 def test_local_consumer_comes_first(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:

@@ -181,7 +181,7 @@ LITTLE_BYTES = 8 * 1024  # more than a word of a few numbers and names may take
 LITTLE_KINDS = (17, 19, 20, 21, 22)
 LISTS = {"path": 8, "fanouts": 6, "versions": 1024, "neighbours": 1024, "neighbours_gone": 1024, "patterns": 4096,
          "patterns_gone": 4096}  # fmt: skip
-TEXTS = {"destination": 263, "address": 300, "queue": 255, "fanouts": 255, "patterns": 255, "patterns_gone": 255}
+TEXTS = {"destination": 524, "address": 300, "queue": 255, "fanouts": 255, "patterns": 255, "patterns_gone": 255}
 NODE_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 ADDED = (b"dead-letter-reason", b"fanout-message-id", b"node-path", b"original-destination", b"original-message-id",
          b"redelivery-count")  # fmt: skip

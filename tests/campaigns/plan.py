@@ -49,6 +49,7 @@ MODULES: tuple[str, ...] = (
     "file_modes",
     "imports",
     "links",
+    "carry",
     "hostile_peer",
     "node_crash_points",
     "nodes",

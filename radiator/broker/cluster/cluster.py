@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from radiator.addresses import FANOUT, QUEUE, split
 from radiator.broker.cluster.copies import KIND as NO_COPIES
 from radiator.broker.cluster.copies import Copies
 from radiator.broker.cluster.handover import Handover, with_path
@@ -18,7 +19,7 @@ from radiator.broker.cluster.peer import Doubtful, Peer
 from radiator.broker.cluster.sharing import Share
 from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection
-from radiator.broker.destinations import FANOUT, OUTBOX_PREFIX, PEERS_TOPIC, QUEUE, Destinations, split
+from radiator.broker.destinations import OUTBOX_PREFIX, PEERS_TOPIC, Destinations
 from radiator.broker.intake import FLUSH, Intake, Resource
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from radiator.errors import Violation, shown
+from radiator.addresses import ADDRESS_MAX_BYTES, ADMIN, address_mistake, split
+from radiator.errors import Refusal, Violation, shown
 from radiator.limits import (
     LINK_ADDED_LINE_BYTES,
     LINK_HEADERS_GROWTH,
@@ -179,23 +180,32 @@ def _pattern(raw: bytes) -> str:
     return name
 
 
-_NAMED = {b"queue": _name, b"fanout": _name, b"topic": _topic}
+@lru_cache(LINK_TEXTS_KEPT)
+def _destination(raw: bytes) -> str:
+    """Any address that a client may send to."""
+    try:
+        address = raw.decode()
+        split(address)
+    except (UnicodeDecodeError, Refusal) as error:
+        raise Violation(f"{shown(raw)} is no address: {error}") from None
+    if wrong := address_mistake(address):
+        raise Violation(f"{shown(raw)} is no address: it {wrong}.")
+    if address == ADMIN:
+        raise Violation(f"{ADMIN} is no address of a message: nothing that was sent there is stored.")
+    return address
 
 
 @lru_cache(LINK_TEXTS_KEPT)
-def _destination(raw: bytes) -> str:
-    """The whole address of a queue, a fanout or a topic."""
-    nothing, _, rest = raw.partition(b"/")
-    kind, _, name = rest.partition(b"/")
-    if nothing or kind not in _NAMED:
-        raise Violation(f"{shown(raw)} is no address: it begins with /queue/, /fanout/ or /topic/.")
-    return f"/{kind.decode()}/{_NAMED[kind](name)}"
+def _check_topic(address: str) -> None:
+    """Raises Violation for a topic that nobody can send to."""
+    _topic(address.removeprefix("/topic/").encode())
 
 
 def _working_destination(raw: bytes) -> str:
+    """Where a message is handed over to."""
     destination = _destination(raw)
-    if destination.startswith("/topic/"):
-        raise Violation(f"{shown(raw)} cannot be handed over: only messages of queues and fanouts can.")
+    if not destination.startswith(("/queue/", "/fanout/")):
+        raise Violation(f"{shown(raw)} takes no message of another node: only queues and fanouts do.")
     return destination
 
 
@@ -345,14 +355,15 @@ def _read_published(reader: Reader) -> Message:
     message = _read_message(reader)
     if not message.destination.startswith("/topic/"):
         raise Violation(f"{shown(message.destination.encode())} cannot be published: only topics can.")
+    _check_topic(message.destination)
     return message
 
 
 def _message_bytes(limits: Limits) -> int:
-    return _MESSAGE_HEAD.size + _DESTINATION_MAX_BYTES + _block_bytes(limits) + limits.max_frame_bytes
+    return _MESSAGE_HEAD.size + ADDRESS_MAX_BYTES + _block_bytes(limits) + limits.max_frame_bytes
 
 
-_DESTINATION_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
+_WORKING_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
 
 # ---- fields ---------------------------------------------------------------------------------------------------------
 
@@ -363,7 +374,7 @@ NODE = _text(_node, NODE_NAME_MAX_BYTES)
 NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
 PATTERN = _text(_pattern, NAME_MAX_BYTES)
-DESTINATION = _text(_working_destination, _DESTINATION_MAX_BYTES)
+DESTINATION = _text(_working_destination, _WORKING_MAX_BYTES)
 STORE_ID = _text(_matching(_STORE_ID, STORE_ID_MAX_BYTES, "id of a store"), STORE_ID_MAX_BYTES)
 ADDRESS = _text(_address, NODE_ADDRESS_MAX_BYTES)
 CODE = _text(_matching(_CODE, 64, "code of a refusal"), 64)

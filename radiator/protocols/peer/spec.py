@@ -33,7 +33,7 @@ from radiator.protocols.peer.fields import (
     Field,
 )
 
-LINK_VERSION = b"radiator-link/1"
+LINK_VERSION = b"radiator-link/2"
 """What a link begins with. Any change of the table below is another number."""
 
 

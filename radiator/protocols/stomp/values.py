@@ -4,6 +4,7 @@ raises a Violation that names the header, the value, and what would be right. No
 
 import re
 
+from radiator.addresses import address_mistake
 from radiator.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
 from radiator.errors import Violation, shown
 from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX, TIME_MAX_MS
@@ -11,43 +12,23 @@ from radiator.protocols.stomp.spec import VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"
 
-EXCHANGE = "/exchange/"
 LOG = "/log/"
-_NAMED = ("/queue/", "/fanout/", "/topic/", "/temp-queue/", "/reply-queue/", "/amq/queue/", LOG)
 _PLACES: dict[bytes, dict[bytes, Place]] = {
     b"from": {b"earliest": (EARLIEST, 0), b"latest": (LATEST, 0)},
     b"until": {b"end": (END, 0)},
 }
 _COUNTED_PLACES = {b"offset": OFFSET, b"time": TIME}
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NUMBERS = re.compile(rb"([0-9]{1,10}),([0-9]{1,10})", re.ASCII)
 
 
 def address(value: bytes, header: str = "destination") -> str:
     """The full address: a NAME without a leading `/` is a queue's. Whether it leads anywhere, the broker says."""
     text = value.decode()  # the parser has checked that headers are UTF-8; escapes cannot break that
-    if _CONTROL.search(text):
-        raise Violation(f"{header} {shown(value)} has a control character in it: a name may have none.")
     if not text.startswith("/"):
         text = f"/queue/{text}"
-    if text.startswith(EXCHANGE):
-        name, _, key = text[len(EXCHANGE) :].partition("/")
-        _check_name(name.encode(), EXCHANGE, header)
-        if len(key.encode()) > NAME_MAX_BYTES:
-            raise Violation(f"{header} {shown(value)} has a routing key of more than {NAME_MAX_BYTES} bytes.")
-    for prefix in _NAMED:
-        if text.startswith(prefix):
-            _check_name(text[len(prefix) :].encode(), prefix, header)
+    if wrong := address_mistake(text):
+        raise Violation(f"{header} {shown(value)} {wrong}.")
     return text
-
-
-def _check_name(name: bytes, prefix: str, header: str) -> None:
-    if not name:
-        raise Violation(f"{header} names nothing: after {prefix} must stand a name of 1 to {NAME_MAX_BYTES} bytes.")
-    if len(name) > NAME_MAX_BYTES:
-        raise Violation(
-            f"{header} {shown(name)} is a name of {len(name)} bytes: at most {NAME_MAX_BYTES} (of UTF-8) are allowed."
-        )
 
 
 def number(headers: dict[bytes, bytes], header: bytes, least: int, most: int) -> int | None:

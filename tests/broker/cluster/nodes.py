@@ -8,6 +8,8 @@ from radiator.broker.cluster.cluster import Cluster
 from radiator.commands import Fail, Heard, Open, Read
 from radiator.limits import Limits
 from radiator.links import Identity, Word
+from radiator.protocols.peer.frame import Frames, encode
+from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.replies import Bye, Refuse, Tell
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
@@ -32,9 +34,16 @@ def declared(**queues: QueueSettings) -> Declarations:
 class Nodes:
     """Nodes by their names, which are one letter each; `links`: pairs of names, or None: everybody with everybody."""
 
-    def __init__(self, names: str, links: str | None = None, declarations: Declarations | None = None) -> None:
+    def __init__(
+        self,
+        names: str,
+        links: str | None = None,
+        declarations: Declarations | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.pairs = [tuple(pair) for pair in links.split()] if links is not None else list(combinations(names, 2))
         self.declarations = declarations or declared()
+        self.limits = limits or Limits()
         self.numbers = count(FIRST_LINK)
         self.ends: dict[tuple[str, int], tuple[str, int]] = {}
         self.heard: list[tuple[str, str, Word]] = []
@@ -58,7 +67,7 @@ class Nodes:
             other: None for pair in self.pairs if name in pair for other in pair if other != name
         }
         node = settings.Node(name=name, secret=b"secret", peers=peers)
-        self.at[name] = Node(deepcopy(self.declarations), Limits(), platter, node=node)
+        self.at[name] = Node(deepcopy(self.declarations), self.limits, platter, node=node)
 
     def crash(self, name: str) -> None:
         """The power goes at that node, and it starts again; nobody links it."""
@@ -101,8 +110,11 @@ class Nodes:
             for reply in told:
                 moved = True
                 if isinstance(reply, Tell) and (peer, far) in self.ends:
-                    self.heard.append((name, peer, reply.word))
-                    self.at[peer].turn([Read(far, [Heard(far, reply.word)])])
+                    # as bytes, so that nothing is said which the other side would not take
+                    (word,) = Frames(self.limits, AFTER_PROOF).words(encode(reply.word))
+                    assert word == reply.word
+                    self.heard.append((name, peer, word))
+                    self.at[peer].turn([Read(far, [Heard(far, word)])])
                 elif isinstance(reply, Refuse | Bye):
                     if isinstance(reply, Refuse) and (peer, far) in self.ends:
                         self.at[peer].turn(

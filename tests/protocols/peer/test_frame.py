@@ -119,6 +119,7 @@ WORDS_MOST = ".".join(["w"] * bounds.TOPIC_WORDS_MAX)
 STARS_MOST = ".".join(["*"] * bounds.PATTERN_WILDCARDS_MAX)
 LINES_MOST = SMALL.max_headers
 BLOCK_MOST = 2 * SMALL.max_header_bytes
+LONGEST = f"/exchange/{'x' * 255}/{'k' * 255}"
 ADDED_MOST = b"original-destination:" + b"x" * (bounds.LINK_ADDED_LINE_BYTES - 22) + b"\n"
 PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.PATH_HOPS_MAX) + b"\n"
 TIME_MOST = bounds.TIME_MAX_MS
@@ -179,10 +180,20 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (sent(escaping=0), sent(escaping=3), "rules number 3"),
     (sent(accepted_ms=TIME_MOST), sent(accepted_ms=TIME_MOST + 1), "too far away"),
     (sent(expires_ms=2 * TIME_MOST), sent(expires_ms=2 * TIME_MOST + 1), "too far away"),
-    (sent(destination="/fanout/f"), sent(destination="/temp-queue/f"), "is no address"),
+    (sent(destination="/exchange/x/k"), sent(destination="/other/f"), "is no address"),
+    (sent(destination="/amq/queue/w"), sent(destination="/amq/other/w"), "is no address"),
+    (sent(destination="/temp-queue/t"), sent(destination="/admin"), "is no address"),
+    (sent(destination=LONGEST), sent(destination=LONGEST + "k"), "routing key"),
+    (sent(destination="/fanout/f"), sent(destination="fanout/f"), "is no address"),
+    (sent(destination="/fanout/f"), sent(destination="xfanout/f"), "is no address"),
     (sent(destination="/fanout/f"), sent(destination="x/queue/f"), "is no address"),
     (sent(destination="/fanout/f"), sent(destination="/fanout/\n"), "control character"),
-    (replace(TRANSFER, destination="/fanout/f"), replace(TRANSFER, destination="/topic/t"), "cannot be handed over"),
+    (
+        replace(TRANSFER, destination="/fanout/f"),
+        replace(TRANSFER, destination="/topic/t"),
+        "takes no message of another node",
+    ),
+    (replace(TRANSFER, destination="/fanout/f"), replace(TRANSFER, destination="/exchange/f/k"), "takes no message"),
     (replace(TRANSFER, destination="/fanout/f"), replace(TRANSFER, destination="f"), "is no address"),
     (replace(TRANSFER, redeliveries=2**31 - 1), replace(TRANSFER, redeliveries=2**31), "too large"),
     (PUBLISH, replace(PUBLISH, message=MESSAGE), "cannot be published"),

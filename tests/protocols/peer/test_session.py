@@ -242,10 +242,10 @@ def test_everything_that_was_said_is_in_the_proof() -> None:
         (b"\x16\x03\x01\x02\x00\x01", r"these bytes do not: '\x16\x03\x01\x02\x00\x01'"),
         (b"\n", "these bytes do not: ''"),
         (b"radiator\n", "these bytes do not: 'radiator'"),
-        (b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 15) + b"\n", "is longer than 80 bytes"),
-        (b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 15), "is longer than 80 bytes"),
-        (b"radiator-link/2 x/9.9\n", "'radiator-link/2 x/9.9' is spoken there, and 'radiator-link/1' here"),
-        (b"radiator-link/1x\n", "is spoken there, and 'radiator-link/1' here"),
+        (b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 15) + b"\n", "is longer than 80 bytes"),
+        (b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 15), "is longer than 80 bytes"),
+        (b"radiator-link/3 x/9.9\n", "'radiator-link/3 x/9.9' is spoken there, and 'radiator-link/2' here"),
+        (b"radiator-link/2x\n", "is spoken there, and 'radiator-link/2' here"),
         (GREETING + encode(Proof(b"x" * 32)), "A proof came where the challenge of a node must stand."),
         (GREETING + encode(A) * 2, "A challenge came where the proof of a node must stand."),
         (GREETING + encode(Taken(1)), "A frame of kind 19, which has no meaning here; 1, 2, 3 have."),
@@ -264,7 +264,7 @@ def test_what_is_no_link_is_told_so_once(data: bytes, sentence: str) -> None:
 
 
 def test_a_line_at_its_bound_is_taken() -> None:
-    line = b"radiator-link/1" + b" " * (GREETING_MAX_BYTES - 16)
+    line = b"radiator-link/2" + b" " * (GREETING_MAX_BYTES - 16)
     acceptor = side("b")
     acceptor.receive(line)
     assert acceptor.buffered_bytes == len(line)

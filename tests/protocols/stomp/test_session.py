@@ -245,7 +245,7 @@ def test_reply_to_travels_unless_it_is_a_temp_queue() -> None:
         word = said(b"SEND\ndestination:a\n" + lines + b"\n\0")
         assert isinstance(word, Send)
         assert (word.reply_to, word.headers) == (reply_to, stored)
-    assert "reply-to names nothing" in failure(b"SEND\ndestination:a\nreply-to:/temp-queue/\n\n\0")
+    assert "reply-to '/temp-queue/' names nothing" in failure(b"SEND\ndestination:a\nreply-to:/temp-queue/\n\n\0")
 
 
 @pytest.mark.parametrize("header", [b"expiration", b"expires"])

@@ -49,7 +49,7 @@ def test_name_at_the_limit_is_taken_and_one_byte_more_refused(kind: str) -> None
 
 @pytest.mark.parametrize("value", [b"", *(kind.encode() for kind in KINDS)])
 def test_empty_name_is_refused(value: bytes) -> None:
-    with pytest.raises(Violation, match="destination names nothing"):
+    with pytest.raises(Violation, match="destination .* names nothing"):
         address(value)
 
 
