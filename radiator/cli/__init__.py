@@ -33,6 +33,7 @@ from radiator.cli.prepared import PREPARED
 from radiator.cli.queues import MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
 from radiator.cli.release import RELEASE
+from radiator.cli.rename import RENAME
 from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
 from radiator.cli.stats import STATS
@@ -42,8 +43,8 @@ from radiator.cli.why import WHY
 from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND, DELETE,
-    PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND,
+    DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

@@ -58,7 +58,7 @@ def serve(config: Config) -> int:
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     keep_heap()
-    store = open_store(config.data_dir, config.map_size)
+    store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
         return _made(config, store).run()
     finally:

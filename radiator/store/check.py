@@ -35,6 +35,7 @@ from radiator.store.tables import (
     MESSAGES,
     META,
     NEXT_QUEUE,
+    NODE,
     NUMBERS,
     PEERS,
     QUEUES,
@@ -107,6 +108,8 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
             report.find(f"The table meta has no row {key.decode()!r}.")
     if STORE_ID in meta:
         report.decoded(records.decode_text, STORE_ID, meta[STORE_ID])
+    if NODE in meta:
+        report.decoded(records.decode_text, NODE, meta[NODE])
     numbers = {key: report.decoded(records.decode_number, key, meta[key]) for key in NUMBERS if key in meta}
     return {key: number for key, number in numbers.items() if number is not None}
 

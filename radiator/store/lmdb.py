@@ -48,6 +48,7 @@ from radiator.store.tables import (
     MESSAGES,
     META,
     NEXT_QUEUE,
+    NODE,
     NUMBERS,
     PEERS,
     QUEUES,
@@ -97,8 +98,9 @@ _DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 _CHECK_HINT = "Run `radiator check` on it"
 
 
-def open_store(path: str | Path, map_size: int) -> "LmdbStore":
-    """Opens the data directory for the one broker, making it if it is missing, and begins its next boot.
+def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
+    """Opens the data directory for the one broker, making it if it is missing, and begins its next boot. node: whose it
+    must be, and is from now on if it was nobody's; "": any.
 
     Raises StoreError (one sentence that says what to do) where it cannot be used, DiskFailed where its disk fails.
     """
@@ -115,7 +117,7 @@ def open_store(path: str | Path, map_size: int) -> "LmdbStore":
             directory.lay_out_lock(data_dir)
             # the start that gave the file its name may have been killed before the name was on the disk
             directory.sync_directory(data_dir)
-            return LmdbStore(data_dir, map_size, lock)
+            return LmdbStore(data_dir, map_size, lock, node)
         except BaseException:
             lock.release()
             raise
@@ -130,7 +132,7 @@ class LmdbStore:
 
     recovery: Recovery
 
-    def __init__(self, data_dir: Path, map_size: int, lock: directory.BrokerLock) -> None:
+    def __init__(self, data_dir: Path, map_size: int, lock: directory.BrokerLock, node: str = "") -> None:
         """Through `open_store` only: the directory is prepared and locked."""
         self._file = data_dir / directory.DATA_FILE
         self._lock = lock
@@ -148,7 +150,7 @@ class LmdbStore:
             try:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
-                self._begin_boot()
+                self._begin_boot(node)
             except BaseException:
                 self._env.close()
                 raise
@@ -163,7 +165,7 @@ class LmdbStore:
                 raise StoreError(f"{self._file} is damaged: {error.__cause__}. {_CHECK_HINT}.") from error
             raise
 
-    def _begin_boot(self) -> None:
+    def _begin_boot(self, node: str) -> None:
         """Reads what was left, checks that it adds up, and commits the next boot's number before anybody can use it.
 
         A store of an earlier format becomes one of the present format in that same commit.
@@ -172,6 +174,13 @@ class LmdbStore:
             meta = _meta_rows(self._env, txn)
         refuse_other_formats(self._file, meta)
         refuse_bare_backups(self._file, meta)
+        kept = records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
+        if node and kept not in ("", node):
+            raise StoreError(
+                f"{self._file.parent} is the data directory of the node {kept!r}, and [node] calls this one {node!r}: "
+                f"give it its own, or, if this one is to be {node} from now on, say "
+                f"`radiator rename {self._file.parent} {node}`."
+            )
         there = tables_of(records.decode_number(FORMAT, meta[FORMAT]))
         self._tables = {name: self._env.open_db(name, create=False) for name in there}
         flagged = [name.decode() for name, table in self._tables.items() if any(table.flags().values())]
@@ -207,6 +216,8 @@ class LmdbStore:
             if there != TABLES:
                 self._tables |= {name: self._env.open_db(name, txn=txn) for name in TABLES if name not in there}
                 self._set_number(txn, FORMAT, records.FORMAT)
+            if node and not kept:
+                txn.put(NODE, records.encode_text(NODE, node), db=self._tables[META])
             self._set_number(txn, BOOT, boot)
             self._set_number(txn, CLEAN, 0)
             self._set_number(txn, REDELIVERED_BELOW, self._redelivered_below)

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -579,3 +580,82 @@ def test_a_scope_that_cannot_be_is_a_sentence(tmp_path: Path, change: tuple[str,
         assert words in nodes["a"].log and "Traceback" not in nodes["a"].log
     finally:
         nodes.close()
+
+
+def test_nodes_do_not_start_on_each_others_disks_and_link_again_once_those_are_back(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = linked("abc")
+    a, b = nodes["a"], nodes["b"]
+    hand_over_each_way(nodes)
+    assert a.stop() == b.stop() == 0
+    swap_disks(a, b)
+    assert a.start_and_fail() == b.start_and_fail() == 1
+    assert "is the data directory of the node 'b'" in a.log and "`radiator rename" in a.log
+    swap_disks(a, b)
+    nodes.start("ab")
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    assert a.stop() == b.stop() == 0
+    swap_disks(a, b)
+    for node in (a, b):
+        assert main(["rename", str(node.data_dir), node.name]) == 0, capsys.readouterr().err
+    nodes.start("ab")
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    assert a.stop() == b.stop() == 0
+    swap_disks(a, b)
+    for node in (a, b):
+        assert main(["rename", str(node.data_dir), node.name]) == 0, capsys.readouterr().err
+    nodes.start("ab")
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    for node in nodes.all:
+        assert "link_error" not in node.log, node.log
+
+
+@pytest.mark.parametrize("is_in_doubt", [False, True])
+def test_a_snapshot_of_a_disk_is_linked_again_at_the_latest_after_the_command_in_the_log(
+    linked: Linked, wire: Callable[[Node], Wire], capsys: pytest.CaptureFixture[str], is_in_doubt: bool
+) -> None:
+    nodes = linked("ab")
+    a, b = nodes["a"], nodes["b"]
+    assert b.stop() == 0
+    snapshot = b.directory / "snapshot"
+    shutil.copytree(b.data_dir, snapshot)
+    b.start()
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    if is_in_doubt:
+        be_in_doubt(nodes, wire)
+    bury(nodes)
+    shutil.rmtree(b.data_dir)
+    snapshot.rename(b.data_dir)
+    nodes.network.heal()
+    b.start()
+    if is_in_doubt:
+        assert "`radiator peer release b --force` at a" in a.wait_for_log("link_error")
+        assert run(a, capsys, "peer release b --force")[0] == 0
+        a.kill()
+        a.start()
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    assert "stores_disagree" in a.log or is_in_doubt
+
+
+def hand_over_each_way(nodes: Nodes) -> None:
+    """A job of each node is done at each other one."""
+    for giver, taker in permutations(nodes.all, 2):
+        with giver.wire() as boss, taker.wire() as worker:
+            boss.send("/queue/work.each", f"{giver.name} to {taker.name}")
+            worker.subscribe("/queue/work.each")
+            job = worker.message()
+            worker.ack(job)
+            assert job.body.decode() == f"{giver.name} to {taker.name}"
+
+
+def swap_disks(one: Node, other: Node) -> None:
+    aside = one.directory / "aside"
+    one.data_dir.rename(aside)
+    other.data_dir.rename(one.data_dir)
+    aside.rename(other.data_dir)
