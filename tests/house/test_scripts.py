@@ -117,7 +117,7 @@ esac
         assert "no network\nradiator: pip could not install what is needed; the lines above say why\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["scripts/setup", "scripts/serve", "scripts/test", ".ci/run"])
+@pytest.mark.parametrize("name", ["scripts/setup", "scripts/serve", "scripts/test", "scripts/test-fresh", ".ci/run"])
 def test_a_script_may_be_run(name: str) -> None:
     assert os.access(CHECKOUT / name, os.X_OK)
 
