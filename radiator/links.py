@@ -96,6 +96,16 @@ class Grant:
     through: int
 
 
+@dataclass(slots=True)
+class Declared:
+    """How this queue is declared here, `NAME=VALUE` each: said once on a link of each that is of scope "cluster", and
+    in answer to who has declared it otherwise.
+    """
+
+    queue: str
+    settings: list[str]
+
+
 # ---- topics ---------------------------------------------------------------------------------------------------------
 
 
@@ -149,4 +159,4 @@ class Publish:
     message: Message
 
 
-Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Digest | News | Publish
+Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Declared | Digest | News | Publish

@@ -117,6 +117,10 @@ class Declarations:
                 return settings
         return QueueSettings()
 
+    def declares_queue(self, name: str) -> bool:
+        """Whether a table is for the queue of that name."""
+        return name in self.queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
+
     def may_create_queue(self, name: str) -> bool:
         """Whether first use creates the queue: [create] says so, or a pattern declares it."""
         return self.create_queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)

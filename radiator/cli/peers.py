@@ -49,7 +49,9 @@ def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
     alone = "This broker has no [node] in its configuration any more; what it still has of other nodes:"
     head = f"This is node {node}{draining}." if node else alone
     peers = field(answer, "peers")
-    return "\n\n".join(filter(None, [head, _links(peers), _causes(peers), _copies(peers), _routes(answer)]))
+    return "\n\n".join(
+        filter(None, [head, _links(peers), _causes(peers), _copies(peers), _declared(peers), _routes(answer)])
+    )
 
 
 def _links(peers: list[dict[str, Any]]) -> str:
@@ -95,6 +97,16 @@ def _copies(peers: list[dict[str, Any]]) -> str:
             waits = count_text(blocked, "producer waits", "producers wait")
             rows.append([str(peer["name"]), f"its outbox is full, and {waits}: `radiator peer drop` ends that"])
     return table(("node", "copies of fanouts"), rows) if rows else ""
+
+
+def _declared(peers: list[dict[str, Any]]) -> str:
+    """Queues whose settings are not alike: their messages live by the rules of whichever node they are on."""
+    rows = [
+        [str(peer["name"]), str(sentence)]
+        for peer in peers
+        for _, sentence in sorted(peer.get("declared_otherwise", {}).items())
+    ]
+    return table(("node", "what it has declared otherwise"), rows) if rows else ""
 
 
 def _routes(answer: dict[str, Any]) -> str:

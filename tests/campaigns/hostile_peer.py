@@ -27,6 +27,7 @@ from radiator.limits import (
 )
 from radiator.links import (
     Ask,
+    Declared,
     Digest,
     Grant,
     Hello,
@@ -365,7 +366,8 @@ class History:
         if chance.random() >= LIES:
             return self.right_word(bad)
         kind = chance.choices(
-            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Digest, News, Publish), (4, 6, 10, 8, 5, 5, 8, 3, 5, 5)
+            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Declared, Digest, News, Publish),
+            (4, 6, 10, 8, 5, 5, 8, 3, 3, 5, 5),
         )[0]
         if kind is Hello:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
@@ -391,6 +393,10 @@ class History:
             return Offer(queue, self.number(0, 5), self.number(1, 2), chance.random() < 0.2)
         if kind is Grant:
             return Grant(chance.choice(("", "work", "work", queue)), self.number(1, 10, 300))
+        if kind is Declared:
+            return Declared(
+                queue, chance.choice((["scope=node"], ["dead_letter=dead", "max_redeliveries=-1"], ["="], []))
+            )
         if kind is Digest:
             return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
         return self.news(bad, 1) if kind is News else self.published(1)

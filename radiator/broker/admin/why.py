@@ -54,6 +54,8 @@ def of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
     else:
         verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
         sentence += _of_other_nodes(broker, asked)
+    if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
+        sentence += f" {otherwise}"
     if asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and broker.intake.disk_room.is_tight:

@@ -7,9 +7,11 @@ so). What a word may do to the store it does through the turn's open batch, as a
 import json
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from radiator.addresses import FANOUT, QUEUE, split
+from radiator.broker.cluster.agreement import Agreement
 from radiator.broker.cluster.copies import KIND as NO_COPIES
 from radiator.broker.cluster.copies import Copies
 from radiator.broker.cluster.handover import Handover, with_path
@@ -34,9 +36,11 @@ from radiator.limits import (
     REDELIVERIES_MAX,
     REPLIES_PER_TURN,
     SHARES_PER_TURN,
+    UNLIKE_TOLD,
 )
 from radiator.links import (
     Ask,
+    Declared,
     Digest,
     Grant,
     Hello,
@@ -63,8 +67,8 @@ class Cluster:
     """
 
     __slots__ = (
-        "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining", "known", "lag_s",
-        "name", "node", "outboxes", "peers", "refuse", "shares", "spreading",
+        "agreement", "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining",
+        "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "shares", "spreading",
     )  # fmt: skip
 
     def __init__(
@@ -92,6 +96,7 @@ class Cluster:
         rows = {row.peer: row for row in recovery.peers}
         self.peers = {name: Peer(desk, name, fanouts, rows.get(name)) for name in (*rows, *self.known)}
         self.recover_doubts(recovery)
+        self.agreement = Agreement(desk, self.name, destinations, intake.limits, self.peers)
         self.shares: dict[str, Share] = {}
         self.due: OrderedDict[Share, bool] = OrderedDict()
         self.outboxes: dict[str, Outbox] = {}
@@ -128,6 +133,14 @@ class Cluster:
         """A queue exists: one of scope "cluster" is shared."""
         if queue.settings.scope == CLUSTER and isinstance(queue, DurableQueue):
             self.shares[queue.name] = Share(queue, self.desk, self.handover, self)
+            self.tell_declared(queue)
+        self.agreement.made(queue)
+
+    def tell_declared(self, queue: Queue) -> None:
+        """To everybody who is linked, and has not heard it."""
+        for peer in self.peers.values():
+            if peer.link is not None and peer.is_welcome:
+                self.agreement.say(peer.link, queue.name, queue.settings)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
@@ -299,6 +312,8 @@ class Cluster:
                 return
             share, is_changed = self.due.popitem(last=False)
             if is_changed:
+                if not share.queue.is_gone:
+                    self.tell_declared(share.queue)
                 share.reconsider()
             else:
                 share.ticked()
@@ -332,6 +347,9 @@ class Cluster:
         share = self.share_of(word.queue)
         if share is not None:
             share.offered_by(peer, word)
+
+    def on_declared(self, peer: Peer, word: Declared) -> None:
+        self.agreement.hear(peer, word)
 
     def on_grant(self, peer: Peer, word: Grant) -> None:
         if not word.queue:
@@ -578,6 +596,7 @@ class Cluster:
                     "taken_in": peer.taken_in,
                     "hops": hops.get(name, 0),
                     "store_id": peer.store_id,
+                    "declared_otherwise": dict(islice(sorted(peer.unlike.items()), UNLIKE_TOLD)),
                 }
             )
         return told
@@ -591,6 +610,7 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     Ask: Cluster.on_ask,
     Offer: Cluster.on_offer,
     Grant: Cluster.on_grant,
+    Declared: Cluster.on_declared,
     Digest: Cluster.on_news,
     News: Cluster.on_news,
     Publish: Cluster.on_news,

@@ -14,9 +14,13 @@ class Link:
 
     given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
     them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
+    declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
+    there, as it said.
     """
 
-    __slots__ = ("allowed", "arrived", "connection", "desk", "given", "identity")
+    __slots__ = (
+        "allowed", "arrived", "connection", "declared_here", "declared_there", "desk", "given", "identity",
+    )  # fmt: skip
 
     def __init__(self, connection: Connection, identity: Identity, desk: Desk) -> None:
         self.connection = connection
@@ -25,6 +29,8 @@ class Link:
         self.given: dict[str, int] = {}
         self.arrived: dict[str, int] = {}
         self.allowed: dict[str, int] = {}
+        self.declared_here: set[str] = set()
+        self.declared_there: dict[str, tuple[str, ...]] = {}
 
     @property
     def name(self) -> str:

@@ -35,14 +35,15 @@ class Peer:
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
     fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of. cause: why there is
-    no link, as was heard last; "" where there is one. epoch_step: what the next refused epoch is raised by.
+    no link, as was heard last; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike:
+    queues that it has declared otherwise, and the sentence about each.
     """
 
     __slots__ = (
         "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "epoch_step", "fanouts", "handed_over",
         "in_epoch", "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_replaced", "is_welcome",
         "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed",
-        "since_s", "store_id", "taken_in", "waiting",
+        "since_s", "store_id", "taken_in", "unlike", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
@@ -69,6 +70,7 @@ class Peer:
         self.since_s = desk.now_s
         self.cause = ""
         self.handed_over = self.taken_in = 0
+        self.unlike: dict[str, str] = {}
 
     @property
     def state(self) -> str:

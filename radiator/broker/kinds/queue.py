@@ -19,7 +19,7 @@ from radiator.commands import AUTO, CLIENT
 from radiator.errors import Refusal, count_text
 from radiator.journal import DROPPED, HANDED_OVER, MOVED, PURGED, CameFrom
 from radiator.journal import EXPIRED as TOLD_EXPIRED
-from radiator.limits import STALE_TIMEOUTS
+from radiator.limits import CALM_MS, STALE_TIMEOUTS
 from radiator.message import Message
 from radiator.replies import Deliver
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
@@ -35,16 +35,19 @@ DeadLetter = Callable[["Queue", Entry, str], None]
 
 
 class Queue:
-    """One queue. `bury` puts a dead letter of this queue where it belongs, in the same batch as its removal."""
+    """One queue. `bury` puts a dead letter of this queue where it belongs, in the same batch as its removal.
+
+    calm_after: what has come back so often is kept for CALM_MS first; None: there is no such number.
+    """
 
     moves: dict[tuple[State, Event], State]
     is_persistent: bool
     number = 0  # its name on the disk, where it has one
 
     __slots__ = (
-        "bury", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking", "journal",
-        "ledger", "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id", "reserved",
-        "reserved_bytes", "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun",
+        "bury", "calm_after", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking",
+        "journal", "ledger", "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id",
+        "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun",
         "unused_since_s", "waiters",
     )  # fmt: skip
 
@@ -77,6 +80,7 @@ class Queue:
         self.reserved_bytes = 0
         self.waiters: deque[Connection] = deque()
         self.redelivered = 0
+        self.calm_after: int | None = None
         self.damaged = 0
         self.is_declared = False
         self.is_gone = False
@@ -275,7 +279,9 @@ class Queue:
         elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
             self.kill(entry, Event.GIVE_UP, REDELIVERIES)
         else:
-            if delay_ms is None:
+            if delay_ms is None and self.calm_after is not None and entry.redeliveries >= self.calm_after:
+                delay_ms = max(CALM_MS, settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries))
+            elif delay_ms is None:
                 delay_ms = settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries)
             move(entry, Event.DELAY if delay_ms else event, self.moves)
             entry.redeliveries += 1

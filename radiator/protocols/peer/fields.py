@@ -19,6 +19,7 @@ from radiator.limits import (
     LINK_ADDED_LINE_BYTES,
     LINK_HEADERS_GROWTH,
     LINK_REFUSAL_BYTES,
+    LINK_SETTINGS_MAX,
     LINK_TEXTS_KEPT,
     NAME_MAX_BYTES,
     NODE_ADDRESS_MAX_BYTES,
@@ -134,6 +135,7 @@ _ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
 _MESSAGE_ID = re.compile(rb"[A-Za-z0-9]++-[0-9]{1,20}-[0-9]{1,20}t")  # as Topics.new_id gives them
 _MESSAGE_ID_MAX_BYTES = STORE_ID_MAX_BYTES + 43
+_SETTING_NAME_BYTES = 64
 
 
 @lru_cache(LINK_TEXTS_KEPT)
@@ -231,6 +233,17 @@ def _address(raw: bytes) -> str:
     except ValueError:
         raise Violation(f"{shown(raw)} is no address of a node: it is peer://HOST:PORT.") from None
     return raw.decode()
+
+
+def _setting(raw: bytes) -> str:
+    """`NAME=VALUE` of a queue. Another version of Radiator may have others."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if "=" not in text or len(raw) > NAME_MAX_BYTES + _SETTING_NAME_BYTES:
+        raise Violation(f"{shown(raw)} is no setting of a queue: it is NAME=VALUE.")
+    return text
 
 
 def _sentence(raw: bytes) -> str:
@@ -384,6 +397,7 @@ MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "proof: it has 32 bytes")
 MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
 MESSAGE = Field(_read_message, _write_message, _message_bytes)
 PUBLISHED = Field(_read_published, _write_message, _message_bytes)
+SETTINGS = _list(_text(_setting, NAME_MAX_BYTES + _SETTING_NAME_BYTES), lambda limits: LINK_SETTINGS_MAX)
 NAMES = _list(NAME, lambda limits: limits.max_destinations)
 PATH = _list(NODE, lambda limits: PATH_HOPS_MAX, least=1)
 NEIGHBOURS = _list(NODE, lambda limits: NODE_NEIGHBOURS_MAX)

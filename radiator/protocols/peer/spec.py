@@ -6,7 +6,7 @@ fields.py has how each is written; docs/PROTOCOL.md draws the bytes.
 from dataclasses import dataclass
 
 from radiator.limits import Limits
-from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Welcome, Word
+from radiator.links import Ask, Declared, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Welcome, Word
 from radiator.protocols.peer.fields import (
     ADDRESS,
     CODE,
@@ -27,6 +27,7 @@ from radiator.protocols.peer.fields import (
     PUBLISHED,
     REDELIVERIES,
     SENTENCE,
+    SETTINGS,
     STORE_ID,
     VERSION,
     VERSIONS,
@@ -107,6 +108,7 @@ _TABLE = (
     WordSpec(23, Digest, (VERSIONS,)),
     WordSpec(24, News, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
     WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED)),
+    WordSpec(26, Declared, (NAME, SETTINGS)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

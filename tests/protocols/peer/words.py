@@ -5,7 +5,21 @@ from random import Random
 
 from radiator.commands import Command, Open
 from radiator.limits import PATH_HOPS_MAX, Limits
-from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
+from radiator.links import (
+    Ask,
+    Declared,
+    Digest,
+    Grant,
+    Hello,
+    News,
+    Offer,
+    Publish,
+    Taken,
+    Transfer,
+    Version,
+    Welcome,
+    Word,
+)
 from radiator.message import Message, escape, header_line
 from radiator.protocols.peer.session import PeerSession
 from radiator.protocols.peer.spec import Challenge
@@ -80,6 +94,7 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
     Ask: lambda c: Ask(name(c), path(c)),
     Offer: lambda c: Offer(name(c), number(c), number(c), c.random() < 0.5),
     Grant: lambda c: Grant(c.choice(("", name(c))), number(c)),
+    Declared: lambda c: Declared(name(c), some(c, lambda c: f"{name(c)[:60]}={name(c)}")),
     Digest: lambda c: Digest([version(c) for _ in range(c.randrange(4))]),
     News: lambda c: News(
         version(c), c.random() < 0.5, some(c, node_name), some(c, node_name), some(c, pattern), some(c, pattern),
