@@ -58,7 +58,8 @@ class Client:
     ) -> None:
         """Connects, to the first of several addresses that answers. Raises ConnectionLost or Refusal.
 
-        answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own.
+        answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and
+        is not sent again to another store than it was sent to first: then ConnectionLost is raised.
         received_max_bytes: of messages that nobody has received yet; past it nothing is read.
         """
         assert window > 0, "a window of no receipts would never send"
@@ -132,7 +133,7 @@ class Client:
                 )
 
             if transaction is None:
-                self._line.ask(say, Loss.AGAIN, confirm)
+                self._line.ask(say, Loss.AGAIN, confirm, is_once=dedup_id is not None)
             else:
                 self._ask_within(transaction, say, Loss.DROPPED, confirm)
 

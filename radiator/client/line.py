@@ -116,10 +116,11 @@ class Line:
         assert self.connection is not None
         return self.connection
 
-    def ask(self, say: Say, loss: Loss, confirm: bool | None, number: int | None = None) -> bool:
+    def ask(self, say: Say, loss: Loss, confirm: bool | None, number: int | None = None, is_once: bool = False) -> bool:
         """Says a frame, with a receipt unless `confirm` is None; awaits that (True), or only room for it in the window.
 
-        number: of the connection that it speaks of. False: that one is lost, and the frame with it.
+        number: of the connection that it speaks of. False: that one is lost, and the frame with it. is_once: it is said
+        again to the same store only.
         """
         if confirm is None:
             connection = self.up()
@@ -127,20 +128,22 @@ class Line:
                 return False
             self.say(connection, say(connection.session, None))
             return True
-        asked = self.put(say, loss, confirm, number)
+        asked = self.put(say, loss, confirm, number, is_once)
         if confirm:
             self._confirm(asked)
         return not asked.is_dropped
 
-    def put(self, say: Say, loss: Loss, is_awaited: bool, number: int | None = None) -> Outstanding:
-        """Says a frame with a receipt; `number` as in `ask`."""
+    def put(
+        self, say: Say, loss: Loss, is_awaited: bool, number: int | None = None, is_once: bool = False
+    ) -> Outstanding:
+        """Says a frame with a receipt; `number` and `is_once` as in `ask`."""
         connection = self.connection
         if connection is None or self._unraised is not None:
             connection = self.up()
         while len(self.outstanding) >= self.window:
             self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
             connection = self.up()
-        asked = Outstanding(say, loss, is_awaited)
+        asked = Outstanding(say, loss, is_awaited, connection.session.store if is_once else None)
         if number is not None and number != connection.number:
             asked.is_done = asked.is_dropped = True
             return asked
@@ -429,6 +432,7 @@ class Line:
             return connection.close()
         self.connection, self._last_address = connection, connection.address
         self._attempts.connected()
+        self._let_go_of_other_stores(connection)
         again, self.outstanding = self.outstanding, {}
         for subscription in self.subscriptions.values():
             if subscription.is_known:
@@ -449,6 +453,18 @@ class Line:
             connection.say(b"".join(frames))
         except Gone as why:
             self._fail(connection, str(why))
+
+    def _let_go_of_other_stores(self, connection: Connection) -> None:
+        """What another store may have already is not said to this one, which cannot know that."""
+        for receipt, asked in list(self.outstanding.items()):
+            if asked.store not in (None, connection.session.store):
+                del self.outstanding[receipt]
+                asked.is_done = True
+                asked.error = ConnectionLost(
+                    f"A SEND had no RECEIPT when its connection was lost, and {connection.address} has another store: "
+                    "it may or may not have happened, and is not sent again, lest it be stored twice (dedup)."
+                )
+                self._unraised = self._unraised if asked.is_awaited else asked.error
 
     def _look_whether_proven(self) -> None:
         """It is as good as the lost one once all its subscriptions are."""

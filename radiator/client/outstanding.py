@@ -22,11 +22,13 @@ class Loss(Enum):
 
 @dataclass(slots=True, eq=False)
 class Outstanding:
-    """is_awaited: by a call. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error."""
+    """is_awaited: by a call. store: where it was said, if it may be said to no other one, which would not know that it
+    has it already. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error."""
 
     say: Say
     loss: Loss
     is_awaited: bool
+    store: str | None = None
     is_done: bool = False
     is_dropped: bool = False
     error: RadiatorError | None = None

@@ -92,6 +92,28 @@ def test_sends_that_nobody_awaits_are_sent_again_in_order(proxy: Proxy, direct: 
     assert direct.receive(0.05) is None
 
 
+@pytest.mark.parametrize("is_awaited", [True, False])
+def test_dedup_does_not_send_again_to_another_store(
+    proxy: Proxy, direct: Client, beside: Callable[..., "Future[object]"], tmp_path: Path, is_awaited: bool
+) -> None:
+    with (
+        BrokerProcess(tmp_path, CONFIG) as other,
+        Client(other.address) as beyond,
+        Client([proxy.address, other.address], reconnect=SOON, dedup=True) as client,
+    ):
+        proxy.mute()
+        queue = f"once.at-one-node.{is_awaited}"
+        sending = beside(client.send, f"/queue/{queue}", "x", confirm=is_awaited)
+        wait_until_accepted(direct, queue, 1)
+        proxy.refuse(True)
+        proxy.cut()
+        with pytest.raises(ConnectionLost, match="another store: it may or may not have happened"):
+            sending.result(10)
+            client.flush()
+        client.send(f"/queue/{queue}", "y")
+        assert accepted(direct, queue) == accepted(beyond, queue) == 1
+
+
 def test_dedup_leaves_ids_of_the_application_alone(direct: Client, broker: BrokerProcess) -> None:
     with Client(broker.address, dedup=True) as client:
         for _ in range(2):

@@ -119,6 +119,7 @@ class ClientSession:
 
     state: one of NEW, CONNECTING, OPEN, CLOSING, CLOSED. version: None until CONNECTED.
     heart_beat_send_s: how often at least one byte must be sent; heart_beat_expect_s: how often one comes; 0: never.
+    store: the id of the broker's store, as CONNECTED has it; "" before, and where it says none.
     """
 
     __slots__ = (
@@ -135,10 +136,12 @@ class ClientSession:
         "heart_beat_expect_s",
         "heart_beat_send_s",
         "state",
+        "store",
     )
 
     def __init__(self, limits: Limits = CLIENT_LIMITS) -> None:
         self.state = NEW
+        self.store = ""
         self.heart_beat_send_s = 0.0
         self.heart_beat_expect_s = 0.0
         self._heart_beat_ms = (0, 0)
@@ -365,6 +368,7 @@ class ClientSession:
             and self._limits.max_headers >= _PLAIN_HEADERS
             and self._limits.max_frame_bytes >= _PLAIN_HEAD_BYTES + 10**_PLAIN_LENGTH_DIGITS
         )
+        self.store = headers.get("session", "").partition("-")[0]
         self.state = OPEN
         return Connected(version, headers)
 
