@@ -27,7 +27,7 @@ class Limits:
     max_subscriptions: int = 1024  # refuse: for each connection; its temp queues too
     max_transactions: int = 16  # refuse: open, for each connection
     max_batch_bytes: int = 64 * MIB  # refuse: a transaction, or one SEND with all its copies
-    outbox_max_bytes: int = 4 * MIB  # queues wait, a topic's subscriber is closed, a reader is not read from
+    outbox_max_bytes: int = 32 * MIB  # close: a topic's subscriber; by default two largest frames
     connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
     frame_timeout_s: float = 60  # ERROR, close: a frame that is not whole, or FRAME_BYTES_PER_S where that is longer
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
@@ -35,6 +35,16 @@ class Limits:
     app_max_s: float = 90 * 86_400  # forgotten: a txn-app-id without a commit
     tcp_timeout_s: float = 60  # close: a peer whose TCP answers nothing for so long
     heart_beat_ms: tuple[int, int] = (10_000, 10_000)  # what the server offers, and wants
+
+    @property
+    def outbox_filled_bytes(self) -> int:
+        """Queues fill no more of an outgoing buffer, and whoever leaves more unread is not read from."""
+        return min(self.outbox_max_bytes, OUTBOX_FILLED_BYTES)
+
+    @property
+    def has_default_outbox(self) -> bool:
+        """Whether outbox_max_bytes is what it is where nobody sets it."""
+        return self.outbox_max_bytes == outbox_default_bytes(self.max_frame_bytes)
 
 
 # ---- names and protocol
@@ -83,6 +93,7 @@ MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs find 
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
 WRITTEN_AT_ONCE_BYTES = 64 * KIB  # a write so large is told to the broker at once, a smaller one with the next turn
 FRAME_BYTES_PER_S = 16 * KIB  # ERROR, close: a frame that comes more slowly, once frame_timeout_s is over
+OUTBOX_FILLED_BYTES = 4 * MIB  # wait: queues, and readers of who does not read; topics too where memory is half used
 SEND_BUFFER_BYTES = 256 * KIB  # wait: what the system buffers for a peer that does not read; unset it took 3.8 MiB
 GOODBYE_MAX_S = 10.0  # close: how long an ERROR, and what is due before it, may take to be written
 LINGER_S = 1.0  # close: how long a peer may take to hang up after the last byte; an earlier close could destroy it
@@ -215,7 +226,7 @@ DIAL_AGAIN_MAX_S = 10.0
 LINK_STEADY_S = 10.0  # a link that was up for so long was no vain call
 PEER_OUTBOXES_SHARE = 4  # wait: by default all outboxes together hold a quarter of map_size
 LAG_EVERY_S = 1.0  # wait: how often watchers of system.peers are told how far a node is behind
-LINK_OUTBOX_BYTES = 16 * MIB  # drop: topic messages for a link whose outgoing buffer holds more
+LINK_OUTBOX_BYTES = 32 * MIB  # drop: topic messages for a link whose outgoing buffer holds more; two largest frames
 NONCE_BYTES = 32  # refuse: chance that each side of a link adds to the proof, so that none can be used again
 GREETING_MAX_BYTES = 80  # close: the line that a link begins with
 STORE_ID_MAX_BYTES = 64  # refuse: ours have 16
@@ -229,6 +240,11 @@ REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its re
 
 assert WINDOW_MESSAGES >= LOAD_MESSAGES and WINDOW_BYTES >= LOAD_BYTES, "a loaded stretch must fit an empty window"
 assert CHORE_MESSAGES <= WINDOW_MESSAGES, "a long work steps through windows"
+
+
+def outbox_default_bytes(max_frame_bytes: int) -> int:
+    """outbox_max_bytes where nobody sets it: two largest frames that come at once close no subscriber that reads."""
+    return max(OUTBOX_FILLED_BYTES, 2 * max_frame_bytes)
 
 
 def largest_batch_bytes(limits: Limits) -> int:

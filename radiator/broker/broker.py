@@ -263,7 +263,7 @@ class Broker:
     # ---- reports of the shell ---------------------------------------------------------------------------------------
 
     def opened(self, event: Open) -> bool:
-        connection = Connection(event.connection, self.limits.outbox_max_bytes)
+        connection = Connection(event.connection, self.limits.outbox_filled_bytes)
         self.connections[event.connection] = connection
         if event.peer is not None:
             if self.cluster is None or self.is_stopping:
@@ -864,6 +864,7 @@ class Broker:
             size = self.memory_in_use()
         intake.memory_bytes = size
         bound = self.limits.max_memory_bytes
+        self.destinations.topics.is_pressed = size > bound // 2
         is_tight = size > intake.memory_tight_bytes
         if is_tight != intake.memory_room.is_tight:
             intake.memory_room.is_tight = is_tight

@@ -6,7 +6,7 @@ A durable subscription is a queue with a binding: both are there until an UNSUBS
 from collections.abc import Callable
 
 from radiator.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, TEMP, TOPIC, split
-from radiator.broker.consumers import Connection, Subscription
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Subscription
 from radiator.broker.destinations import DURABLE_PREFIX, PEERS_TOPIC, Destinations, address_of
 from radiator.broker.exchanges import TOPICS
 from radiator.broker.intake import Resource, Room
@@ -94,11 +94,20 @@ class Subscriptions:
 
     def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
         self.destinations.check_topic(name, for_send=False)
-        bounds = [self.limits.outbox_max_bytes]
-        if command.buffer_max_bytes is not None:
-            bounds.append(command.buffer_max_bytes)
+        limits, asked, pressed = self.limits, command.buffer_max_bytes, None
+        most = limits.outbox_max_bytes if asked is None else min(asked, limits.outbox_max_bytes)
+        if asked is None and limits.has_default_outbox:
+            most += 2 * MESSAGE_COST_BYTES
+            pressed = limits.outbox_filled_bytes
         subscription = TopicSubscription(
-            connection, command.subscription, name, command.ack, command.named, min(bounds), command.buffer_max_messages
+            connection,
+            command.subscription,
+            name,
+            command.ack,
+            command.named,
+            most,
+            command.buffer_max_messages,
+            pressed,
         )
         connection.topic_subscriptions[command.subscription] = subscription
         connection.had_topic = True

@@ -35,7 +35,7 @@ from radiator.config.values import (
 )
 from radiator.declaring import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.errors import ConfigError
-from radiator.limits import MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits
+from radiator.limits import MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits, outbox_default_bytes
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.settings import (
     CLUSTER,
@@ -216,6 +216,8 @@ def _limits(file: File) -> Limits:
         limits.max_batch_bytes = min(limits.max_batch_bytes, most)
     if "max_header_bytes" not in file.limits:
         limits.max_header_bytes = min(limits.max_header_bytes, limits.max_frame_bytes)
+    if "outbox_max_bytes" not in file.limits:
+        limits.outbox_max_bytes = outbox_default_bytes(limits.max_frame_bytes)
     return limits
 
 

@@ -175,7 +175,7 @@ LIMITS: dict[str, Check] = {
     "max_subscriptions": whole(1, 65_536),
     "max_transactions": whole(1, 65_536),
     "max_batch_bytes": size(256, 4 * GIB),
-    "outbox_max_bytes": size(KIB, GIB),
+    "outbox_max_bytes": size(KIB, 2 * GIB),
     "connect_timeout_s": seconds(0.1, DAY_S),
     "frame_timeout_s": seconds(0.1, DAY_S),
     "block_timeout_s": seconds(0, DAY_S),

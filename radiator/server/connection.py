@@ -351,7 +351,7 @@ class Connection:
         """
         if self._session.is_link:
             return
-        if self._outbox.pending_bytes > self._commons.limits.outbox_max_bytes:
+        if self._outbox.pending_bytes > self._commons.limits.outbox_filled_bytes:
             self._hold(_OUTBOX_FULL)
         else:
             self._release(_OUTBOX_FULL)

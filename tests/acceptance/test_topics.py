@@ -1,10 +1,12 @@
 """Topics: every subscriber connected now gets every message, without flow control (contract 2, 4)."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.acceptance.conftest import Connect
 from tests.acceptance.wire import Gone, Wire
-from tests.broker_process import EVERYTHING_MAY_BE_CREATED
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 
 CONFIG = EVERYTHING_MAY_BE_CREATED + '[limits]\noutbox_max_bytes = "256KiB"\n'
 
@@ -138,6 +140,35 @@ def test_slow_subscriber_is_closed_with_an_error_and_the_others_are_not(
     assert 0 < len(commands) < 64
     wire.send(f"/topic/{name}", "still here")
     assert good.message().body == b"still here"
+
+
+@pytest.mark.parametrize(("count", "size"), [(2, 3 << 20), (40, 1 << 19), (2, (16 << 20) - 300)])
+def test_burst_of_large_messages_closes_nobody_who_reads(tmp_path: Path, count: int, size: int) -> None:
+    """At default limits, while it looks elsewhere for a moment."""
+    with BrokerProcess(tmp_path, EVERYTHING_MAY_BE_CREATED) as broker:
+        address = (broker.host, broker.port)
+        with Wire(address) as reader, Wire(address) as sender:
+            reader.connect()
+            sender.connect()
+            reader.subscribe("/topic/t", ack="auto")
+            frame = sender.frame("SEND", {"destination": "/topic/t"}, b"x" * size)
+            for _ in range(count):
+                sender.send_raw(frame)
+            sender.fence()
+            for _ in range(count):
+                assert len(reader.message().body) == size
+            reader.send("/topic/t", "still here")
+
+
+def test_bound_that_is_set_is_the_bound(connect: Connect, wire: Wire, name: str) -> None:
+    slow = connect()
+    slow.subscribe(f"/topic/{name}", ack="auto")
+    frame = wire.frame("SEND", {"destination": f"/topic/{name}"}, b"x" * 16 * 1024)
+    for _ in range(1200):
+        wire.send_raw(frame)
+    wire.fence()
+    commands = read_to_the_end(slow)
+    assert commands[-1] == "ERROR" and len(commands) < 600
 
 
 def test_subscriber_may_ask_for_a_smaller_buffer_in_messages(connect: Connect, wire: Wire, name: str) -> None:

@@ -243,7 +243,17 @@ def test_the_secret_is_neither_rendered_nor_shown(tmp_path: Path) -> None:
 def test_default_sizes_make_way_for_a_small_map_and_a_small_frame(tmp_path: Path) -> None:
     limits = loaded(tmp_path, 'server.map_size = "16MiB"').limits
     assert (limits.max_frame_bytes, limits.max_batch_bytes) == (4 * MIB, 4 * MIB)
-    assert loaded(tmp_path, 'limits.max_frame_bytes = "4KiB"').limits.max_header_bytes == 4 * KIB
+    assert limits.outbox_max_bytes == 8 * MIB
+    small = loaded(tmp_path, 'limits.max_frame_bytes = "4KiB"').limits
+    assert (small.max_header_bytes, small.outbox_max_bytes) == (4 * KIB, 4 * MIB)
+
+
+def test_outgoing_buffer_holds_two_largest_frames_unless_it_is_set(tmp_path: Path) -> None:
+    large = loaded(tmp_path, 'limits.max_frame_bytes = "1GiB"')
+    assert large.limits.outbox_max_bytes == 2 * GIB and large.limits.has_default_outbox
+    assert loaded(tmp_path, render(large)) == large
+    given = loaded(tmp_path, "limits.max_frame_bytes = '8MiB'\nlimits.outbox_max_bytes = '5MiB'").limits
+    assert given.outbox_max_bytes == 5 * MIB and not given.has_default_outbox
 
 
 # ---- what is wrong

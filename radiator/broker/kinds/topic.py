@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class TopicSubscription:
-    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer."""
+    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer.
+
+    pressed_max_bytes: where nobody set a bound, the one that counts while half of all memory is used.
+    """
 
     connection: Connection
     name: bytes
@@ -31,24 +34,29 @@ class TopicSubscription:
     is_named: bool
     buffer_max_bytes: int
     buffer_max_messages: int | None
+    pressed_max_bytes: int | None = None
 
-    def is_over(self, size: int) -> bool:
+    def is_over(self, size: int, is_pressed: bool) -> bool:
         """Whether one more message passes the bound; an empty buffer takes one of any size."""
         connection = self.connection
         if not connection.unwritten:
             return False
         if self.buffer_max_messages is not None and len(connection.unwritten) >= self.buffer_max_messages:
             return True
-        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > self.buffer_max_bytes
+        most = self.buffer_max_bytes
+        if is_pressed and self.pressed_max_bytes is not None:
+            most = self.pressed_max_bytes
+        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > most
 
 
 class Topics:
-    """All topics of the broker."""
+    """All topics of the broker. is_pressed: half of the memory that the broker may have is used."""
 
-    __slots__ = ("desk", "durable", "spreading", "subscriptions")
+    __slots__ = ("desk", "durable", "is_pressed", "spreading", "subscriptions")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.is_pressed = False
         self.subscriptions: Trie[TopicSubscription] = Trie()
         self.durable: Trie[Queue] = Trie()  # the queues of durable subscriptions
         self.spreading: Spreading | None = None  # tells other nodes what is wanted here
@@ -89,7 +97,7 @@ class Topics:
     def must_flush(self, subscriptions: list[TopicSubscription], size: int) -> bool:
         """Whether a subscriber is over its bound only because this turn's replies have not been written yet."""
         turn = self.desk.turn_number
-        return any(s.connection.posted_turn == turn and s.is_over(size) for s in subscriptions)
+        return any(s.connection.posted_turn == turn and s.is_over(size, self.is_pressed) for s in subscriptions)
 
     def new_id(self) -> bytes:
         """A message id, marked as a topic's by its `t`."""
@@ -103,7 +111,7 @@ class Topics:
             connection = subscription.connection
             if connection.is_closing:
                 continue
-            if connection.posted_turn != desk.turn_number and subscription.is_over(size):
+            if connection.posted_turn != desk.turn_number and subscription.is_over(size, self.is_pressed):
                 connection.is_closing = True
                 for lost in connection.topic_subscriptions.values():
                     self.unsubscribe(lost)

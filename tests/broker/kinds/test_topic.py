@@ -8,7 +8,7 @@ from radiator.broker.consumers import Connection
 from radiator.broker.kinds.topic import Topics, TopicSubscription
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, Read
-from radiator.limits import TOPIC_WORDS_MAX, Limits
+from radiator.limits import MIB, TOPIC_WORDS_MAX, Limits
 from radiator.patterns import matches
 from radiator.settings import Declarations
 from tests.broker.node import Node
@@ -100,7 +100,7 @@ def test_wildcard_is_a_whole_word() -> None:
 
 def slow(limits: Limits | None = None, **bounds: object) -> Node:
     node = Node(limits=limits)
-    node.open(1, 2, 3)
+    node.open(1, 2, 3, 4)
     node.say(subscribe(1, "/topic/t", **bounds), subscribe(2, "/topic/t"))
     node.reads_slowly.add(1)
     return node
@@ -127,6 +127,40 @@ def test_subscriber_at_its_bytes_is_kept_and_one_past_is_closed(bound: str) -> N
     assert not node.is_refused(1)
     node.say(send(3, "/topic/t", b""))
     assert node.refusal(1).code == "slow-subscriber"
+
+
+@pytest.mark.parametrize("size", [3 * MIB, MIB // 2, Limits().max_frame_bytes])
+def test_burst_up_to_two_largest_frames_closes_nobody_by_default(size: int) -> None:
+    node = slow()
+    body = bytes(size - 30)  # of the frame, a command and a destination are not kept
+    for _ in range(max(2, 2 * Limits().max_frame_bytes // (size + COST))):
+        node.say(send(3, "/topic/t", body))
+    assert not node.is_refused(1)
+    node.say(send(3, "/topic/t", body))
+    assert node.refusal(1).code == "slow-subscriber"
+
+
+@pytest.mark.parametrize("bound", ["outbox_max_bytes", "buffer_max_bytes"])
+def test_bound_that_somebody_set_has_no_grace(bound: str) -> None:
+    size = 256 * 1024
+    limits = Limits(outbox_max_bytes=size) if bound == "outbox_max_bytes" else None
+    node = slow(limits, **({"buffer_max_bytes": size} if limits is None else {}))
+    sent = 0
+    while not node.is_refused(1) and sent < 1200:
+        node.say(send(3, "/topic/t", bytes(16 * 1024)))
+        sent += 1
+    assert sent == size // (16 * 1024 + COST) + 1
+
+
+@pytest.mark.parametrize(("asked", "is_closed"), [({}, True), ({"buffer_max_bytes": 8 * MIB}, False)])
+def test_default_makes_way_while_half_of_all_memory_is_used(asked: dict[str, object], is_closed: bool) -> None:
+    """Many who do not read must not take the memory of all others; what was asked for stays."""
+    node = slow(Limits(max_memory_bytes=20 * MIB), **asked)
+    node.turn([Read(4, [], 9 * MIB)])
+    node.say(send(3, "/topic/t", bytes(3 * MIB)))
+    node.wait(1)
+    node.say(send(3, "/topic/t", bytes(3 * MIB)))
+    assert node.is_refused(1) is is_closed
 
 
 def test_smaller_of_the_two_bounds_counts() -> None:
