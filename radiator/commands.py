@@ -339,7 +339,11 @@ class Tick:
 
 @dataclass(slots=True)
 class Stop:
-    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop."""
+    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: what was said and
+    not carried out yet is not any more.
+    """
+
+    at_once: bool = False
 
 
 Event = (

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable
 
 from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
-from radiator.broker import admin, stats
+from radiator.broker import admin
+from radiator.broker.answers import Answers, Turnstile
 from radiator.broker.applying import Applier, Applying
 from radiator.broker.checkouts import Checkouts
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
@@ -122,7 +123,7 @@ class Broker:
         desk.now_s, desk.now_ms = now_s, now_ms
         if declarations.has_journal:
             desk.journal = Journal(desk)
-        self.destinations = Destinations(
+        self.destinations: Destinations = Destinations(
             declarations, recovery, desk, limits, entropy, self.bury, self.freed_queue, node is not None
         )
         self.freed: dict[Resource, None] = {}
@@ -142,6 +143,7 @@ class Broker:
         applying = Applying(desk, self.destinations, self.intake, self.freed, self.chores.append)
         self.staging = Staging(desk, self.intake, limits, recovery, applying, self.chores.append)
         self.checkouts = Checkouts(desk, self.destinations, self.chores.append)
+        self.answers = Answers(self.chores.append, self.freed)
         self.expiring: set[Queue] = set()
         self.is_stopping = False
         self.is_said = False
@@ -159,6 +161,8 @@ class Broker:
         desk.turn_number += 1
         desk.now_s, desk.now_ms = now_s, now_ms
         if self.backlog:
+            if any(type(event) is Stop and event.at_once for event in events):
+                self.backlog.clear()
             # what the backlog has waited for comes first; all else stays behind it, in order
             first = [e for e in events if type(e) in _FIRST]
             events = [*first, *self.backlog, *(e for e in events if type(e) not in _FIRST)]
@@ -355,6 +359,7 @@ class Broker:
                 self.maybe_delete(queue)
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
             connection.offer()
+            self.answers.has_room(connection)
         return True
 
     def closed(self, event: Closed) -> bool:
@@ -479,9 +484,10 @@ class Broker:
         queue = self.destinations.queues.get(address[7:]) if address.startswith("/queue/") else None
         if queue is None:
             if address == "/admin":
-                admin.request(self, connection, command)
-                self.receipt(connection, command)
-                return None
+                waits = admin.request(self, connection, command)
+                if waits is None:
+                    self.receipt(connection, command)
+                return waits
             kind, name = split(address)
             if kind == QUEUE and not command.immediate:
                 queue = self.destinations.queue(name)
@@ -724,7 +730,7 @@ class Broker:
                 return
             command = connection.parked[0]
             room = connection.waits_for
-            if isinstance(room, Finding):
+            if isinstance(room, Finding | Turnstile):
                 continue  # which needs no room, and ends
             name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name if isinstance(room, Room) else ""
             self.unpark(connection)
@@ -903,10 +909,6 @@ class Broker:
             "disk_free_bytes": self.disk_free_bytes,
             "disk_free_min": self.disk_free_min,
         }
-
-    def stats(self) -> stats.Numbers:
-        """The numbers of the whole broker."""
-        return stats.of(self)
 
 
 def _is_own(queue: Queue) -> bool:

@@ -19,6 +19,7 @@ from radiator.errors import Refusal, shown
 from radiator.replies import Deliver, Receipt, Reply, Tell
 
 if TYPE_CHECKING:
+    from radiator.broker.answers import Asker
     from radiator.broker.cluster.link import Link
     from radiator.broker.kinds.durable_queue import DurableQueue
     from radiator.broker.kinds.queue import Queue
@@ -119,11 +120,12 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch", "held_reply_bytes", "is_closing",
-        "last_own_place", "last_place", "link", "next_place", "number", "outbox_bytes", "outbox_max_bytes", "parked",
-        "parked_bytes", "parked_since_s", "parked_total_s", "posted_turn", "queue_subscriptions", "rest_batch",
-        "shared_in_flight", "shared_window", "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions",
-        "unacked", "unlisted_own", "unlisted_shared", "unwritten", "waits_for", "written",
+        "answer_bytes", "asker", "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch",
+        "held_reply_bytes", "is_closing", "last_own_place", "last_place", "link", "next_place", "number",
+        "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes", "parked_since_s", "parked_total_s",
+        "posted_turn", "queue_subscriptions", "rest_batch", "shared_in_flight", "shared_window", "temp_queues",
+        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own", "unlisted_shared",
+        "unwritten", "waits_for", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -147,7 +149,10 @@ class Connection:
         self.had_auto = False
         self.had_topic = False
         self.temp_queues: dict[str, Queue] = {}
-        self.awaits = 0  # requests to /admin that wait for a log to grow
+        # requests to /admin: those that wait for a log to grow; its long answers, and the bytes of the one being made
+        self.awaits = 0
+        self.asker: Asker | None = None
+        self.answer_bytes = 0
         # the outgoing buffer: what was posted and is not yet with the operating system
         self.outbox_bytes = 0
         self.written = 0
@@ -172,7 +177,7 @@ class Connection:
     def held_bytes(self) -> int:
         """Memory that goes when this connection goes."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
-        return self.buffered_bytes + self.transaction_bytes + waiting_bytes
+        return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many."""

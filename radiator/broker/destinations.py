@@ -5,7 +5,7 @@ others under the id of their reply address only.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -109,9 +109,9 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables", "entropy",
-        "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new", "on_room", "outboxes",
-        "queues", "readers", "replies", "retention", "retired", "topics", "windows",
+        "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables", "dying_into",
+        "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new", "on_room",
+        "outboxes", "queues", "readers", "replies", "retention", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +138,7 @@ class Destinations:
         for binding in declarations.bindings:
             self.declared_bindings.setdefault(binding.queue, []).append((binding.exchange, binding.key))
         self.queues: dict[str, Queue] = {}
+        self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
         self.logs: dict[str, Log] = {}
         self.readers = Readers(desk)
         self.retention = Retention(desk, self.logs)
@@ -271,6 +272,8 @@ class Destinations:
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
         queue = DurableQueue(number, name, settings, ledger, self.desk, self.bury, self.on_room, self.windows)
+        if settings.dead_letter is not None:
+            self.dying_into.setdefault(settings.dead_letter, {})[queue] = None
         if name.startswith(OUTBOX_PREFIX):
             self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
             queue.journal = None
@@ -514,9 +517,9 @@ class Destinations:
             raise Refusal("reserved", f"/queue/{name} is a queue that the broker keeps for itself.")
         raise Refusal("no-such-destination", f"There is no /queue/{name:.255}: declare it first.")
 
-    def bindings_of(self, queue: Queue) -> list[tuple[str, str]]:
+    def bindings_of(self, queue: Queue) -> Collection[tuple[str, str]]:
         """Exchange and key of each of its bindings; exchange "": a durable subscription to topics."""
-        return list(self.exchanges.bound.get(queue, ()))
+        return self.exchanges.bound.get(queue, ())
 
     def declare_fanout(self, name: str, children: tuple[str, ...]) -> bool:
         """Whether it was made; its children are made where they are not there. Raises Refusal `declared-otherwise`
@@ -638,7 +641,12 @@ class Destinations:
         else:
             del self.queues[queue.name]
         if isinstance(queue, DurableQueue):
-            desk = self.desk
+            desk, target = self.desk, queue.settings.dead_letter
+            if target is not None:
+                others = self.dying_into[target]
+                del others[queue]
+                if not others:
+                    del self.dying_into[target]
             desk.write(Books(queue.number, queue.books().ledger))
             desk.write(Retire(queue.number, queue.name))
             if queue.journal is not None:

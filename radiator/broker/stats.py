@@ -1,41 +1,60 @@
-"""The broker's numbers as plain data: what `stats` and `queues` answer, and what logs and metrics show."""
+"""The broker's numbers as plain data: what `stats` and `queues` answer, and what logs and metrics show.
 
-from dataclasses import asdict
-from itertools import islice
+A section has a row for each thing of one kind. What is to be shown of a thing is added in its `of_...`; what is to be
+shown of the broker, in `of`; another kind of thing is a line of SECTIONS.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, fields
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from radiator.broker.answers import PAUSE, Nested, Part, in_order, rested, total
 from radiator.broker.exchanges import Exchange
+from radiator.broker.groups import Group
 from radiator.broker.kinds.log import Log
+from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.limits import DESCRIBED_GROUPS
+from radiator.writes import Ledger
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
+    from radiator.broker.destinations import Fanout
 
 Numbers = dict[str, Any]
+MANY_PARTITIONS = 64  # a row of so many is a slice
+
+_COLUMNS = tuple(field.name for field in fields(Ledger))
+_columns = attrgetter(*_COLUMNS)
 
 
 def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
     """One queue: its ledger, and where its messages stand. checked_out: those that groups have taken."""
     ledger = queue.ledger
-    out = len(queue.entries_out)
     return {
         "persistent": queue.is_persistent,
         "messages": ledger.stored,
         "bytes": ledger.stored_bytes,
         "ready": queue.ready_count,
-        "in_flight": out,
+        "in_flight": len(queue.entries_out),
         "storing": queue.storing_count,
         "delayed": queue.delayed_count,
         "in_doubt": queue.doubt_count,
         "checked_out": checked_out,
         "consumers": len(queue.subscriptions),
-        **asdict(ledger),
+        **dict(zip(_COLUMNS, _columns(ledger), strict=True)),
         "redelivered": queue.redelivered,
         "blocked": len(queue.waiters),
         "damaged": queue.damaged,
         "adds_up": ledger.adds_up(),
     }
+
+
+def of_fanout(fanout: "Fanout") -> Numbers:
+    """One fanout."""
+    return {"children": list(fanout.children), "accepted": fanout.accepted}
 
 
 def of_exchange(exchange: Exchange) -> Numbers:
@@ -50,54 +69,125 @@ def of_exchange(exchange: Exchange) -> Numbers:
 
 def of_log(log: Log) -> Numbers:
     """One log. unread: for each group, how many records are beyond its positions."""
-    partitions = log.partitions
-    return {
-        "partitions": len(partitions),
-        "records": log.records,
-        "bytes": log.size,
-        "accepted": log.ledger.accepted,
-        "accepted_bytes": log.ledger.accepted_bytes,
-        "readers": len(log.all_readers()),
-        "unread": {
-            name: sum(max(0, p.committed - max(p.first, at)) for p, at in zip(partitions, group.positions, strict=True))
-            for name, group in islice(sorted(log.groups.items()), DESCRIBED_GROUPS)
-        },
-        "damaged": log.damaged,
-    }
+    return Nested(
+        partitions=len(log.partitions),
+        records=log.records,
+        bytes=log.size,
+        accepted=log.ledger.accepted,
+        accepted_bytes=log.ledger.accepted_bytes,
+        readers=readers_of(log),
+        unread=Part(_unread(log), "{}"),
+        damaged=log.damaged,
+    )
 
 
-def _name(queue: Queue) -> str:
-    return queue.name
+def _unread(log: Log) -> Iterator[Any]:
+    for name in in_order(log.groups, limit=DESCRIBED_GROUPS):
+        group = None if name is PAUSE else log.groups.get(name)
+        if group is not None:
+            yield name, unread_of(log, group)
+        if len(log.partitions) >= MANY_PARTITIONS or name is PAUSE:
+            yield PAUSE
+
+
+def unread_of(log: Log, group: Group) -> int:
+    """How many records are beyond a group's positions."""
+    return sum(max(0, p.committed - max(p.first, at)) for p, at in zip(log.partitions, group.positions, strict=True))
+
+
+def readers_in(log: Log) -> Iterator[Any]:
+    """After PAUSEs the set of those who read the log, or have records of it unacked."""
+    found: set[LogReader] = set()
+    cursors = chain.from_iterable([*partition.cursors] for partition in log.partitions)
+    for one in rested(chain(cursors, [*log.groups.values()])):
+        if one is PAUSE:
+            yield PAUSE
+        elif isinstance(one, Group):
+            found.update(one.members)
+        else:
+            found.add(one.reader)
+    yield found
+
+
+def readers_of(log: Log) -> Part:
+    """How many those are."""
+    return Part((PAUSE if found is PAUSE else len(found) for found in readers_in(log)), "")
+
+
+# ---- sections -------------------------------------------------------------------------------------------------------
+
+Row = Callable[[str], Numbers | None]  # by the name of a thing; None: it is there no longer
+
+
+def _queues(broker: "Broker") -> tuple[Iterable[str], Row]:
+    destinations, taken = broker.destinations, broker.checkouts.count
+
+    def row(name: str) -> Numbers | None:
+        queue = destinations.find(name)
+        return None if queue is None else of_queue(queue, taken(queue))
+
+    return (queue.name for queue in destinations.everything()), row
+
+
+def _by_name(things: Mapping[str, Any], of_one: Callable[[Any], Numbers]) -> tuple[Iterable[str], Row]:
+    def row(name: str) -> Numbers | None:
+        thing = things.get(name)
+        return None if thing is None else of_one(thing)
+
+    return things, row
+
+
+def _peers(broker: "Broker") -> tuple[Iterable[str], Row]:
+    cluster = broker.cluster
+    if cluster is None:
+        return (), lambda name: None
+    hops = cluster.hops()
+    return _by_name(cluster.peers, lambda peer: cluster.numbers_of(peer, hops))
+
+
+SECTIONS: dict[str, Callable[["Broker"], tuple[Iterable[str], Row]]] = {
+    "queues": _queues,
+    "fanouts": lambda broker: _by_name(broker.destinations.fanouts, of_fanout),
+    "exchanges": lambda broker: _by_name(broker.destinations.exchanges.all, of_exchange),
+    "logs": lambda broker: _by_name(broker.destinations.logs, of_log),
+    "peers": _peers,
+    "topics": lambda broker: _by_name(broker.destinations.topics.exact, lambda there: {"subscribers": len(there)}),
+}
+
+
+def rows(broker: "Broker", name: str, after: str | None = None, limit: int | None = None) -> Iterator[Any]:
+    """Name and numbers of each thing of a section, in the order of their names; PAUSE where a slice should end."""
+    names, row = SECTIONS[name](broker)
+    for one in in_order(names, after, limit):
+        if one is PAUSE:
+            yield PAUSE
+            continue
+        numbers = row(one)
+        if numbers is not None:
+            yield one, numbers
+
+
+def section(broker: "Broker", name: str, after: str | None = None, limit: int | None = None) -> Part:
+    """All rows of a section, or a page of them."""
+    return Part(rows(broker, name, after, limit), "{}")
 
 
 def of(broker: "Broker") -> Numbers:
     """The whole broker."""
-    destinations = broker.destinations
-    connections = broker.connections.values()
+    connections = [*broker.connections.values()]
     return {
         "version": broker.version,
         "store_id": broker.recovery.store_id,
         "boot": broker.recovery.boot,
         "uptime_s": round(broker.desk.now_s - broker.started_s, 3),
         "connections": len(connections),
-        "subscriptions": sum(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
-        "transactions": sum(len(c.transactions) for c in connections),
+        "subscriptions": total(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
+        "transactions": total(len(c.transactions) for c in connections),
         "prepared": broker.staging.count,
         "parked": len(broker.parked),
-        "memory_bytes": broker.memory_in_use(),
+        "memory_bytes": broker.intake.memory_bytes,
         "batches": broker.batches,
         "store": broker.disk_numbers(),
         "counters": dict(broker.desk.counters),
-        "queues": {
-            queue.name: of_queue(queue, broker.checkouts.count(queue))
-            for queue in sorted(destinations.everything(), key=_name)
-        },
-        "fanouts": {
-            name: {"children": list(fanout.children), "accepted": fanout.accepted}
-            for name, fanout in sorted(destinations.fanouts.items())
-        },
-        "exchanges": {name: of_exchange(exchange) for name, exchange in sorted(destinations.exchanges.all.items())},
-        "logs": {name: of_log(log) for name, log in sorted(destinations.logs.items())},
-        "peers": {} if broker.cluster is None else {peer.pop("name"): peer for peer in broker.cluster.numbers()},
-        "topics": {name: {"subscribers": len(there)} for name, there in sorted(destinations.topics.exact.items())},
+        **{name: section(broker, name) for name in SECTIONS},
     }

@@ -9,7 +9,7 @@ from typing import Protocol
 from radiator.commands import Command, Open
 from radiator.limits import Limits
 from radiator.protocols.stomp.session import StompSession
-from radiator.replies import Reply
+from radiator.replies import Deliver, Reply
 
 
 class Session(Protocol):
@@ -51,6 +51,9 @@ class Session(Protocol):
 
     def encode(self, reply: Reply) -> bytes:
         """The bytes of a reply; b"" for one that the protocol has no words for (Bye, Pause, Resume)."""
+
+    def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
+        """The same, where a body is so large that it is not copied."""
 
     def heart_beat(self) -> bytes:
         """The bytes of one heart-beat."""

@@ -24,6 +24,7 @@ from radiator.limits import (
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
     READ_BYTES,
+    WRITE_BYTES,
     WRITTEN_AT_ONCE_BYTES,
     Limits,
 )
@@ -273,7 +274,10 @@ class Connection:
         if self._state != _OPEN:
             return
         if type(reply) is Deliver:
-            self._outbox.append(self._session.encode(reply), is_deliver=True)
+            if len(reply.message.body) > WRITE_BYTES:
+                self._outbox.append_pieces(self._session.pieces(reply))
+            else:
+                self._outbox.append(self._session.encode(reply), is_deliver=True)
             if reply.written_due:
                 self._is_report_due = True
         elif type(reply) is Receipt:

@@ -68,9 +68,13 @@ class Inbox:
         if not self._is_awake:
             self.wake()
 
-    def stop(self) -> None:
-        """The last event: after everything that was said."""
-        self._stop = Stop()
+    def stop(self, at_once: bool = False) -> None:
+        """The last event: after everything that was said, or instead of what was not taken yet."""
+        if at_once:
+            self._said.clear()
+            self._fresh = []
+            self._fresh_commands = self._fresh_bytes = self._bytes = 0
+        self._stop = Stop(at_once)
         self.wake()
 
     def report(self, event: Event, at_once: bool = True) -> None:

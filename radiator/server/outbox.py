@@ -1,10 +1,13 @@
 """The bytes that are on their way to one client, in order, and which of them are Delivers.
 
 `next` gives what to write, `took` is told how much of it the system has taken; between the two nothing may be appended.
-A piece is copied only to join it with small neighbours, so that a turn costs one write.
+A piece is copied only to join it with small neighbours, so that a turn costs one write. A frame begins with bytes; what
+is left of one that was begun, and the later pieces of a large one, are memoryviews.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import takewhile
 
 from radiator.limits import WRITE_BYTES
 
@@ -31,13 +34,23 @@ class Outbox:
         if is_deliver:
             self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
 
+    def append_pieces(self, pieces: Sequence[bytes]) -> None:
+        """The same of a Deliver that is so large that it comes in pieces."""
+        first, *others = pieces
+        self.append(first)
+        for piece in others:
+            self._pieces.append(memoryview(piece))
+            self.pending_bytes += len(piece)
+        self._deliver_ends.append(self.sent_bytes + self.pending_bytes)
+
     def next(self) -> Piece:
         """What to write now: everything up to WRITE_BYTES, or a larger piece alone. Only where something is pending."""
         pieces = self._pieces
         if len(pieces) > 1:
             count = self._joinable()
             if count > 1:
-                pieces[:count] = [b"".join(pieces[:count])]
+                joined = b"".join(pieces[:count])
+                pieces[:count] = [memoryview(joined) if isinstance(pieces[0], memoryview) else joined]
         return pieces[0]
 
     def _joinable(self) -> int:
@@ -80,12 +93,9 @@ class Outbox:
         """What was not begun to be sent is not: memory is wanted. The peer still gets whole frames, as it is closed."""
         if not self._pieces:
             return
-        started = self._pieces[0]
-        if not isinstance(started, memoryview):
-            self.clear()
-            return
-        self._pieces = [started]
-        self.pending_bytes = len(started)
+        begun = [*takewhile(lambda piece: isinstance(piece, memoryview), self._pieces)]
+        self._pieces = begun
+        self.pending_bytes = sum(map(len, begun))
         self._deliver_ends.clear()
 
     def clear(self) -> None:

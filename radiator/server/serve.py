@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import time
+from math import inf
 from typing import Any
 
 import gevent
@@ -26,6 +27,7 @@ from radiator.limits import (
     SPARE_FILES,
     STOP_LINGER_S,
     STOP_MAX_S,
+    STOP_SAID_MAX_S,
     TICK_S,
     Limits,
 )
@@ -172,7 +174,11 @@ class Server:
         self._connections.stop_reading()
         self._dispatcher.sync_at_once()
         self._inbox.stop()
+        at_once_s = time.monotonic() + STOP_SAID_MAX_S
         while not (self._dispatcher.is_stopped and self._dispatcher.is_at_rest):
+            if time.monotonic() >= at_once_s and not self._dispatcher.is_stopped:
+                self._inbox.stop(at_once=True)
+                at_once_s = inf
             gevent.sleep(_STOP_LOOK_S)
         while not self._connections.are_written and time.monotonic() < give_up_s:
             gevent.sleep(_STOP_LOOK_S)

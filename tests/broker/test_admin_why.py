@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from radiator.broker.admin.why import of_queue
+from radiator.broker.admin.why import Crowd, of_queue
 from radiator.commands import AUTO, CLIENT, Tick
 from radiator.limits import GIB, WHY_CONSUMERS, Limits
 from radiator.settings import Declarations, LogSettings, QueueSettings
@@ -84,7 +84,9 @@ def test_delayed() -> None:
 
 def now(node: Node) -> str:
     """While nothing is answered, since an answer waits for the disk."""
-    return of_queue(node.broker, node.broker.destinations.queues["q"])[0]
+    asked, crowd = node.broker.destinations.queues["q"], Crowd()
+    assert [*crowd.look([*asked.subscriptions]), *crowd.look_at_holders(asked)] == []
+    return of_queue(node.broker, asked, crowd)[0]
 
 
 def test_on_the_way_to_the_disk_and_back() -> None:

@@ -587,7 +587,7 @@ def test_how_many_are_checked_out_is_shown() -> None:
     assert broker.admin(9, do="describe", queue="q")["checked_out"] == 2
     (listed,) = broker.admin(9, do="queues")["queues"]
     assert listed["checked_out"] == 2
-    assert broker.broker.stats()["queues"]["q"]["checked_out"] == 2
+    assert broker.stats()["queues"]["q"]["checked_out"] == 2
 
 
 def test_the_journal_tells_of_what_is_taken_and_of_what_comes_back() -> None:

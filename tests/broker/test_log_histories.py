@@ -202,7 +202,7 @@ class History:
         readers = self.node.broker.destinations.readers
         log = self.node.broker.destinations.logs["l"]
         assert not (readers.all or readers.due or readers.timed or readers.memory_bytes)
-        assert not log.all_readers() and not any(group.owners for group in log.groups.values())
+        assert not log.has_readers and not any(group.owners for group in log.groups.values())
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -727,7 +727,7 @@ def test_damaged_records_are_passed_over_and_told() -> None:
     node.say(ack(got[-1]))
     assert node.disk.platter.positions[1, "g"] == [4]
     assert [note.fields["offset"] for note in node.notes if note.event == "damaged_log"] == [1, 2]
-    assert node.broker.stats()["logs"]["l"]["damaged"] == 2
+    assert node.stats()["logs"]["l"]["damaged"] == 2
 
 
 # ---- retention --------------------------------------------------------------------------------------------------
@@ -1297,7 +1297,7 @@ def test_stats_tell_of_logs() -> None:
     node = node_of()
     append(node, b"abc", b"d")
     node.say(read(2, ack=CLIENT, group="g"))
-    assert node.broker.stats()["logs"]["l"] == {
+    assert node.stats()["logs"]["l"] == {
         "partitions": 1,
         "records": 2,
         "bytes": 4,

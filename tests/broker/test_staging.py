@@ -63,7 +63,7 @@ def prepared_on_disk(broker: Node) -> list[str]:
 def test_a_prepared_transaction_is_on_the_disk_and_nowhere_else() -> None:
     broker = node()
     prepare(broker, "p", *sends("a", 3))
-    assert broker.receipts(1) == [b"prepared"] and broker.broker.stats()["prepared"] == 1
+    assert broker.receipts(1) == [b"prepared"] and broker.stats()["prepared"] == 1
     assert broker.stored("a") == [] and prepared_on_disk(broker) == ["p"]
     assert broker.broker.connections[1].transaction_bytes == 0 and not broker.broker.connections[1].transactions
 

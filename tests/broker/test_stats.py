@@ -56,4 +56,4 @@ def test_memory_in_use_returns_to_nothing() -> None:
     node.close(1)
     node.close(9)
     assert node.broker.memory_in_use() == 0
-    assert node.broker.stats()["connections"] == node.broker.stats()["subscriptions"] == 0
+    assert node.stats()["connections"] == node.stats()["subscriptions"] == 0

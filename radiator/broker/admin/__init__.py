@@ -6,36 +6,49 @@ when it is synced. docs/PROTOCOL.md lists the requests.
 """
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from radiator.broker import stats
 from radiator.broker.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, subscriptions, why
 from radiator.broker.admin.peek import peek
-from radiator.broker.admin.request import Answer, Handler, Reply, Request, by_kind
+from radiator.broker.admin.request import Handler, Request, by_kind, refused
+from radiator.broker.answers import Answer
 from radiator.broker.consumers import Connection
+from radiator.broker.intake import FLUSH, Resource
+from radiator.broker.kinds.queue import Queue
 from radiator.commands import Send
 from radiator.errors import Refusal
-from radiator.limits import ADMIN_BODY_MAX_BYTES
+from radiator.limits import ADMIN_BODY_MAX_BYTES, ADMIN_BYTES_PER_COPY, ADMIN_COPIES
 from radiator.message import Message, header_line
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
 
 
-def request(broker: "Broker", connection: Connection, command: Send) -> None:
-    """Carry out one request. A wrong one is answered, not fatal; without a reply-to nobody hears the answer.
+def request(broker: "Broker", connection: Connection, command: Send) -> Resource | None:
+    """Carry out one request, or say what it must wait for. A wrong one is answered, not fatal; without a reply-to
+    nobody hears the answer.
 
     Every request comes through here and nowhere else: whoever may do less than everything is told so here.
     """
-    reply = _reply_to(broker, connection, command)
+    turnstile = broker.answers.full(connection)
+    if turnstile is not None:
+        return turnstile
+    if broker.intake.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
+        return FLUSH
+    queue = None if command.reply_to is None else broker.intake.planner.asker(connection, command.reply_to)
+    give = _given(broker, queue, command)
     try:
         asked = _parsed(command)
         do = asked.pop("do", None)
         handler = _REQUESTS.get(do) if isinstance(do, str) else None
         if handler is None:
             raise Refusal("unknown-request", f"{do!r:.80} is no request: `do` would be one of {', '.join(_REQUESTS)}.")
-        handler(Request(broker, connection, do, asked, reply))
+        handler(Request(broker, connection, do, asked, queue, give))
     except Refusal as refusal:
-        reply({"ok": False, "code": refusal.code, "error": str(refusal)})
+        give(refused(refusal))
+    return None
 
 
 def _parsed(command: Send) -> Answer:
@@ -59,13 +72,12 @@ def _parsed(command: Send) -> Answer:
     return asked
 
 
-def _reply_to(broker: "Broker", connection: Connection, command: Send) -> Reply:
-    if command.reply_to is None:
-        return lambda answer: None
-    queue = broker.intake.planner.asker(connection, command.reply_to)
+def _given(broker: "Broker", queue: Queue | None, command: Send) -> Callable[[bytes], None]:
+    """What an answer is given to."""
+    if queue is None:
+        return lambda body: None
 
-    def reply(answer: Answer) -> None:
-        body = json.dumps(answer).encode()
+    def give(body: bytes) -> None:
         headers = header_line(b"content-type", b"application/json", command.escaping)
         if command.correlation_id is not None:
             headers += header_line(b"correlation-id", command.correlation_id, command.escaping)
@@ -76,11 +88,22 @@ def _reply_to(broker: "Broker", connection: Connection, command: Send) -> Reply:
         else:
             broker.desk.count("replies_dropped")
 
-    return reply
+    return give
 
 
 def _stats(asked: Request) -> None:
-    asked.answer(**asked.broker.stats())
+    """The broker's numbers with all sections, or some rows of one section."""
+    asked.has_only("section", "limit", "after")
+    broker = asked.broker
+    if "section" not in asked.asked:
+        asked.has_only()
+        asked.answer_in_slices(lambda: stats.of(broker))
+        return
+    section = asked.text("section", f"one of {', '.join(stats.SECTIONS)}")
+    if section not in stats.SECTIONS:
+        raise Refusal("bad-request", f"`section` must be one of {', '.join(stats.SECTIONS)}; it is {section!r:.80}.")
+    after, limit = asked.page()
+    asked.answer_in_slices(lambda: {section: stats.section(broker, section, after, limit)})
 
 
 _REQUESTS: dict[str, Handler] = {

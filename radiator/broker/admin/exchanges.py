@@ -3,6 +3,7 @@
 from itertools import islice
 
 from radiator.broker.admin.request import Request
+from radiator.broker.answers import Answer, Part
 from radiator.declaring import exchange_settings
 from radiator.limits import DESCRIBED_BINDINGS
 from radiator.settings import ExchangeSettings
@@ -48,19 +49,20 @@ def describe(request: Request) -> None:
     """What it is, its numbers and its bindings, those to subscribers' own queues among them."""
     request.has_only("exchange")
     exchange = request.broker.destinations.exchange(request.name("exchange"))
-    request.answer_synced(
-        lambda: {
+
+    def told() -> Answer:
+        first = [*islice(exchange.bindings, DESCRIBED_BINDINGS)]
+        return {
             "type": exchange.type,
             "durable": exchange.durable,
             "auto_delete": exchange.auto_delete,
             "accepted": exchange.accepted,
             "unrouted": exchange.unrouted,
-            "bindings": [
-                {"key": key, "queue": queue.name} for key, queue in islice(exchange.bindings, DESCRIBED_BINDINGS)
-            ],
+            "bindings": Part({"key": key, "queue": queue.name} for key, queue in first),
             "bindings_count": len(exchange.bindings),
         }
-    )
+
+    request.answer_synced(told, in_slices=True)
 
 
 def delete(request: Request) -> None:

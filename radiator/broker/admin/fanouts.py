@@ -2,6 +2,7 @@
 
 from radiator.broker.admin.queues import may_be_named
 from radiator.broker.admin.request import Request
+from radiator.broker.answers import Part
 from radiator.declaring import LOG_PREFIX, fanout_children, mistake
 
 
@@ -32,7 +33,8 @@ def describe(request: Request) -> None:
     is_shared = fanout.name in destinations.declarations.cluster_fanouts
     outboxes = sorted(queue.name for queue in (*destinations.copies_to, *destinations.copies_dropped) if is_shared)
     request.answer_synced(
-        lambda: {"children": list(fanout.children), "outboxes": outboxes, "accepted": fanout.accepted}
+        lambda: {"children": Part(iter(fanout.children)), "outboxes": outboxes, "accepted": fanout.accepted},
+        in_slices=True,
     )
 
 

@@ -3,8 +3,10 @@
 from dataclasses import asdict
 from itertools import islice
 
-from radiator.broker.admin.request import Answer, Request
+from radiator.broker.admin.request import Request
+from radiator.broker.answers import Answer, Part
 from radiator.broker.kinds.log import LOG_PREFIX, Log
+from radiator.broker.stats import readers_of
 from radiator.declaring import log_settings, mistake
 from radiator.errors import Refusal, count_text
 from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
@@ -12,7 +14,9 @@ from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, DESCRIBED_GROUPS, NA
 
 def named(request: Request) -> Log:
     """The log that the request names. Raises Refusal where it is not there."""
-    return request.broker.destinations.log(request.name("log"))
+    log = request.broker.destinations.log(request.name("log"))
+    request.costs(len(log.partitions))
+    return log
 
 
 def declare(request: Request) -> None:
@@ -44,11 +48,11 @@ def describe(request: Request) -> None:
                 "first_ms": [one.first_ms or None for one in partitions],
                 "last_ms": [one.last_ms or None for one in partitions],
             },
-            "readers": len(log.all_readers()),
-            "groups": list(islice(log.groups, DESCRIBED_GROUPS)),
+            "readers": readers_of(log),
+            "groups": Part(iter([*islice(log.groups, DESCRIBED_GROUPS)])),
         }
 
-    request.answer_synced(synced)
+    request.answer_synced(synced, in_slices=True)
 
 
 def delete(request: Request) -> None:
@@ -95,7 +99,7 @@ def wait(request: Request) -> None:
         if gone is not None:
             request.refuse(Refusal("no-such-destination", f"{gone.name} has been deleted."))
         elif is_of_several:
-            request.answer(logs={log.bare_name: _ends(log) for log in logs})
+            request.answer_in_slices(lambda: {"logs": Part(((log.bare_name, _ends(log)) for log in logs), "{}")})
         else:
             request.answer(**_ends(logs[0]))
 
@@ -112,7 +116,9 @@ def _several(request: Request) -> list[Log]:
         raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
     if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
         raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
-    return [request.broker.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
+    logs = [request.broker.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
+    request.costs(sum(len(log.partitions) for log in logs))
+    return logs
 
 
 def _ends(log: Log) -> Answer:

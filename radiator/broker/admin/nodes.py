@@ -1,7 +1,12 @@
 """Requests about the other nodes, and about this one among them."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from radiator.broker.admin.request import Request
+from radiator.broker.answers import PAUSE, Part
 from radiator.broker.cluster.cluster import Cluster
+from radiator.broker.stats import rows
 from radiator.errors import Refusal
 
 
@@ -15,11 +20,18 @@ def _cluster(request: Request, may_be_alone: bool = False) -> Cluster:
 def peers(request: Request) -> None:
     """What this node is linked with, and which others are reached through them."""
     cluster = _cluster(request, may_be_alone=True)
-    request.answer(
-        node=cluster.name,
-        draining=cluster.is_draining,
-        peers=cluster.numbers(),
-        nodes=cluster.spreading.nodes(),
+
+    def listed() -> Iterator[Any]:
+        for row in rows(request.broker, "peers"):
+            yield row if row is PAUSE else {"name": row[0], **row[1]}
+
+    request.answer_in_slices(
+        lambda: {
+            "node": cluster.name,
+            "draining": cluster.is_draining,
+            "peers": Part(listed()),
+            "nodes": Part(iter(cluster.spreading.nodes())),
+        }
     )
 
 

@@ -1,14 +1,19 @@
 """`peek`: messages of a queue, as they are."""
 
 import base64
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Any
 
 from radiator.broker.admin.queues import named
-from radiator.broker.admin.request import Answer, Request
+from radiator.broker.admin.request import Request
+from radiator.broker.answers import PAUSE, Answer, Part, rested
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import State
 from radiator.broker.turn import Desk
-from radiator.commands import Loaded
+from radiator.commands import Loaded, StoredMessage
 from radiator.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
 from radiator.message import unescape
 from radiator.reads import Load
@@ -21,26 +26,45 @@ def peek(request: Request) -> None:
     broker = request.broker
     queue = named(request)
     count = request.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX)
-    entries = sorted(queue.in_memory(), key=lambda entry: entry.position)[:count]
-    body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
-    shown = [_shown(broker.desk, entry, body_bytes_max) for entry in entries]
-    if not isinstance(queue, DurableQueue) or len(shown) == count or queue.beyond == 0:
-        request.answer(messages=shown)
-        return
 
     def loaded(answer: Loaded) -> None:
-        known = {entry.position for entry in entries}
-        for stored in answer.messages:
-            if stored.message is not None and stored.position not in known:
-                size = stored.message.size
-                entry = Entry(
-                    stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered
-                )
-                shown.append(_shown(broker.desk, entry, body_bytes_max))
-        request.answer(messages=shown)
+        request.answer_in_slices(lambda: _messages(broker.desk, queue, count, answer.messages))
 
-    load = Load(broker.desk.next_position(), queue.number, queue.window_end, count - len(shown), 4 * LOAD_BYTES)
+    missing = count - queue.in_memory_count
+    if not isinstance(queue, DurableQueue) or missing <= 0 or queue.beyond == 0:
+        loaded(Loaded(0))
+        return
+    load = Load(broker.desk.next_position(), queue.number, queue.window_end, missing, 4 * LOAD_BYTES)
     broker.destinations.windows.ask(broker.desk, load, loaded)
+
+
+def _messages(desk: Desk, queue: Queue, count: int, beyond: list[StoredMessage]) -> Iterator[Any]:
+    """The answer, after what it takes to find the oldest. beyond: what was read back of the others."""
+    oldest: list[Entry] = []
+    looked: list[Entry] = []
+    for entry in rested(queue.in_memory(count)):
+        if entry is not PAUSE:
+            looked.append(entry)
+            continue
+        oldest = nsmallest(count, [*oldest, *looked], key=_position)
+        looked.clear()
+        yield PAUSE
+    known = {entry.position for entry in (*oldest, *looked)}
+    for stored in beyond:
+        if stored.message is not None and stored.position not in known:
+            size = stored.message.size
+            looked.append(
+                Entry(stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered)
+            )
+    oldest = nsmallest(count, [*oldest, *looked], key=_position)
+    body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
+    # who has left meanwhile is not shown
+    shown = (_shown(desk, entry, body_bytes_max) for entry in oldest if entry.state not in (State.REMOVING, State.GONE))
+    yield {"messages": Part(shown)}
+
+
+def _position(entry: Entry) -> int:
+    return entry.position
 
 
 def _cut(body: bytes, most: int) -> bytes:

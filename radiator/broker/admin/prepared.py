@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from radiator.broker.admin.request import Request
+from radiator.broker.answers import Part
 from radiator.errors import Refusal
 from radiator.limits import DESCRIBED_PREPARED, NAME_MAX_BYTES, REFUSE_MAX_S, TIME_MAX_MS
 
@@ -36,8 +37,9 @@ def prepared(request: Request) -> None:
     """All that is not over."""
     request.has_only()
     staging = request.broker.staging
-    there = [asdict(one) for one in staging.described(DESCRIBED_PREPARED)]
-    request.answer(prepared=there, count=staging.count)
+    request.answer_in_slices(
+        lambda: {"prepared": Part(map(asdict, staging.described(DESCRIBED_PREPARED))), "count": staging.count}
+    )
 
 
 def version(request: Request) -> None:

@@ -1,12 +1,15 @@
 """Requests about queues: what there is, declare, describe, purge, delete, move."""
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from radiator.broker.admin.request import Answer, Request
+from radiator.broker.admin.request import Request
+from radiator.broker.answers import PAUSE, Answer, Part
 from radiator.broker.chores import Moving
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.stats import of_queue
+from radiator.broker.stats import rows
 from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
 from radiator.errors import Refusal, count_text
 from radiator.limits import DESCRIBED_BINDINGS
@@ -28,10 +31,15 @@ def named(request: Request, key: str = "queue") -> Queue:
 
 
 def queues(request: Request) -> None:
-    """All that have a name."""
-    there = sorted(request.broker.destinations.everything(), key=lambda queue: queue.name)
-    taken = request.broker.checkouts.count
-    request.answer(queues=[{"name": queue.name, **of_queue(queue, taken(queue))} for queue in there])
+    """All that have a name, or a page of them."""
+    request.has_only("limit", "after")
+    after, limit = request.page()
+
+    def listed() -> Iterator[Any]:
+        for row in rows(request.broker, "queues", after, limit):
+            yield row if row is PAUSE else {"name": row[0], **row[1]}
+
+    request.answer_in_slices(lambda: {"queues": Part(listed())})
 
 
 # ---- declare, describe ----------------------------------------------------------------------------------------------
@@ -65,11 +73,11 @@ def _check(broker: "Broker", name: str, settings: QueueSettings) -> None:
     if settings.scope == CLUSTER and not broker.destinations.is_clustered:
         raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
 
-    for other in broker.destinations.everything():
-        # its target may have been deleted; a dead letter in memory would be in neither queue after a crash
-        if other.is_persistent and other.settings.dead_letter == name and not settings.persistent:
-            wrong = f"is false, but the dead letters of /queue/{other.name} go here, and that is persistent"
-            raise mistake("persistent", f"{wrong}; set persistent = true, or take another name")
+    # its target may have been deleted; a dead letter in memory would be in neither queue after a crash
+    other = next(iter(broker.destinations.dying_into.get(name, ())), None)
+    if other is not None and not settings.persistent:
+        wrong = f"is false, but the dead letters of /queue/{other.name} go here, and that is persistent"
+        raise mistake("persistent", f"{wrong}; set persistent = true, or take another name")
 
     def settings_of(target: str) -> QueueSettings | None:
         return broker.destinations.settings_for(target) if may_be_named(broker, target) else None
@@ -90,16 +98,19 @@ def describe(request: Request) -> None:
     queue = named(request)
 
     def synced() -> None:
-        queue.tell_oldest(lambda oldest_ms: request.answer(**_described(request, queue), oldest_ms=oldest_ms))
+        queue.tell_oldest(
+            lambda oldest_ms: request.answer_in_slices(lambda: {**_described(request, queue), "oldest_ms": oldest_ms})
+        )
 
     request.broker.desk.open.then.append(synced)
 
 
 def _described(request: Request, queue: Queue) -> Answer:
     bindings = request.broker.destinations.bindings_of(queue)
+    first = [*islice(bindings, DESCRIBED_BINDINGS)]
     return {
         "settings": as_json(queue.settings),
-        "bindings": [{"exchange": exchange, "key": key} for exchange, key in bindings[:DESCRIBED_BINDINGS]],
+        "bindings": Part({"exchange": exchange, "key": key} for exchange, key in first),
         "bindings_count": len(bindings),
         "messages": queue.ledger.stored,
         "bytes": queue.ledger.stored_bytes,

@@ -1,42 +1,66 @@
 """One request to /admin: what it asks, of whom, and how it is answered."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from radiator.broker.answers import Answer, Making, Told
 from radiator.broker.consumers import Connection
+from radiator.broker.kinds.queue import Queue
 from radiator.errors import Refusal
-from radiator.limits import AWAITS_MAX
+from radiator.limits import AWAITS_MAX, LOOKED_AT_PER_COPY
 from radiator.patterns import name_mistake
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
 
-Answer = dict[str, Any]
-Reply = Callable[[Answer], None]
+
+def refused(refusal: Refusal) -> bytes:
+    """The answer that says no."""
+    return json.dumps({"ok": False, "code": refusal.code, "error": str(refusal)}).encode()
 
 
 class Request:
-    """`asked`: the JSON object without its `do`. What a getter refuses is a `bad-request`."""
+    """`asked`: the JSON object without its `do`. What a getter refuses is a `bad-request`. queue: of its connection,
+    that answers go to; None: nobody hears them. give: puts the text of one there.
+    """
 
-    __slots__ = ("asked", "broker", "connection", "do", "reply")
+    __slots__ = ("asked", "broker", "connection", "do", "give", "queue")
 
-    def __init__(self, broker: "Broker", connection: Connection, do: str, asked: Answer, reply: Reply) -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        connection: Connection,
+        do: str,
+        asked: Answer,
+        queue: Queue | None,
+        give: Callable[[bytes], None],
+    ) -> None:
         self.broker = broker
         self.connection = connection
         self.do = do
         self.asked = asked
-        self.reply = reply
+        self.queue = queue
+        self.give = give
 
     def answer(self, **answer: Any) -> None:
-        """Granted: this is the answer, now."""
-        self.reply({"ok": True, **answer})
+        """Granted: this is the answer, now. It must be short, whatever is there."""
+        self.give(json.dumps({"ok": True, **answer}).encode())
 
-    def answer_synced(self, tell: Callable[[], Answer]) -> None:
+    def answer_in_slices(self, tell: Callable[[], Told]) -> None:
+        """Granted: what `tell` says, which may have Parts, as soon as others have got theirs."""
+        if self.queue is not None:
+            self.broker.answers.begin(Making(self.connection, self.queue, tell, self.give, self.refuse))
+
+    def answer_synced(self, tell: Callable[[], Answer], in_slices: bool = False) -> None:
         """Granted: what `tell` says, when all that was decided up to now is on the disk."""
 
         def told() -> None:
             try:
-                self.answer(**tell())
+                if in_slices:
+                    self.answer_in_slices(tell)
+                else:
+                    self.answer(**tell())
             except Refusal as refusal:
                 self.refuse(refusal)
 
@@ -44,7 +68,11 @@ class Request:
 
     def refuse(self, refusal: Refusal) -> None:
         """It is not granted, and its connection stays."""
-        self.reply({"ok": False, "code": refusal.code, "error": str(refusal)})
+        self.give(refused(refusal))
+
+    def costs(self, looked_at: int) -> None:
+        """It looks at so many things at once: the turn has room for so much less."""
+        self.broker.intake.copies += looked_at // LOOKED_AT_PER_COPY
 
     # ---- what it asks -----------------------------------------------------------------------------------------------
 
@@ -82,6 +110,11 @@ class Request:
         if not isinstance(flag, bool):
             raise Refusal("bad-request", f"`{key}` must be true or false; it is {flag!r:.80}.")
         return flag
+
+    def page(self) -> tuple[str | None, int | None]:
+        """Names after which one, and at most how many: None where it does not say."""
+        after = self.text("after", "the last name of the page before") if "after" in self.asked else None
+        return after, self.whole("limit", None) if "limit" in self.asked else None
 
     def whole(self, key: str, default: int | None, most: int | None = None) -> int:
         """A whole number from 1."""

@@ -3,22 +3,26 @@
 The first reason that fits is the verdict; each is a row in the order of what an operator should look at first.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from radiator.broker.admin.logs import named as named_log
 from radiator.broker.admin.queues import named
-from radiator.broker.admin.request import Answer, Request
+from radiator.broker.admin.request import Request
+from radiator.broker.answers import PAUSE, Answer, in_order, rested
 from radiator.broker.consumers import Subscription
 from radiator.broker.destinations import OUTBOX_PREFIX
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
+from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.stats import MANY_PARTITIONS, readers_in, unread_of
 from radiator.broker.stats import of_queue as numbers_of
 from radiator.commands import AUTO
 from radiator.errors import count_text
-from radiator.limits import WHY_CONSUMERS
+from radiator.limits import WHY_CONSUMERS, WHY_LOOKED_AT
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 if TYPE_CHECKING:
@@ -35,24 +39,32 @@ def queue(request: Request) -> None:
     """Of a queue."""
     request.has_only("queue")
     asked = named(request)
-    verdict, sentence = of_queue(request.broker, asked)
-    request.answer(
-        verdict=verdict,
-        sentence=sentence,
-        **numbers_of(asked, request.broker.checkouts.count(asked)),
-        **_rooms(request.broker),
-        is_full=_is_full(asked),
-        next_due_ms=asked.next_due_ms or None,
-        consumer_list=_listed(asked.subscriptions),
-    )
+
+    def told() -> Iterator[Any]:
+        crowd = Crowd()
+        yield from crowd.look([*asked.subscriptions])
+        if asked.entries_out and not asked.ready_count:
+            yield from crowd.look_at_holders(asked)
+        verdict, sentence = of_queue(request.broker, asked, crowd)
+        yield {
+            "verdict": verdict,
+            "sentence": sentence,
+            **numbers_of(asked, request.broker.checkouts.count(asked)),
+            **_rooms(request.broker),
+            "is_full": _is_full(asked),
+            "next_due_ms": asked.next_due_ms or None,
+            "consumer_list": _listed(asked.subscriptions),
+        }
+
+    request.answer_in_slices(told)
 
 
-def of_queue(broker: "Broker", asked: Queue) -> tuple[str, str]:
+def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     if asked.name.startswith(OUTBOX_PREFIX):
         verdict, sentence = _of_outbox(broker, asked)
     else:
-        verdict, sentence = _of_ready(asked) if asked.ready_count else _of_none_ready(broker, asked)
+        verdict, sentence = _of_ready(asked, crowd) if asked.ready_count else _of_none_ready(broker, asked, crowd)
         sentence += _of_other_nodes(broker, asked)
     if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
         sentence += f" {otherwise}"
@@ -150,20 +162,19 @@ def _of_full(asked: Queue) -> str:
     return f"It is full, with {held}: {said} (overflow {overflow})."
 
 
-def _of_ready(asked: Queue) -> tuple[str, str]:
+def _of_ready(asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
-    if not asked.subscriptions:
+    at, worst = crowd.at, crowd.worst
+    if not at:
         return "no-consumer", f"{ready}, and nobody is subscribed."
-    if any(_stands(one) == ROOM for one in asked.subscriptions):
+    if ROOM in at:
         if isinstance(asked, DurableQueue) and not asked.ready and not asked.returned:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing stands in the way."
-    at = [_stands(one) for one in asked.subscriptions]
-    consumers = count_text(len(at), "consumer")
-    if OUTBOX in at and WINDOW not in at:
+    consumers = count_text(at.total(), "consumer")
+    if OUTBOX in at and worst is None:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
-    worst = max((one for one in asked.subscriptions if _stands(one) == WINDOW), key=_unacked, default=None)
     if worst is None:
         return "closing", f"{ready}, but whoever consumes is being closed ({consumers})."
     return "window", (
@@ -172,13 +183,15 @@ def _of_ready(asked: Queue) -> tuple[str, str]:
     )
 
 
-def _of_none_ready(broker: "Broker", asked: Queue) -> tuple[str, str]:
+def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
     out, doubtful, delayed, storing = (numbers[name] for name in ("in_flight", "in_doubt", "delayed", "storing"))
     if out:
-        holders = {delivery.subscription.connection.number for delivery in asked.entries_out.values()}
+        holders = crowd.holders
         who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
+        if out > WHY_LOOKED_AT:
+            who += " (and perhaps others)"
         return "in-flight", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
     if doubtful:
         return "in-doubt", (
@@ -218,28 +231,39 @@ def log(request: Request) -> None:
     """Of a log."""
     request.has_only("log")
     asked = named_log(request)
-    unread = {
-        name: sum(
-            max(0, part.committed - max(part.first, at))
-            for part, at in zip(asked.partitions, group.positions, strict=True)
-        )
-        for name, group in islice(sorted(asked.groups.items()), WHY_CONSUMERS)
-    }
-    readers = asked.all_readers()
-    verdict, sentence = of_log(asked, [one.subscription for one in readers], unread)
-    request.answer(
-        verdict=verdict,
-        sentence=sentence,
-        records=asked.records,
-        readers=len(readers),
-        groups=len(asked.groups),
-        unread=unread,
-        **_rooms(request.broker),
-        consumer_list=_listed(one.subscription for one in readers),
-    )
+
+    def told() -> Iterator[Any]:
+        unread: dict[str, int] = {}
+        for name in in_order(asked.groups, limit=WHY_CONSUMERS):
+            group = None if name is PAUSE else asked.groups.get(name)
+            if group is not None:
+                unread[name] = unread_of(asked, group)
+            if name is PAUSE or len(asked.partitions) >= MANY_PARTITIONS:
+                yield PAUSE
+        readers: set[LogReader] = set()
+        for found in readers_in(asked):
+            if found is PAUSE:
+                yield PAUSE
+            else:
+                readers = found
+        crowd = Crowd()
+        yield from crowd.look([one.subscription for one in readers])
+        verdict, sentence = of_log(asked, crowd, unread)
+        yield {
+            "verdict": verdict,
+            "sentence": sentence,
+            "records": asked.records,
+            "readers": len(readers),
+            "groups": len(asked.groups),
+            "unread": unread,
+            **_rooms(request.broker),
+            "consumer_list": _listed(one.subscription for one in readers),
+        }
+
+    request.answer_in_slices(told)
 
 
-def of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> tuple[str, str]:
+def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str]:
     """The verdict, and its sentence."""
     records = count_text(asked.records, "record")
     most = max(unread, key=lambda name: unread[name], default=None)
@@ -250,25 +274,57 @@ def of_log(asked: Log, readers: list[Subscription], unread: dict[str, int]) -> t
     )
     if not asked.records:
         return "empty", "It has no record."
-    if not readers:
+    at, worst = crowd.at, crowd.worst
+    if not at:
         return "no-consumer", f"It has {records}, and nobody reads it.{behind}"
-    at = [_stands(one) for one in readers]
-    if most is not None and not behind and len(unread) == len(asked.groups) and len(asked.groups) >= len(readers):
+    if most is not None and not behind and len(unread) == len(asked.groups) and len(asked.groups) >= at.total():
         return "done", f"It has {records}, and its groups have acked them all."
     if ROOM in at:
         return "moving", f"It has {records}, and a reader has room: nothing stands in the way.{behind}"
-    if WINDOW in at:
-        worst = max((one for one in readers if _stands(one) == WINDOW), key=_unacked)
+    if worst is not None:
         return "window", (
-            f"It has {records}, but no reader has room in its window ({count_text(len(at), 'reader')}): connection "
+            f"It has {records}, but no reader has room in its window ({count_text(at.total(), 'reader')}): connection "
             f"{worst.connection.number} has {_unacked(worst)} unacked, of {_window(worst)}.{behind}"
         )
     return "outbox-full", (
-        f"It has {records}, but nobody reads what was sent to them already ({count_text(len(at), 'reader')}).{behind}"
+        f"It has {records}, but nobody reads what was sent to them already ({count_text(at.total(), 'reader')})."
+        f"{behind}"
     )
 
 
 # ---- who ------------------------------------------------------------------------------------------------------------
+
+
+class Crowd:
+    """Those who consume, as they stood when they were looked at. at: how many stand where; worst: of those whose window
+    is full the one with most unacked; holders: the numbers of connections that have something of the queue.
+    """
+
+    __slots__ = ("at", "holders", "worst")
+
+    def __init__(self) -> None:
+        self.at: Counter[str] = Counter()
+        self.worst: Subscription | None = None
+        self.holders: set[int] = set()
+
+    def look(self, consumers: list[Subscription]) -> Iterator[Any]:
+        """At all of them, with PAUSEs."""
+        for one in rested(consumers):
+            if one is PAUSE:
+                yield PAUSE
+                continue
+            stands = _stands(one)
+            self.at[stands] += 1
+            if stands == WINDOW and (self.worst is None or _unacked(one) > _unacked(self.worst)):
+                self.worst = one
+
+    def look_at_holders(self, asked: Queue) -> Iterator[Any]:
+        """At what is out longest, with PAUSEs."""
+        for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
+            if delivery is PAUSE:
+                yield PAUSE
+            else:
+                self.holders.add(delivery.subscription.connection.number)
 
 
 def _stands(one: Subscription) -> str:

@@ -6,7 +6,7 @@ so). What a word may do to the store it does through the turn's open batch, as a
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -564,42 +564,43 @@ class Cluster:
         left = sum(queue.ledger.stored - queue.ledger.stored_delayed for queue in queues if queue.name in shared)
         return left, sum(queue.ledger.stored for queue in queues) - left
 
+    def hops(self) -> dict[str, int]:
+        """How many links away each other node is that is reached."""
+        return {str(node["name"]): int(node["hops"]) for node in self.spreading.nodes()}
+
     def numbers(self) -> list[dict[str, Any]]:
         """Each peer as `radiator peers` shows it."""
-        addresses = self.node.peers if self.node is not None else {}
-        hops = {node["name"]: node["hops"] for node in self.spreading.nodes()}
-        now_ms, told = self.desk.now_ms, []
-        for name, peer in sorted(self.peers.items()):
-            outbox = self.destinations.outboxes.get(name)
-            head = outbox.peek_head() if outbox is not None else None
-            waiting_ms = [doubtful.since_ms for doubtful in peer.doubts.values()][:1]
-            waiting_ms += [head.message.accepted_ms] if head is not None else []
-            address = addresses.get(name) or ""
-            told.append(
-                {
-                    "name": name,
-                    "address": str(address),
-                    "state": peer.state,
-                    "cause": peer.cause,
-                    "since_s": round(self.desk.now_s - peer.since_s, 3),
-                    "in_doubt": len(peer.doubts),
-                    "outbox": outbox.ledger.stored if outbox is not None else 0,
-                    "outbox_bytes": outbox.ledger.stored_bytes if outbox is not None else 0,
-                    "outbox_max_bytes": outbox.settings.max_bytes if outbox is not None else None,
-                    "outbox_blocked": len(outbox.waiters) if outbox is not None else 0,
-                    "outbox_dropped": outbox.ledger.dropped + outbox.ledger.purged if outbox is not None else 0,
-                    "copies_kept": self.copies is None or not self.copies.is_dropped(name),
-                    "lag_ms": max(0, now_ms - min(waiting_ms)) if waiting_ms else 0,
-                    "out_epoch": peer.out_epoch,
-                    "in_epoch": peer.in_epoch,
-                    "handed_over": peer.handed_over,
-                    "taken_in": peer.taken_in,
-                    "hops": hops.get(name, 0),
-                    "store_id": peer.store_id,
-                    "declared_otherwise": dict(islice(sorted(peer.unlike.items()), UNLIKE_TOLD)),
-                }
-            )
-        return told
+        hops = self.hops()
+        return [{"name": name, **self.numbers_of(peer, hops)} for name, peer in sorted(self.peers.items())]
+
+    def numbers_of(self, peer: Peer, hops: Mapping[str, int]) -> dict[str, Any]:
+        """What is shown of one peer."""
+        address = self.node.peers.get(peer.name) if self.node is not None else None
+        outbox = self.destinations.outboxes.get(peer.name)
+        head = outbox.peek_head() if outbox is not None else None
+        waiting_ms = [doubtful.since_ms for doubtful in islice(peer.doubts.values(), 1)]
+        waiting_ms += [head.message.accepted_ms] if head is not None else []
+        return {
+            "address": str(address or ""),
+            "state": peer.state,
+            "cause": peer.cause,
+            "since_s": round(self.desk.now_s - peer.since_s, 3),
+            "in_doubt": len(peer.doubts),
+            "outbox": outbox.ledger.stored if outbox is not None else 0,
+            "outbox_bytes": outbox.ledger.stored_bytes if outbox is not None else 0,
+            "outbox_max_bytes": outbox.settings.max_bytes if outbox is not None else None,
+            "outbox_blocked": len(outbox.waiters) if outbox is not None else 0,
+            "outbox_dropped": outbox.ledger.dropped + outbox.ledger.purged if outbox is not None else 0,
+            "copies_kept": self.copies is None or not self.copies.is_dropped(peer.name),
+            "lag_ms": max(0, self.desk.now_ms - min(waiting_ms)) if waiting_ms else 0,
+            "out_epoch": peer.out_epoch,
+            "in_epoch": peer.in_epoch,
+            "handed_over": peer.handed_over,
+            "taken_in": peer.taken_in,
+            "hops": hops.get(peer.name, 0),
+            "store_id": peer.store_id,
+            "declared_otherwise": dict(islice(sorted(peer.unlike.items()), UNLIKE_TOLD)),
+        }
 
 
 _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {

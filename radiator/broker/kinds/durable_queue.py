@@ -6,9 +6,10 @@ room; otherwise it is read back when the window runs low. Delayed messages (dela
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 
 from radiator.broker.entry import DelayedEntry, Entry
@@ -463,6 +464,13 @@ class DurableQueue(Queue):
 
     def droppable(self) -> list[Entry]:
         return super().droppable() + [*self.waking.values(), *self.storing.values()]
+
+    def in_memory(self, most: int | None = None) -> Iterator[Entry]:
+        return chain([*self.storing.values(), *self.waking.values()], super().in_memory(most))
+
+    @property
+    def in_memory_count(self) -> int:
+        return super().in_memory_count + self.storing_count
 
     def oldest(self) -> Entry | None:
         if self.waking:

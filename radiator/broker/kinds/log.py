@@ -463,12 +463,10 @@ class Log(Queue):
 
     @property
     def has_readers(self) -> bool:
-        return bool(self.all_readers())
-
-    def all_readers(self) -> "set[LogReader]":
-        """All that are subscribed to it, or have records of it unacked."""
-        found = {cursor.reader for partition in self.partitions for cursor in partition.cursors}
-        return found.union(*(group.members for group in self.groups.values()))
+        """Whether somebody is subscribed to it, or has records of it unacked."""
+        return any(partition.cursors for partition in self.partitions) or any(
+            group.members for group in self.groups.values()
+        )
 
     def end(self) -> None:
         super().end()

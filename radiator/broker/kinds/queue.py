@@ -6,7 +6,8 @@ A subclass says how a message comes in (`put`), how it leaves (`remove`) and how
 
 import heapq
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -516,9 +517,17 @@ class Queue:
             self.discard(entry)
         done(len(entries))
 
-    def in_memory(self) -> list[Entry]:
-        """Every entry that is in memory, in flight or not, in no order."""
-        return [*self.droppable(), *(delivery.entry for delivery in self.entries_out.values())]
+    def in_memory(self, most: int | None = None) -> Iterator[Entry]:
+        """Entries that are in memory, in flight or not, in no order: of each kind that has an order the first ones, as
+        many; as of now, whatever becomes of them before they are asked for.
+        """
+        ready, returned, out = [*islice(self.ready, most)], [*self.returned], [*self.entries_out.values()]
+        return chain(ready, (entry for _, entry in returned), (delivery.entry for delivery in out))
+
+    @property
+    def in_memory_count(self) -> int:
+        """How many there are in memory, of those."""
+        return len(self.ready) + len(self.returned) + len(self.entries_out)
 
     @property
     def storing_count(self) -> int:

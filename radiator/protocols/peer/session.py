@@ -20,7 +20,7 @@ from radiator.links import Identity
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, LINK_VERSION, Challenge, Proof, Refused, Said
-from radiator.replies import Refuse, Reply, Tell
+from radiator.replies import Deliver, Refuse, Reply, Tell
 from radiator.settings import Node
 
 PROTOCOL_CODE = "protocol"
@@ -151,6 +151,10 @@ class PeerSession:
         if isinstance(reply, Refuse):
             return self._refusal(reply.code, reply.sentence)
         return b""
+
+    def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
+        """No node is sent a MESSAGE."""
+        return ()
 
     def heart_beat(self) -> bytes:
         """A frame without fields."""

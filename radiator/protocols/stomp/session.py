@@ -198,6 +198,20 @@ class StompSession:
             return encode_error(reply.code, reply.sentence, reply.receipt, version)
         return b""
 
+    def pieces(self, reply: Deliver) -> tuple[bytes, ...]:
+        """Those of a MESSAGE whose body is too large to be copied for each delivery."""
+        head = encode_message(
+            reply.message,
+            reply.message_id,
+            reply.subscription,
+            reply.ack_due,
+            reply.redelivered,
+            reply.redeliveries,
+            self._version,
+            is_whole=False,
+        )
+        return head, reply.message.body, b"\0"
+
     def heart_beat(self) -> bytes:
         """One end of line, in every version."""
         return b"\n"

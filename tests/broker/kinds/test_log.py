@@ -318,7 +318,7 @@ def test_what_was_acked_beyond_a_gap_is_not_missed_and_the_position_passes_it() 
     node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=8))
     first, *others = node.messages(3)
     assert first.message.headers == b"skipped:2\npartition:0\noffset:6\n" and len(others) == 1
-    assert node.broker.stats()["logs"]["l"]["unread"] == {"g": 4}
+    assert node.stats()["logs"]["l"]["unread"] == {"g": 4}
     node.say(ack(first))
     assert node.disk.platter.positions[1, "g"] == [7]
 
