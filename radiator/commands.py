@@ -265,11 +265,12 @@ class StoredMessage:
 class Loaded:
     """The answer to a Load: the messages of the queue after a position, in order, as last committed.
 
-    `request` is the number of the Load. An empty list means that there are none.
+    `request` is the number of the Load. has_more: whether the queue has further ones behind them.
     """
 
     request: int
     messages: list[StoredMessage] = field(default_factory=list)
+    has_more: bool = False
 
 
 @dataclass(slots=True)
@@ -330,11 +331,12 @@ class Tick:
     """Time has passed: sent several times a second, and more often never hurts.
 
     disk_free_bytes, store_used_bytes: as last read from the file system and from LMDB (used pages, not the file's
-    size).
+    size). checked_percent: how much of the store's structure has been looked at since the start.
     """
 
     disk_free_bytes: int
     store_used_bytes: int
+    checked_percent: int = 100
 
 
 @dataclass(slots=True)

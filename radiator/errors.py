@@ -70,6 +70,10 @@ class DamagedRecord(StoreError):
     """A record whose version, length or checksum is not what was written."""
 
 
+class Contradiction(StoreError, AssertionError):
+    """What is stored does not fit together, or a write to it: damage, or a bug. Nothing of the batch is kept."""
+
+
 class DiskFailed(RadiatorError):
     """A write or sync failed. What reached the disk is unknown; nothing that waited for it may be answered."""
 

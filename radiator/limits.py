@@ -158,6 +158,10 @@ FORGET_MESSAGES = 1000  # dedup-ids that one Forget drops, beside twice as many 
 FORGET_BUSY_S = 1.0  # how often, while ids come in
 FORGET_IDLE_S = 10.0  # how often otherwise
 STRUCTURE_CHECKED_BYTES = 64 * MIB  # a longer file is not read through at each start: 0.1 to 0.4 s for so many
+STRUCTURE_PAGES = 16  # wait: of a longer one so many are looked at while it is served, at once; some 1 ms of Python
+STRUCTURE_SLICE_S = 0.002  # wait: or as many as this allows, but one
+STRUCTURE_REST_S = 0.025  # between two looks, and at least STRUCTURE_SHARE times as long as the last took: 2.5 MiB/s
+STRUCTURE_SHARE = 10
 CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pages that a running broker frees
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 

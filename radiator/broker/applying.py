@@ -18,7 +18,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.plans import Plan
 from radiator.broker.turn import Batch, Desk
 from radiator.commands import LoadedStage, Send
-from radiator.errors import Refusal
+from radiator.errors import Refusal, StoreError
 from radiator.limits import APPLIES_AT_ONCE, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES, WAITS_NOTED_S
 from radiator.reads import LoadStage
 from radiator.writes import DropStage, KeepStage, Unstage
@@ -163,7 +163,9 @@ class Applying:
         applier.is_asked = False
         applier.sends = answer.sends
         self.intake.waiting_bytes += _size(applier.sends)
-        is_whole = bool(answer.sends) and not answer.damaged
+        if not answer.sends and not answer.damaged:
+            raise StoreError(f"the prepared transaction {applier.staged.name!r} has no SEND {applier.staged.applied}")
+        is_whole = not answer.damaged
         if not is_whole and load.messages_max > 1:
             applier.take = 1
             self.let_go(applier)

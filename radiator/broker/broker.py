@@ -118,6 +118,7 @@ class Broker:
         self.high_water_bytes = high_water_bytes(map_size, limits)
         self.disk_free_min = disk_free_min
         self.store_used_bytes = 0
+        self.checked_percent = 0
         self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         desk.now_s, desk.now_ms = now_s, now_ms
@@ -398,6 +399,7 @@ class Broker:
             return True  # nothing may be written behind StoppedClean
         self.disk_free_bytes = event.disk_free_bytes
         self.store_used_bytes = event.store_used_bytes
+        self.checked_percent = event.checked_percent
         intake = self.intake
         self.judge_disk()
         self.weigh_memory()
@@ -908,6 +910,7 @@ class Broker:
             "high_water_bytes": self.high_water_bytes,
             "disk_free_bytes": self.disk_free_bytes,
             "disk_free_min": self.disk_free_min,
+            "checked_percent": self.checked_percent,
         }
 
 

@@ -5,7 +5,7 @@ A reply that promises the disk is `held`: it exists nowhere but in its Batch, an
 told `Committed`. So a receipt cannot escape early.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,8 +61,13 @@ class Stored(Protocol):
 
 @dataclass(slots=True)
 class Part:
-    """What a batch does in one queue: entries that it stores, wakes and removes."""
+    """What a batch does in one queue: entries that it stores, wakes and removes.
 
+    beyond, delayed: how many messages it stores behind the window, and as delayed: they are on the disk alone.
+    """
+
+    beyond: int = 0
+    delayed: int = 0
     storing: list[Entry] = field(default_factory=list)
     waking: list[Entry] = field(default_factory=list)
     removing: list[Entry] = field(default_factory=list)
@@ -152,6 +157,12 @@ class Desk:
         if part is None:
             part = self.open.parts[queue] = Part()
         return part
+
+    def uncommitted(self, queue: Stored) -> Iterator[Part]:
+        """The queue's parts of the batches that are not on the disk yet."""
+        for batch in (self.at_sea, self.open):
+            if batch is not None and batch.number > self.committed and queue in batch.parts:
+                yield batch.parts[queue]
 
     def write(self, word: Write, size: int = WRITE_COST_BYTES) -> None:
         """Add a write to the open batch."""

@@ -28,6 +28,7 @@ _STORE_GAUGES = {
     "high_water_bytes": "store_high_water_bytes",
     "disk_free_bytes": "disk_free_bytes",
     "disk_free_min": "disk_free_min_bytes",
+    "checked_percent": "store_checked_percent",
 }
 
 Sample = tuple[dict[str, str], int | float]

@@ -6,14 +6,15 @@ of the disk ends the process (halt.py): nothing that waited for it is ever answe
 """
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from radiator.broker.turn import Batch
-from radiator.commands import Event, Found, Loaded
-from radiator.limits import BEAT_S, READER_CHECK_S
+from radiator.commands import Event, Found
+from radiator.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.server.worker import Worker
 from radiator.store import Store
@@ -28,6 +29,13 @@ class CheckedStore(Store, Protocol):
     def spare_bytes(self) -> int:
         """Bytes of the disk that the store occupies already, and commits use again before it grows."""
 
+    @property
+    def checked_percent(self) -> int:
+        """How much of its structure has been looked at since the start."""
+
+    def go_on_checking(self) -> bool:
+        """Looks at a little more of it; whether there is more. Raises StoreError where it is damaged."""
+
 
 @dataclass(slots=True)
 class Inquiry:
@@ -39,10 +47,13 @@ class Inquiry:
 
 @dataclass(slots=True)
 class Findings:
-    """What came of an Inquiry. room: free bytes of the file system and used bytes of the store, if it was measured."""
+    """What came of an Inquiry. room: free bytes of the file system and used bytes of the store, if it was measured;
+    checked_percent: how much of the store's structure has been looked at then.
+    """
 
     events: list[Event] = field(default_factory=list)
     room: tuple[int, int] | None = None
+    checked_percent: int = 100
 
 
 def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) -> Worker[Batch, int]:
@@ -55,13 +66,14 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
 
     rests = 0
 
-    def rest() -> None:
+    def rest() -> float:
         nonlocal rests
         rests += 1
         if rests % beats_to_check == 0:
             store.reader_check()
+        return BEAT_S
 
-    return Worker(loop, "committer", commit, committed, rest, BEAT_S)
+    return Worker(loop, "committer", commit, committed, rest)
 
 
 def loader(
@@ -73,15 +85,23 @@ def loader(
         findings = Findings([answer(store, question) for question in inquiry.questions])
         if inquiry.measure:
             findings.room = measured(store, data_dir)
+            findings.checked_percent = store.checked_percent
         return findings
 
-    return Worker(loop, "loader", read, found, lambda: None, BEAT_S)
+    def rest() -> float:
+        begun_s = time.monotonic()
+        if not store.go_on_checking():
+            return BEAT_S
+        # other questions come first, however slow the disk is
+        return min(BEAT_S, max(STRUCTURE_REST_S, STRUCTURE_SHARE * (time.monotonic() - begun_s)))
+
+    return Worker(loop, "loader", read, found, rest)
 
 
 def answer(store: Store, question: Question) -> Event:
     """One question, answered from the last committed state."""
     if isinstance(question, Load):
-        return Loaded(question.request, store.load(question))
+        return store.load(question)
     if isinstance(question, LoadDelayed):
         return store.load_delayed(question)
     if isinstance(question, LoadLog):

@@ -12,6 +12,7 @@ from typing import Any
 
 from radiator.broker.broker import Broker
 from radiator.commands import Committed, Read, Tick
+from radiator.errors import StoreError
 from radiator.limits import GATHER_MAX_S, GATHER_WRITES, QUESTIONS_AT_ONCE, TICK_S, UNAWAITED_MAX_S
 from radiator.reads import Question
 from radiator.replies import Reply
@@ -42,6 +43,7 @@ class Dispatcher:
         self.is_stopped = False
         self._loop = loop
         self._broker = broker
+        self._data_dir = data_dir
         self._inbox = inbox
         inbox.summon = self._summon
         self._is_in_turn = False
@@ -56,6 +58,7 @@ class Dispatcher:
         self._measure_due = False
         # what was measured last: free bytes and used bytes; and what batches take that this may not have seen
         self._room = measured(store, data_dir)
+        self._checked_percent = store.checked_percent
         self._unseen_bytes = 0
         self._unseen_by_measure_bytes = 0
         self._at_sea_bytes = 0
@@ -106,7 +109,11 @@ class Dispatcher:
         self._is_in_turn = True
         events = self._inbox.take()
         now_s = time.monotonic()
-        turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
+        try:
+            turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
+        except StoreError as error:
+            told = "That is damage, or a bug in Radiator. Run `radiator check` on it"
+            raise StoreError(f"In the store in {self._data_dir} {error}. {told}.") from error
         self.turns += 1
         self.is_stopped = turn.stopped
         if self._is_home:
@@ -231,6 +238,9 @@ class Dispatcher:
         if findings.room is not None:
             self._room = findings.room
             self._unseen_bytes = self._unseen_by_measure_bytes
+            if self._checked_percent < findings.checked_percent == 100:
+                self._log.info("structure_checked", data_dir=str(self._data_dir))
+            self._checked_percent = findings.checked_percent
         for event in findings.events:
             self._inbox.report(event)
         self._ask()
@@ -238,6 +248,6 @@ class Dispatcher:
     def _ticked(self) -> None:
         """The clock goes on whatever the disk does: with the last known numbers, less what was written since."""
         free, used = self._room
-        self._inbox.report(Tick(max(0, free - self._unseen_bytes), used + self._unseen_bytes))
+        self._inbox.report(Tick(max(0, free - self._unseen_bytes), used + self._unseen_bytes, self._checked_percent))
         self._measure_due = True
         self._ask()

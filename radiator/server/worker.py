@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from radiator.limits import BEAT_S
+
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
@@ -16,8 +18,8 @@ Answer = TypeVar("Answer")
 class Worker(Generic[Job, Answer]):
     """`start`, `submit`, `stop` and `answered` run on the hub; `work` and `rest` in the thread.
 
-    work: does a job. answered: is told what came of it. rest: called by the idle or busy thread every rest_s.
-    beats: grows at least every rest_s as long as the thread is not stuck.
+    work: does a job. answered: is told what came of it. rest: called by the idle or busy thread again and again, and
+    says after how many seconds next, at most BEAT_S. beats: grows as often as long as the thread is not stuck.
     """
 
     def __init__(
@@ -26,15 +28,13 @@ class Worker(Generic[Job, Answer]):
         name: str,
         work: Callable[[Job], Answer],
         answered: Callable[[Answer], None],
-        rest: Callable[[], None],
-        rest_s: float,
+        rest: Callable[[], float],
     ) -> None:
         self.is_busy = False
         self.beats = 0
         self._work = work
         self._answered = answered
         self._rest = rest
-        self._rest_s = rest_s
         self._job: Job | None = None
         self._answer: Answer | None = None
         self._go = threading.Lock()
@@ -68,7 +68,7 @@ class Worker(Generic[Job, Answer]):
         self._answered(answer)  # type: ignore[arg-type]  # None may be an Answer
 
     def _run(self) -> None:
-        rest_at_s = time.monotonic() + self._rest_s
+        rest_at_s = time.monotonic() + BEAT_S
         while True:
             if self._go.acquire(timeout=max(0.0, rest_at_s - time.monotonic())):
                 job, self._job = self._job, None
@@ -77,6 +77,6 @@ class Worker(Generic[Job, Answer]):
                 self._answer = self._work(job)
                 self._done.send()
             if time.monotonic() >= rest_at_s:
-                self._rest()
-                rest_at_s = time.monotonic() + self._rest_s
+                rest_s = self._rest()
+                rest_at_s = time.monotonic() + rest_s
             self.beats += 1

@@ -5,7 +5,7 @@ promises.
 from collections.abc import Sequence
 from typing import Protocol
 
-from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredMessage
+from radiator.commands import Loaded, LoadedDelayed, LoadedLog, LoadedStage
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
 from radiator.recovery import Recovery as Recovery
 from radiator.recovery import StoredQueue as StoredQueue
@@ -43,15 +43,19 @@ class Store(Protocol):
         After a DiskFailed nothing more may be asked of the store.
         """
 
-    def load(self, load: Load) -> list[StoredMessage]:
-        """Messages of the last committed state, each checked; a damaged one comes with `message` None."""
+    def load(self, load: Load) -> Loaded:
+        """Messages of the last committed state, each checked; a damaged one comes with `message` None.
+
+        They come as the disk has them: whoever asks sees to it that they are in order, and as many as the ledger says.
+        """
 
     def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
         """Answers it from the last committed state, and says when the next one is due.
 
         A damaged one comes with `message` None, in every answer, since it stays where it is: delayed in the ledger and
-        never woken; whoever asks tells of it once. It counts for neither limit, so none keeps others from coming. In a
-        queue that is deleted it is swept with the others.
+        never woken; whoever asks tells of it once. Its time means nothing: one that stands first is in the answer,
+        due or not. It counts for neither limit, so none keeps others from coming. In a queue that is deleted it is
+        swept with the others.
         """
 
     def load_log(self, load: LoadLog) -> LoadedLog:

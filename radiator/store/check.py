@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radiator.declaring import exchange_settings, fanout_children
-from radiator.errors import DamagedRecord, Refusal, StoreError, count_text
+from radiator.errors import DamagedRecord, DiskFailed, Refusal, StoreError, count_text
 from radiator.limits import CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.settings import STANDARD_EXCHANGES
@@ -63,8 +63,9 @@ def check(data_dir: str | Path) -> Report:
         _check_structure(file, report)
         if not report.findings:
             with Reader(Path(data_dir)) as reader:
+                reader.check_structure()
                 _check_tables(reader, report)
-    except (StoreError, OSError) as error:
+    except (StoreError, DiskFailed, OSError) as error:
         report.find(str(error))
     return report
 

@@ -151,13 +151,16 @@ def structure_mistakes(file: Path) -> list[str]:
         return [str(error)]
 
 
-def refuse_damaged_structure(file: Path, head: directory.FileHead) -> None:
-    """Raises StoreError where LMDB would end the process by a signal over its own pages, if the file is not too long
-    to be read through at each start (limits.py); nobody may write to it meanwhile.
+def refuse_damaged_structure(file: Path, head: directory.FileHead) -> bool:
+    """Raises StoreError where LMDB would end the process by a signal over its own pages. False: the file is too long to
+    be read through at each start (limits.py). Nobody may write to it meanwhile.
     """
-    mistakes = structure_mistakes(file) if head.file_bytes <= STRUCTURE_CHECKED_BYTES else []
+    if head.file_bytes > STRUCTURE_CHECKED_BYTES:
+        return False
+    mistakes = structure_mistakes(file)
     if mistakes:
         raise StoreError(f"{file} is damaged in LMDB's own structure: {mistakes[0]}. Restore a backup.")
+    return True
 
 
 def bare_backup(file: Path) -> str:

@@ -57,6 +57,11 @@ class Meta(NamedTuple):
     last_page: int
     transaction: int
 
+    @classmethod
+    def of(cls, page: bytes) -> "Meta":
+        """What a meta page says."""
+        return cls(*_META.unpack_from(page))
+
 
 _META_READS = 100  # a commit takes longer than a read
 
@@ -250,7 +255,7 @@ def _read_metas(file: Path, opened: FileIO) -> tuple[Meta, Meta]:
 def _read_meta(file: Path, page: bytes) -> Meta:
     if len(page) < _META.size:
         raise StoreError(f"{file} is no store: it is cut off within its first pages. Restore a backup.")
-    meta = Meta(*_META.unpack(page))
+    meta = Meta.of(page)
     if meta[:2] != (_META_MAGIC, _META_VERSION):
         raise StoreError(f"{file} is not a store of Radiator: it is no LMDB 0.9 file. Give another data directory.")
     return meta

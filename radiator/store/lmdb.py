@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
-from radiator.commands import LoadedDelayed, LoadedLog, LoadedStage, StoredDelayed, StoredMessage
-from radiator.errors import DamagedRecord, DiskFailed, StoreError, count_text
+from radiator.commands import Loaded, LoadedDelayed, LoadedLog, LoadedStage, StoredDelayed, StoredMessage
+from radiator.errors import Contradiction, DamagedRecord, DiskFailed, StoreError, count_text
 from radiator.limits import DRAIN_BYTES, FILL_AHEAD_BYTES, FILL_AHEAD_GROWN_BYTES
 from radiator.message import SEQUENCE_BITS
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
@@ -32,7 +33,9 @@ from radiator.store.datafile import (
     refuse_other_formats,
 )
 from radiator.store.reader import backup_meta
+from radiator.store.structure import StructureCheck
 from radiator.store.tables import (
+    APPS,
     BINDINGS,
     BOOT,
     CLEAN,
@@ -56,6 +59,8 @@ from radiator.store.tables import (
     REDELIVERED_BELOW,
     RETIRED,
     SETTINGS,
+    STAGED,
+    STAGES,
     STORE_ID,
     TABLES,
     tables_of,
@@ -138,11 +143,12 @@ class LmdbStore:
         self._lock = lock
         self._ended = False
         head = checked_head(self._file)
-        refuse_damaged_structure(self._file, head)
+        is_checked = refuse_damaged_structure(self._file, head)
         self._page_bytes = head.page_bytes
         self._end_bytes = head.end_bytes  # of the last page
         self._filled_bytes = 0  # the file is known to be as long
         self._logs: set[int] = set()  # which are there
+        self._structure: StructureCheck | None = None
         self._last_record: bytes | None = None  # no key of RECORDS is larger; None: that is to be looked up
         try:
             # a file that has outgrown a lowered map_size can still be emptied; the broker keeps SENDs within the bound
@@ -151,6 +157,8 @@ class LmdbStore:
                 (data_dir / directory.LMDB_LOCK_FILE).chmod(0o600)
                 self._env.reader_check()
                 self._begin_boot(node)
+                if not is_checked:
+                    self._structure = StructureCheck(self._env, self._file, head.page_bytes)
             except BaseException:
                 self._env.close()
                 raise
@@ -223,8 +231,8 @@ class LmdbStore:
             self._set_number(txn, REDELIVERED_BELOW, self._redelivered_below)
 
     def _read_queues(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[StoredQueue], dict[int, int]]:
-        names = dict(txn.cursor(self._tables[QUEUES]))
-        ledgers = dict(txn.cursor(self._tables[LEDGERS]))
+        names = dict(self._rows(txn, QUEUES))
+        ledgers = dict(self._rows(txn, LEDGERS))
         if names.keys() != ledgers.keys():
             raise StoreError(f"{self._file} has queues without a ledger, or ledgers without a queue. {_CHECK_HINT}.")
         queues = [
@@ -232,7 +240,7 @@ class LmdbStore:
             for key, name in names.items()
         ]
         if DELAYED in self._tables:
-            settings = dict(txn.cursor(self._tables[SETTINGS]))
+            settings = dict(self._rows(txn, SETTINGS))
             delayed = txn.cursor(self._tables[DELAYED])
             for queue in queues:
                 key = records.queue_key(queue.number)
@@ -240,10 +248,12 @@ class LmdbStore:
                 if settings_key in settings:
                     queue.settings = records.decode_text(settings_key, settings[settings_key])
                 if delayed.set_range(key) and delayed.key().startswith(key):
-                    queue.next_due_ms, _ = records.split_delayed_key(delayed.key())
-        retired = {
-            records.queue_of(key): records.decode_number(key, value) for key, value in txn.cursor(self._tables[RETIRED])
-        }
+                    queue.next_due_ms, position = records.split_delayed_key(delayed.key())
+                    if self._stored_delayed(delayed.key(), delayed.value(), position).message is None:
+                        queue.next_due_ms = 1  # nobody knows: it is looked at, and told of
+                elif queue.ledger.stored_delayed:
+                    raise self._contradiction(f"the delayed messages of queue {queue.name!r} are missing")
+        retired = {records.queue_of(key): records.decode_number(key, value) for key, value in self._rows(txn, RETIRED)}
         return queues, retired
 
     def _read_logs(self, txn: "lmdb.Transaction[bytes]") -> None:
@@ -251,12 +261,33 @@ class LmdbStore:
         if LOGS not in self._tables:
             return
         try:
-            self.recovery.logs = logs.read_logs(lambda table: txn.cursor(self._tables[table]))
+            self.recovery.logs = logs.read_logs(lambda table: self._rows(txn, table))
             self._logs = {log.number for log in self.recovery.logs if log.name}
-            self.recovery.stages = stages.read_stages(txn, self._tables)
-            self.recovery.apps = stages.read_apps(txn, self._tables)
+            self.recovery.stages = stages.read_stages(
+                self._rows(txn, STAGES), txn.stat(self._tables[STAGED])["entries"]
+            )
+            self.recovery.apps = stages.read_apps(self._rows(txn, APPS))
+        except Contradiction:
+            raise
         except StoreError as error:
-            raise StoreError(f"In {self._file} {error}. That is a bug in Radiator, or damage. {_CHECK_HINT}.") from None
+            raise self._contradiction(error) from None
+
+    def _contradiction(self, clause: object) -> Contradiction:
+        """What is said of a store that contradicts itself, or a write."""
+        return Contradiction(f"In {self._file} {clause}. That is damage, or a bug in Radiator. {_CHECK_HINT}.")
+
+    def _rows(self, txn: "lmdb.Transaction[Any]", table: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """All rows of a table that a start reads whole. Raises StoreError unless they ascend and are all there."""
+        last, count = b"", 0
+        for key, value in txn.cursor(self._tables[table]):
+            # D32: what LMDB's pages have lost, or have twice, no checksum of a row tells of
+            if bytes(key) <= last:
+                raise self._contradiction(f"the table {table.decode()} has key {last.hex()} before {bytes(key).hex()}")
+            last, count = bytes(key), count + 1
+            yield last, bytes(value)
+        counted = txn.stat(self._tables[table])["entries"]
+        if count != counted:
+            raise self._contradiction(f"the table {table.decode()} has {count} rows, LMDB counts {counted}")
 
     def _read_declarations(self, txn: "lmdb.Transaction[bytes]") -> tuple[list[KeepDeclared], list[Bind]]:
         """What was declared at run time, and all bindings. Raises StoreError where a binding's queue is not there."""
@@ -264,11 +295,10 @@ class LmdbStore:
             return [], []
         declared = [
             KeepDeclared(*records.split_declared_key(key), records.decode_text(key, value))
-            for key, value in txn.cursor(self._tables[DECLARED])
+            for key, value in self._rows(txn, DECLARED)
         ]
         bindings = [
-            Bind(*records.decode_binding(key, value), records.queue_of(key))
-            for key, value in txn.cursor(self._tables[BINDINGS])
+            Bind(*records.decode_binding(key, value), records.queue_of(key)) for key, value in self._rows(txn, BINDINGS)
         ]
         there = {queue.number for queue in self.recovery.queues}
         there |= {log.number for log in self.recovery.logs if log.name}
@@ -285,13 +315,13 @@ class LmdbStore:
 
         Raises StoreError where a message in doubt is not there, since its doubt goes with it, or its node is not.
         """
-        peers = [records.decode_peer(bytes(key), bytes(value)) for key, value in txn.cursor(self._tables[PEERS])]
+        peers = [records.decode_peer(key, value) for key, value in self._rows(txn, PEERS)]
         kept = {peer.peer for peer in peers}
         queues = {queue.number for queue in self.recovery.queues}
         doubts = []
-        for key, value in txn.cursor(self._tables[DOUBTS]):
-            peer, sequence = records.split_doubt_key(bytes(key))
-            queue, position = records.decode_doubt(bytes(key), bytes(value))
+        for key, value in self._rows(txn, DOUBTS):
+            peer, sequence = records.split_doubt_key(key)
+            queue, position = records.decode_doubt(key, value)
             message_key = records.message_key(queue, position)
             message = txn.get(message_key, db=self._tables[MESSAGES])
             if message is None or queue not in queues or peer not in kept:
@@ -375,7 +405,7 @@ class LmdbStore:
         # D12: all of it in one transaction, synced when this returns
         with self._commit_or_fail() as txn:
             if puts:
-                assert self._add(txn, MESSAGES, puts), "a Put found its place taken"
+                self._add(txn, MESSAGES, puts)
             if counts:
                 counts.sort()
                 txn.cursor(self._tables[COUNTS]).putmulti(counts)
@@ -393,7 +423,7 @@ class LmdbStore:
                 declared = {write.log for write in others if isinstance(write, DeclareLog)}
                 missing = appends.logs() - declared - self._logs
                 assert not missing, f"the logs {missing} are appended to, but are not there"
-                assert self._append(txn, blocks), "an Append found its place taken"
+                self._append(txn, blocks)
             for write in others:
                 self._carry_out(txn, write)
             self._assert_unbound(txn, others)
@@ -423,7 +453,7 @@ class LmdbStore:
             with self._env.begin(write=True) as txn:
                 yield txn
             self._fill_up()
-        except (lmdb.Error, OSError) as error:
+        except (lmdb.Error, OSError, SystemError) as error:  # the last is what a Cursor says of some damaged pages
             self._ended = True
             raise DiskFailed(f"Writing to {self._file} failed: {error}.{self._free_told()}") from error
 
@@ -451,31 +481,34 @@ class LmdbStore:
                 ahead_bytes = min(end_bytes + FILL_AHEAD_BYTES, info["map_size"])
                 self._filled_bytes = directory.fill_ahead(self._file, ahead_bytes)
 
-    def _add(self, txn: "lmdb.Transaction[bytes]", table: bytes, rows: list[tuple[bytes, bytes]]) -> bool:
-        """Whether none of the keys was there."""
+    def _add(self, txn: "lmdb.Transaction[bytes]", table: bytes, rows: list[tuple[bytes, bytes]]) -> None:
+        """Rows of which none may be there."""
         rows.sort()
         cursor = txn.cursor(self._tables[table])
         # past the last key LMDB need not split pages in halves: 39 MiB instead of 59 for 30,000 x 1 KiB
         append = not cursor.last() or cursor.key() < rows[0][0]
         _, added = cursor.putmulti(rows, overwrite=False, append=append)
-        return added == len(rows)
+        if added != len(rows):
+            raise self._contradiction(f"something is already where {table.decode()} from {rows[0][0].hex()} on belong")
 
-    def _append(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> bool:
+    def _append(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> None:
         """The same for blocks; one in one call: each lets the dispatcher's thread in, which is not quick to let go."""
         if self._last_record is None:
             cursor = txn.cursor(self._tables[RECORDS])
             self._last_record = cursor.key() if cursor.last() else b""
         if len(rows) > 1:
             self._last_record = max(self._last_record, max(rows)[0])
-            return self._add(txn, RECORDS, rows)
+            self._add(txn, RECORDS, rows)
+            return
         [(key, value)] = rows
         append = key > self._last_record
         if append:
             self._last_record = key
-        return txn.put(key, value, overwrite=False, append=append, db=self._tables[RECORDS])
+        if not txn.put(key, value, overwrite=False, append=append, db=self._tables[RECORDS]):
+            raise self._contradiction(f"there is a block under {key.hex()} already")
 
     def _delay(self, txn: "lmdb.Transaction[bytes]", rows: list[tuple[bytes, bytes]]) -> None:
-        assert self._add(txn, DELAYED, rows), "a Delay found its place taken"
+        self._add(txn, DELAYED, rows)
         messages = txn.cursor(self._tables[MESSAGES])
         for key, _ in rows:
             due_ms, position = records.split_delayed_key(key)
@@ -485,8 +518,8 @@ class LmdbStore:
 
     def _wake(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
         for key in sorted(keys):
-            was_there = txn.delete(key, db=self._tables[DELAYED])
-            assert was_there, f"a Wake found no message under {key.hex()}"
+            if not txn.delete(key, db=self._tables[DELAYED]):
+                raise self._contradiction(f"there is no delayed message under {key.hex()} to be taken out")
 
     def _remove(self, txn: "lmdb.Transaction[bytes]", keys: list[bytes]) -> None:
         """Deletes messages and their counts. Few messages have a count: the walk asks LMDB only where one may be."""
@@ -494,8 +527,8 @@ class LmdbStore:
         counts = txn.cursor(self._tables[COUNTS])
         nearest: bytes | None = b""  # the smallest key of a count that is not before the message; None: there is none
         for key in keys:
-            was_there = txn.delete(key, db=messages)
-            assert was_there, f"a Remove found no message under {key.hex()}"
+            if not txn.delete(key, db=messages):
+                raise self._contradiction(f"there is no message under {key.hex()} to be removed")
             if nearest is not None and nearest < key:
                 nearest = counts.key() if counts.set_range(key) else None
             if nearest == key:
@@ -626,7 +659,8 @@ class LmdbStore:
         keys = self._first_keys(txn, MESSAGES, key, write.limit)
         delayed = self._first_keys(txn, DELAYED, key, write.limit - len(keys))
         swept = len(keys) + len(delayed)
-        assert swept == min(left, write.limit), f"retired queue {write.queue} has not the {left} messages it should"
+        if swept != min(left, write.limit):
+            raise self._contradiction(f"the deleted queue {write.queue} has less than {left} messages")
         self._remove(txn, keys)
         self._wake(txn, delayed)
         if left > swept:
@@ -662,28 +696,29 @@ class LmdbStore:
 
     # ---- reads: the loader's thread. A read transaction never outlives its call
 
-    def load(self, load: Load) -> list[StoredMessage]:
+    def load(self, load: Load) -> Loaded:
         """See the contract. Raises StoreError where LMDB itself cannot read on."""
         first = records.message_key(load.queue, load.after) + b"\0"
         prefix = records.queue_key(load.queue)
-        found: list[StoredMessage] = []
-        bytes_left = load.bytes_max
+        loaded = Loaded(load.request)
+        found, bytes_left = loaded.messages, load.bytes_max
         try:
             with self._env.begin() as txn:
                 messages = txn.cursor(self._tables[MESSAGES])
                 if not messages.set_range(first):
-                    return found
+                    return loaded
                 redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
                 for key, value in messages.iternext():
-                    if not key.startswith(prefix) or (found and bytes_left < len(value)):
+                    if not key.startswith(prefix):
+                        break
+                    if len(found) == load.messages_max or (found and bytes_left < len(value)):
+                        loaded.has_more = True
                         break
                     found.append(self._stored_message(key, value, redelivery))
                     bytes_left -= len(value)
-                    if len(found) == load.messages_max:
-                        break
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
-        return _in_order(found, load.after)
+        return loaded
 
     def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
         """See the contract. Raises StoreError where LMDB itself cannot read on."""
@@ -699,11 +734,15 @@ class LmdbStore:
                     if not key.startswith(prefix):
                         break
                     due_ms, position = records.split_delayed_key(key)
-                    is_full = sound == load.messages_max or (sound and bytes_left < len(value))
-                    if due_ms >= load.before_ms or is_full:
+                    is_due = due_ms < load.before_ms
+                    if is_due and (sound == load.messages_max or (sound and bytes_left < len(value))):
                         loaded.next_due_ms = due_ms
                         break
                     found = self._stored_delayed(key, value, position)
+                    # the time of a damaged one means nothing, and must not keep back those behind it
+                    if not is_due and found.message is not None:
+                        loaded.next_due_ms = due_ms
+                        break
                     loaded.messages.append(StoredDelayed(due_ms, found))
                     if found.message is not None:
                         sound += 1
@@ -737,6 +776,8 @@ class LmdbStore:
         try:
             with self._env.begin() as txn:
                 return logs.load_log(txn, self._tables, load, self.recovery.store_id)
+        except StoreError as error:
+            raise self._contradiction(error) from None
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
 
@@ -745,6 +786,8 @@ class LmdbStore:
         try:
             with self._env.begin() as txn:
                 return stages.load_stage(txn, self._tables, load)
+        except StoreError as error:
+            raise self._contradiction(error) from None
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
 
@@ -759,6 +802,22 @@ class LmdbStore:
             return False
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+
+    # ---- its structure: the loader's thread, too
+
+    def go_on_checking(self) -> bool:
+        """Looks at some more pages of a file that the start has not read through. False: that is done, or was not
+        needed. Raises StoreError, or DiskFailed.
+        """
+        if self._structure is None or self._structure.is_done:
+            return False
+        self._structure.go_on()
+        return not self._structure.is_done
+
+    @property
+    def checked_percent(self) -> int:
+        """How much of its structure has been looked at since the start."""
+        return 100 if self._structure is None else self._structure.percent
 
     def used_bytes(self) -> int:
         """Bytes of the file that a commit cannot use again: pages of the tables, and of LMDB's list of free pages.
@@ -791,6 +850,8 @@ class LmdbStore:
     def close(self) -> None:
         """See the contract. No other call may be under way."""
         self._ended = True
+        if self._structure is not None:
+            self._structure.close()
         self._env.close()
         self._lock.release()
 
@@ -817,19 +878,6 @@ def _snapshots(readers: str) -> list[int]:
     """The transaction numbers that LMDB's table of readers (process, thread, transaction) shows in use."""
     last_words = [line.split()[-1] for line in readers.splitlines() if line.strip()]
     return [int(word) for word in last_words if word.isdigit()]
-
-
-def _in_order(found: list[StoredMessage], after: int) -> list[StoredMessage]:
-    """Drops damaged messages whose key is damaged too: a place that is not between its neighbours means nothing."""
-    ordered: list[StoredMessage] = []
-    for stored in found:
-        if stored.message is not None:
-            while ordered and ordered[-1].message is None and ordered[-1].position >= stored.position:
-                ordered.pop()
-        elif stored.position <= (ordered[-1].position if ordered else after):
-            continue
-        ordered.append(stored)
-    return ordered
 
 
 def _redeliveries(key: bytes, value: memoryview | None) -> int:

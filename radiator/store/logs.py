@@ -179,42 +179,68 @@ def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
 
 
 def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadLog, store_id: str) -> LoadedLog:
-    """Answers it: see the contract."""
+    """Answers it: see the contract. Raises StoreError, a clause."""
     found: list[StoredRecord] = []
     bytes_left = load.bytes_max
-    following = load.offset
-    for first, messages in _sound_stretches(txn, tables, load, store_id):
+    following, is_damaged = load.offset, False  # whether a damaged block lies there
+    for first, messages in _stretches(txn, tables, load, store_id):
+        if messages is None:
+            is_damaged = True
+            continue
         if first > following:
-            found += _missing(txn, tables, load, following, first, load.messages_max - len(found))
+            found += _missing(txn, tables, load, following, first, load.messages_max - len(found), is_damaged)
+        elif first < following:
+            raise StoreError(f"{_shown(txn, tables, load)} has record {first} twice")
+        is_damaged = False
         for offset, message in enumerate(messages, first):
             if len(found) >= load.messages_max or (found and bytes_left < message.size):
                 return LoadedLog(load.request, found)
             found.append(StoredRecord(offset, message))
             bytes_left -= message.size
+        if len(found) >= load.messages_max:
+            return LoadedLog(load.request, found)
         following = first + len(messages)
-    found += _missing(txn, tables, load, following, records.OFFSET_END, load.messages_max - len(found))
+    end = records.OFFSET_END
+    found += _missing(txn, tables, load, following, end, load.messages_max - len(found), is_damaged)
     return LoadedLog(load.request, found)
 
 
-def _sound_stretches(
+def _stretches(
     txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadLog, store_id: str
-) -> Iterator[tuple[int, list[Message]]]:
-    """What the blocks have of the offsets that are asked for, with the offset of the first."""
+) -> Iterator[tuple[int, list[Message] | None]]:
+    """What the blocks have of the offsets that are asked for, with the offset of the first; None: a damaged block.
+
+    Raises StoreError, a clause, where they are not in order.
+    """
     prefix = records.partition_key(load.log, load.partition)
     cursor = txn.cursor(tables[RECORDS])
     find_block(cursor, records.record_key(load.log, load.partition, load.offset), prefix)
+    last = b""
     for key, value in cursor.iternext():
         if not key.startswith(prefix):
             return
+        first = records.split_record_key(key)[2]
+        if key <= last:
+            # D32: each block has its checksum, their order has none
+            raise StoreError(f"{_shown(txn, tables, load)} has the block of record {first} behind a later one")
+        last = key
         try:
             kind, count = blocks.checked(key, value)
-            first = records.split_record_key(key)[2]
             start = max(0, load.offset - first)
             if start < count:
                 read = _told_messages if kind == blocks.EVENTS else _messages
                 yield first + start, read(key, value, start, load, store_id)
         except DamagedRecord:
-            continue
+            yield first, None
+
+
+def _shown(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadLog) -> str:
+    """The partition, in a sentence."""
+    key = records.log_key(load.log)
+    name = txn.get(key, db=tables[LOGS])
+    with suppress(DamagedRecord):
+        return f"partition {load.partition} of /log/{records.decode_text(key, name or b'')}"
+    return f"partition {load.partition} of log {load.log}"
 
 
 def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
@@ -252,9 +278,17 @@ def _told_messages(key: bytes, value: bytes, start: int, load: LoadLog, store_id
 
 
 def _missing(
-    txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadLog, start: int, end: int, most: int
+    txn: "lmdb.Transaction[bytes]",
+    tables: Tables,
+    load: LoadLog,
+    start: int,
+    end: int,
+    most: int,
+    is_damaged: bool,
 ) -> Iterator[StoredRecord]:
-    """Those offsets from start to end that segments have: what should be there, and is not, or is damaged."""
+    """Those offsets from start to end that segments have: what should be there, and is damaged. Raises StoreError, a
+    clause, where no damaged block is there that can have had them: then nobody knows what they were.
+    """
     prefix = records.partition_key(load.log, load.partition)
     cursor = txn.cursor(tables[SEGMENTS])
     offsets: list[range] = []
@@ -265,4 +299,7 @@ def _missing(
         with suppress(DamagedRecord):
             segment = records.decode_segment(key, value)
             offsets.append(range(max(start, segment.begin), min(end, segment.first + segment.count)))
+    missing = next(chain.from_iterable(offsets), None)
+    if missing is not None and not is_damaged:
+        raise StoreError(f"{_shown(txn, tables, load)} has a segment with record {missing}, and no block")
     return (StoredRecord(offset, None) for offset in islice(chain.from_iterable(offsets), max(0, most)))

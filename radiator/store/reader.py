@@ -13,6 +13,7 @@ from radiator.recovery import StoredLog
 from radiator.store import directory, records
 from radiator.store.datafile import LIB_VERSION, checked_head
 from radiator.store.logs import find_block, read_logs
+from radiator.store.structure import StructureCheck
 from radiator.store.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 
 
@@ -23,6 +24,7 @@ class Reader:
         """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError."""
         self.file = path / directory.DATA_FILE if path.is_dir() else path
         head = checked_head(self.file)
+        self._page_bytes = head.page_bytes
         try:
             self._env = lmdb.open(
                 str(path),
@@ -45,6 +47,17 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self._env.close()
+
+    def check_structure(self) -> None:
+        """Looks at all pages, also while a broker writes. Raises StoreError where one is damaged, DiskFailed where one
+        cannot be read.
+        """
+        check = StructureCheck(self._env, self.file, self._page_bytes)
+        try:
+            while not check.is_done:
+                check.go_on()
+        finally:
+            check.close()
 
     @contextmanager
     def snapshot(self) -> Iterator["Snapshot"]:

@@ -2,6 +2,7 @@
 how SENDs are read back. Everything happens in the transaction of the caller (lmdb.py).
 """
 
+from collections.abc import Iterable
 from itertools import takewhile
 
 import lmdb
@@ -53,9 +54,11 @@ def _stage(txn: "lmdb.Transaction[bytes]", tables: Tables, write: Stage) -> None
     assert added == len(rows), f"SENDs of the prepared transaction {write.stage} found their places taken"
 
 
-def read_stages(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepStage]:
-    """Those that are not over. Raises DamagedRecord, and StoreError (a clause) for what contradicts itself."""
-    stages = [records.decode_stage(key, value) for key, value in txn.cursor(tables[STAGES])]
+def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepStage]:
+    """Those that are not over; counted: so many SENDs are staged. Raises DamagedRecord, and StoreError (a clause) for
+    what contradicts itself.
+    """
+    stages = [records.decode_stage(key, value) for key, value in rows]
     names: set[str] = set()
     for stage in stages:
         if stage.applied > stage.count:
@@ -63,25 +66,27 @@ def read_stages(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepStag
         if stage.name in names:
             raise StoreError(f"two transactions are prepared under the name {stage.name!r}")
         names |= {stage.name} - {""}
-    left, counted = sum(stage.count - stage.applied for stage in stages), txn.stat(tables[STAGED])["entries"]
+    left = sum(stage.count - stage.applied for stage in stages)
     if left != counted:
         raise StoreError(f"the prepared transactions say that they have {left} SENDs left, LMDB counts {counted}")
     return stages
 
 
-def read_apps(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[KeepApp]:
+def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
     """The last version of each `txn-app-id`. Raises DamagedRecord."""
-    return [records.decode_app(key, value) for key, value in txn.cursor(tables[APPS])]
+    return [records.decode_app(key, value) for key, value in rows]
 
 
 def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadStage) -> LoadedStage:
-    """Answers it: see the contract."""
+    """Answers it: see the contract. Raises StoreError, a clause."""
     loaded = LoadedStage(load.request)
     prefix = records.stage_key(load.stage)
     bytes_left = load.bytes_max
+    row = txn.get(prefix, db=tables[STAGES])
     cursor = txn.cursor(tables[STAGED])
-    if not cursor.set_range(records.staged_key(load.stage, load.first)):
+    if row is None or not cursor.set_range(records.staged_key(load.stage, load.first)):
         return loaded
+    first = max(load.first, records.decode_stage(prefix, row).applied)
     for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
         try:
             send: Send | None = records.decode_staged(key, value)
@@ -89,6 +94,8 @@ def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: LoadStage) 
             send = None
         size = len(value) if send is None else send.size
         taken = len(loaded.sends) + loaded.damaged
+        if records.split_staged_key(key)[1] != first + taken:
+            raise StoreError(f"the prepared transaction {load.stage} has no SEND {first + taken}")  # D32
         if taken == load.messages_max or (taken and bytes_left < size):
             break
         bytes_left -= size

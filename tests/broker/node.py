@@ -15,7 +15,7 @@ from radiator.broker.answers import whole
 from radiator.broker.broker import Broker
 from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
-from radiator.commands import Closed, Command, Committed, Event, Found, Loaded, Open, Read, Send, Stop, Tick, Written
+from radiator.commands import Closed, Command, Committed, Event, Found, Open, Read, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
@@ -36,11 +36,13 @@ class Node:
         now_ms: int = 1_700_000_000_000,
         seed: int = 0,
         node: settings.Node | None = None,
+        disk: Any = None,
     ) -> None:
+        """disk: another store than a simulated one."""
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
         self.limits = limits or Limits()
         self.node = node
-        self.disk = SimDisk(platter, self.declarations.has_journal)
+        self.disk = disk or SimDisk(platter, self.declarations.has_journal)
         self.now_s = 100.0
         self.now_ms = now_ms
         self.auto = auto
@@ -142,7 +144,7 @@ class Node:
         """The oldest question is answered."""
         question = self.questions.pop(0)
         if isinstance(question, Load):
-            self._one([Loaded(question.request, self.disk.load(question))])
+            self._one([self.disk.load(question)])
         elif isinstance(question, LoadDelayed):
             self._one([self.disk.load_delayed(question)])
         elif isinstance(question, LoadLog):

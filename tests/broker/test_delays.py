@@ -1,12 +1,14 @@
 """Delayed messages: not before their time, at their own place, and on the disk meanwhile; delays of what comes back."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.commands import AUTO, LoadedDelayed, Nack, Tick
+from radiator.commands import AUTO, LoadedDelayed, Nack, StoredDelayed, Tick
+from radiator.errors import StoreError
 from radiator.limits import GIB, WAKES_AT_ONCE
 from radiator.reads import LoadDelayed
 from radiator.replies import Deliver
@@ -991,3 +993,32 @@ def test_nothing_is_lost_doubled_or_early_whatever_happens(small: None, persiste
     assert node.numbers("q")["messages"] == 0 and node.numbers("q")["delayed"] == 0
     windows = node.broker.destinations.windows
     assert (windows.size, windows.out, windows.wakes, dict(windows.next_wakes)) == (0, 0, 0, {})
+
+
+@pytest.mark.durability("D32")
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda rows: rows[:-1], "the delayed messages of /queue/q end, but its ledger has 1 further one"),
+        (lambda rows: [], "the delayed messages of /queue/q end, but its ledger has 5 further ones"),
+        (lambda rows: [rows[1], rows[0], *rows[2:]], "/queue/q has delayed message .* behind"),
+        (lambda rows: [rows[0], rows[0], *rows[1:]], "/queue/q has delayed message .* behind"),
+    ],
+)
+def test_delayed_messages_that_are_missing_double_or_out_of_order_end_the_broker(
+    change: Callable[[list[StoredDelayed]], list[StoredDelayed]], sentence: str
+) -> None:
+    node = Node()
+    node.open(9)
+    node.say(*(send(9, "q", b"%d" % number, delay_ms=1000 + number) for number in range(5)))
+    again = node.crashed()
+    real = again.disk.load_delayed
+
+    def load(asked: LoadDelayed) -> LoadedDelayed:
+        loaded = real(asked)
+        loaded.messages = change(loaded.messages) if loaded.messages else []
+        return loaded
+
+    again.disk.load_delayed = load  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match=f"^{sentence}"):
+        again.wait(2)

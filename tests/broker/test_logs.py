@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -728,6 +729,15 @@ def test_damaged_records_are_passed_over_and_told() -> None:
     assert node.disk.platter.positions[1, "g"] == [4]
     assert [note.fields["offset"] for note in node.notes if note.event == "damaged_log"] == [1, 2]
     assert node.stats()["logs"]["l"]["damaged"] == 2
+
+
+def test_records_that_are_missing_are_not_passed_over() -> None:
+    node = node_of()
+    append(node, b"0", b"1", b"2", b"3")
+    there = node.disk.load_log
+    node.disk.load_log = lambda load: there(replace(load, offset=load.offset + 1))  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="^partition 0 of /log/l has no record 0, but later ones"):
+        node.say(read(2, ack=CLIENT, prefetch_count=9, group="g"))
 
 
 # ---- retention --------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import pytest
 
 from radiator import limits
 from radiator.broker import applying, staging
-from radiator.commands import Begin, Commit, Read, Send
+from radiator.commands import Begin, Commit, LoadedStage, Read, Send
+from radiator.errors import StoreError
 from radiator.limits import LOAD_MESSAGES, Limits
 from radiator.replies import Receipt
 from radiator.settings import Binding, Declarations, ExchangeSettings, QueueSettings
@@ -580,6 +581,14 @@ def test_a_damaged_send_is_passed_over_and_the_others_come_once() -> None:
     assert broker.stored("a") == [b"1", b"2", b"4"] and names(broker) == []
     assert broker.broker.desk.counters["damaged_sends"] == 3
     assert [note.fields["number"] for note in broker.notes if note.event == "damaged_send"] == [0, 3, 5]
+
+
+def test_a_send_that_is_missing_is_not_counted_as_damaged() -> None:
+    broker = node()
+    prepare(broker, "p", *sends("a", 2))
+    broker.disk.load_stage = lambda load: LoadedStage(load.request)  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="^the prepared transaction 'p' has no SEND 0"):
+        broker.say(committed("p"))
 
 
 def test_one_that_ends_with_damage_lets_those_behind_it_go_on() -> None:

@@ -540,7 +540,7 @@ def all_messages(store: LmdbStore, original: Original) -> tuple[dict[Place, Mess
     given: dict[Place, Message | None] = {}
     marks: dict[Place, int] = {}
     for queue in original.names:
-        for stored in store.load(Load(1, queue, 0, 1_000_000, 1 << 40)):
+        for stored in store.load(Load(1, queue, 0, 1_000_000, 1 << 40)).messages:
             given[queue, stored.position] = stored.message
             marks[queue, stored.position] = stored.redeliveries
     return given, marks
@@ -646,7 +646,7 @@ def faults_of_going_on(
         store.commit(
             [put, *([Remove(queue.number, gone)] if gone else []), *settles, *wake, Books(queue.number, queue.ledger)]
         )
-        after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
     except (DiskFailed, StoreError) as failed:
         return [] if is_found else [f"`radiator check` finds nothing, but it cannot go on: {failed}"]
     here.pop(gone, None)

@@ -28,6 +28,7 @@ MODULES: tuple[str, ...] = (
     "switches",
     "signals",
     "damage",
+    "long_stores",
     "strange",
     "formats",
     "growth",

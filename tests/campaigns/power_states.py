@@ -238,7 +238,7 @@ def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
     queues = scenario.found_besides(bindings, others + [f"{one.kind} {one.name}" for one in recovery.declared])
     not_marked = []
     for queue in recovery.queues:
-        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
         late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         messages = []
         for one in sorted([*loaded, *(row.stored for row in late)], key=lambda one: one.position):
@@ -302,7 +302,7 @@ def journal_complaint(store: LmdbStore) -> str:
             booked = getattr(queue.ledger, column)
             if booked != said.get(column, 0):
                 return f"{column} of {queue.name} is {booked}, and by the journal {said.get(column, 0)}"
-        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40))
+        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
         late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         for one in (*loaded, *(row.stored for row in late)):
             stored[message_id(recovery.store_id, one.position).decode()] = queue.name

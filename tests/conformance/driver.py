@@ -189,7 +189,7 @@ class House:
             return Found(question.request, False)
         stored = self.stored.get(question.queue, {})
         found = [StoredMessage(p, stored[p], 0, False) for p in sorted(stored) if p > question.after]
-        return Loaded(question.request, found[: question.messages_max])
+        return Loaded(question.request, found[: question.messages_max], len(found) > question.messages_max)
 
     def _stored(self, batch: Batch) -> Committed:
         for write in batch.writes:

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT, LoadedDelayed, StoredDelayed, StoredMessage
+from radiator.commands import AUTO, CLIENT, Loaded, LoadedDelayed, StoredDelayed, StoredMessage
 from radiator.limits import MIB
 from radiator.message import Message, position_of
 from radiator.reads import Load, LoadDelayed, LookUp
@@ -84,16 +84,17 @@ def filled(again: Again, count: int = 5) -> Store:
     return store
 
 
-def sequences(found: Sequence[StoredMessage]) -> list[int]:
-    return [stored.position & (1 << 64) - 1 for stored in found]
+def sequences(loaded: Loaded) -> list[int]:
+    return [stored.position & (1 << 64) - 1 for stored in loaded.messages]
 
 
 def test_messages_are_loaded_in_order_and_as_they_were_put(again: Again) -> None:
     store = again(None)
     writes: list[Write] = [Declare(1, "q"), Declare(2, "r"), put(2, 9), put(1, 3), put(1, 1), put(1, 2)]
     store.commit([*writes, books(1, 3), books(2, 1)])
-    found = store.load(Load(1, 1, 0, 100, MIB))
-    assert sequences(found) == [1, 2, 3]
+    loaded = store.load(Load(1, 1, 0, 100, MIB))
+    found = loaded.messages
+    assert sequences(loaded) == [1, 2, 3] and not loaded.has_more
     assert found[0].message == put(1, 1).message
     assert [(s.redeliveries, s.redelivered) for s in found] == [(0, False)] * 3
 
@@ -105,19 +106,21 @@ def test_load_goes_on_after_a_position_up_to_its_limit(
     again: Again, after: int, most: int, expected: list[int]
 ) -> None:
     store = filled(again)
-    assert sequences(store.load(Load(1, 1, position_of(1, after), most, MIB))) == expected
+    loaded = store.load(Load(1, 1, position_of(1, after), most, MIB))
+    assert (sequences(loaded), loaded.has_more) == (expected, after + len(expected) < 5)
 
 
 def test_load_gives_at_least_one_message_of_any_size(again: Again) -> None:
     store = again(None)
     store.commit([Declare(1, "q"), put(1, 1, 5000), put(1, 2, 5000), books(1, 2, 5004)])
-    assert sequences(store.load(Load(1, 1, 0, 100, 1))) == [1]
+    loaded = store.load(Load(1, 1, 0, 100, 1))
+    assert (sequences(loaded), loaded.has_more) == ([1], True)
 
 
 def test_removed_message_is_gone_with_its_count(again: Again) -> None:
     store = filled(again)
     store.commit([Count(1, position_of(1, 2), 4), Count(1, position_of(1, 3), 0, True), books(1, 5)])
-    assert [(s.redeliveries, s.redelivered) for s in store.load(Load(1, 1, 0, 3, MIB))] == [
+    assert [(s.redeliveries, s.redelivered) for s in store.load(Load(1, 1, 0, 3, MIB)).messages] == [
         (0, False),
         (4, True),
         (0, True),
@@ -136,7 +139,7 @@ def test_restart_finds_everything_and_marks_it_after_an_unclean_stop(again: Agai
     assert recovery.store_id == first.store_id and recovery.boot == first.boot + 1
     assert recovery.was_clean == clean and recovery.next_queue == 2
     assert [(q.number, q.name, astuple(q.ledger)) for q in recovery.queues] == [(1, "q", astuple(books(1, 5).ledger))]
-    marks = [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB))]
+    marks = [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB)).messages]
     assert marks == ([False, True, False, False, False] if clean else [True] * 5)
 
 
@@ -144,7 +147,7 @@ def test_marks_of_an_unclean_stop_stay_over_a_clean_one(again: Again) -> None:
     store = again(filled(again))
     store.commit([put(1, 1, boot=2), books(1, 6), StoppedClean()])
     store = again(store)
-    assert [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB))] == [True] * 5 + [False]
+    assert [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB)).messages] == [True] * 5 + [False]
 
 
 def test_dedup_id_is_remembered_until_its_time(again: Again) -> None:
@@ -398,7 +401,7 @@ def test_woken_message_is_at_its_place_with_its_count(again: Again) -> None:
     store.commit([wake(2, 30), put(1, 2), Count(1, position_of(1, 2), 3), wake(4, 20), delayed_books(4, 2)])
     store = again(store)
     assert store.recovery.queues[0].next_due_ms == 30
-    assert [(s.position, s.redeliveries) for s in store.load(Load(1, 1, 0, 9, MIB))] == [
+    assert [(s.position, s.redeliveries) for s in store.load(Load(1, 1, 0, 9, MIB)).messages] == [
         (position_of(1, 2), 3),
         (position_of(1, 9), 0),
     ]
@@ -409,7 +412,7 @@ def test_message_is_delayed_from_its_place_and_back(again: Again) -> None:
     store = delaying(again)
     away: list[Write] = [Remove(1, position_of(1, 9)), delay(9, 25, redeliveries=1, redelivered=True)]
     store.commit([*away, delayed_books(5, 5)])
-    assert store.load(Load(1, 1, 0, 9, MIB)) == []
+    assert store.load(Load(1, 1, 0, 9, MIB)).messages == []
     store.commit([wake(9, 25), put(1, 9), delayed_books(5, 4)])
     store.commit([*away, delayed_books(5, 5)])
     assert due(again(store).load_delayed(LoadDelayed(1, 1, 26, 9, MIB))) == [(20, 4), (25, 9)]
@@ -545,7 +548,7 @@ class Both(SimDisk):
         self.real.commit(writes)
         super().commit(writes)
 
-    def load(self, load: Load) -> list[StoredMessage]:
+    def load(self, load: Load) -> Loaded:
         found = super().load(load)
         assert self.real.load(load) == found
         return found

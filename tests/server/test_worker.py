@@ -22,9 +22,7 @@ def test_worker_does_a_job_in_its_thread_and_answers_on_the_hub() -> None:
         answers.append((*answer, threading.get_ident()))
         done.set()
 
-    worker = Worker(
-        gevent.get_hub().loop, "t", lambda job: (job * 2, threading.get_ident()), answered, lambda: None, 1.0
-    )
+    worker = Worker(gevent.get_hub().loop, "t", lambda job: (job * 2, threading.get_ident()), answered, lambda: 1.0)
     worker.start()
     worker.submit(21)
     assert worker.is_busy
@@ -39,9 +37,7 @@ def test_worker_does_a_job_in_its_thread_and_answers_on_the_hub() -> None:
 
 def test_hub_goes_on_while_the_worker_is_stuck() -> None:
     release, done = threading.Event(), threading.Event()
-    worker = Worker(
-        gevent.get_hub().loop, "t", lambda job: release.wait(5), lambda answer: done.set(), lambda: None, 1.0
-    )
+    worker = Worker(gevent.get_hub().loop, "t", lambda job: release.wait(5), lambda answer: done.set(), lambda: 1.0)
     worker.start()
     worker.submit(True)
     beats = worker.beats
@@ -52,12 +48,16 @@ def test_hub_goes_on_while_the_worker_is_stuck() -> None:
     worker.stop()
 
 
-def test_worker_rests_and_beats_idle_or_busy() -> None:
+def test_worker_rests_and_beats_idle_or_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     rests = []
     jobs = []
-    worker: Worker[int, int] = Worker(
-        gevent.get_hub().loop, "t", lambda job: job, jobs.append, lambda: rests.append(True), 0.02
-    )
+
+    def rest() -> float:
+        rests.append(True)
+        return 0.02
+
+    monkeypatch.setattr("radiator.server.worker.BEAT_S", 0.02)
+    worker: Worker[int, int] = Worker(gevent.get_hub().loop, "t", lambda job: job, jobs.append, rest)
     worker.start()
     gevent.sleep(0.1)
     idle = len(rests)

@@ -8,6 +8,7 @@ what its queue stores. A batch that fails one is kept in part: the test is over 
 from dataclasses import dataclass, field, replace
 
 from radiator.commands import (
+    Loaded,
     LoadedDelayed,
     LoadedLog,
     LoadedStage,
@@ -391,19 +392,21 @@ class SimDisk:
                 del p.stages[stage]
                 p.staged.pop(stage, None)
 
-    def load(self, load: Load) -> list[StoredMessage]:
-        found: list[StoredMessage] = []
+    def load(self, load: Load) -> Loaded:
+        loaded = Loaded(load.request)
+        found = loaded.messages
         size = 0
         for queue, position in sorted(self.platter.messages):
             if queue != load.queue or position <= load.after:
                 continue
             message = self.platter.messages[queue, position]
             if len(found) >= load.messages_max or (found and size + message.size > load.bytes_max):
+                loaded.has_more = True
                 break
             size += message.size
             redeliveries, redelivered = self.platter.counts.get((queue, position), (0, False))
             found.append(StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position)))
-        return found
+        return loaded
 
     def _is_suspect(self, position: int) -> bool:
         return position >> 64 < self.platter.suspect_below

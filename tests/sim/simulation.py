@@ -18,7 +18,6 @@ from radiator.commands import (
     Committed,
     Event,
     Found,
-    Loaded,
     Open,
     Read,
     Stop,
@@ -309,7 +308,7 @@ class SimNode:
         delay_s = self.scheduler.random.expovariate(1 / self.load_s) / 2
         if isinstance(question, Load):
             found = self.disk.load(question)
-            self._at_this_boot(delay_s, lambda: self.turn(Loaded(question.request, found)))
+            self._at_this_boot(delay_s, lambda: self.turn(found))
         elif isinstance(question, LoadDelayed):
             late = self.disk.load_delayed(question)
             self._at_this_boot(delay_s, lambda: self.turn(late))

@@ -134,7 +134,7 @@ class Scribe:
 
     def bodies(self, queue: int) -> list[bytes | None]:
         """All that the store gives for the queue; None for a damaged message."""
-        found = self.store.load(Load(1, queue, 0, 1_000_000, 1 << 40))
+        found = self.store.load(Load(1, queue, 0, 1_000_000, 1 << 40)).messages
         return [stored.message.body if stored.message else None for stored in found]
 
 

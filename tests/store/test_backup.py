@@ -54,7 +54,7 @@ def test_restored_messages_count_as_from_before_an_unclean_stop(tmp_path: Path) 
     restore(tmp_path / "copy", tmp_path / "new")
     restored = Scribe(tmp_path / "new").store
     assert not restored.recovery.was_clean
-    assert [found.redelivered for found in restored.load(Load(1, queue, 0, 10, 1 << 20))] == [True] * 3
+    assert [found.redelivered for found in restored.load(Load(1, queue, 0, 10, 1 << 20)).messages] == [True] * 3
 
 
 def test_restored_store_knows_no_nodes_and_what_was_in_doubt_is_stored(tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ def test_every_released_format_is_read(tmp_path: Path, number: int) -> None:
         (4, 4, 5, 7)[number - 1],
         {3: 2 if number < 3 else 3},
     )
-    orders = store.load(Load(1, 1, 0, 10, 1 << 20))
+    orders = store.load(Load(1, 1, 0, 10, 1 << 20)).messages
     assert [stored.message.body for stored in orders if stored.message] == [b"order 1", b"order 2", b"order 3"]
     assert [stored.redeliveries for stored in orders] == [3, 0, 0]
     assert [stored.position for stored in orders] == [position_of(1, sequence) for sequence in (1, 2, 3)]
-    [mail] = store.load(Load(1, 2, 0, 10, 1 << 20))
+    [mail] = store.load(Load(1, 2, 0, 10, 1 << 20)).messages
     assert mail.message is not None
     assert (mail.message.body, mail.message.headers) == (b"\0" * 5_000, b"colour:blue\n")
     assert (mail.message.accepted_ms, mail.message.expires_ms) == (1_800_000_000_000, 1_900_000_000_000)
@@ -94,7 +94,7 @@ def test_what_format_3_says_of_delays_and_declarations_is_read(tmp_path: Path) -
     ]
     assert found.next_due_ms == DUE_MS + 3
     assert [one.stored.message.expires_ms for one in found.messages] == [0, 1_900_000_000_000]  # type: ignore[union-attr]
-    [woken] = store.load(Load(1, 4, 0, 9, 1 << 20))
+    [woken] = store.load(Load(1, 4, 0, 9, 1 << 20)).messages
     assert woken.message is not None and woken.message.body == b"late 0"
     assert store.recovery.declared == [
         KeepDeclared("exchange", "x", '{"type": "topic"}'),

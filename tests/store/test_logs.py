@@ -323,8 +323,8 @@ def block(first: int, count: int) -> bytes:
     return blocks.pack(key, [record(first + nth) for nth in range(count)])[1]
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\0", flipped(block(2, 3), 3), flipped(block(2, 3), 60)])
-def test_records_of_a_damaged_or_missing_block_come_without_a_message(log: Journalist, value: bytes | None) -> None:
+@pytest.mark.parametrize("value", [b"", b"\0", flipped(block(2, 3), 3), flipped(block(2, 3), 60)])
+def test_records_of_a_damaged_block_come_without_a_message(log: Journalist, value: bytes) -> None:
     for count in (2, 3, 2):
         log.append(count)
     log.store.close()
@@ -336,6 +336,35 @@ def test_records_of_a_damaged_or_missing_block_come_without_a_message(log: Journ
     assert [log.damaged(offset, most=1) for offset in (0, 2, 3, 4, 5)] == [[], [2], [3], [4], []]
     log.store.close()
     assert any("block" in sentence or "record" in sentence for sentence in check(log.path).findings)
+
+
+@pytest.mark.durability("D32")
+def test_a_block_that_is_missing_is_told_with_its_log_and_nothing_is_passed_over(log: Journalist) -> None:
+    for count in (2, 3, 2):
+        log.append(count)
+    log.store.close()
+    rewrite(log.path, RECORDS, records.record_key(1, 0, 2), None)
+    log = Journalist(log.path)
+    assert log.offsets(most=2) == [0, 1] and log.offsets(5) == [5, 6]
+    for offset in (0, 2, 4):
+        with pytest.raises(StoreError, match=r"partition 0 of /log/l has a segment with record \d, and no block"):
+            log.load(offset)
+    log.store.close()
+    rewrite(log.path, RECORDS, records.record_key(1, 0, 5), None)
+    log = Journalist(log.path)
+    with pytest.raises(StoreError, match="has a segment with record 5, and no block"):
+        log.load(5)
+
+
+@pytest.mark.durability("D32")
+def test_records_that_come_twice_are_told_with_their_log(log: Journalist) -> None:
+    for count in (2, 3, 2):
+        log.append(count)
+    log.store.close()
+    rewrite(log.path, RECORDS, *blocks.pack(records.record_key(1, 0, 4), [record(4), record(5)]))
+    log = Journalist(log.path)
+    with pytest.raises(StoreError, match="partition 0 of /log/l has record 4 twice"):
+        log.load()
 
 
 def test_last_block_that_is_damaged_is_known_by_its_segment(log: Journalist) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import LoadedDelayed, StoredMessage
+from radiator.errors import StoreError, count_text
 from radiator.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.message import Message
 from radiator.reads import LoadDelayed
@@ -27,11 +28,12 @@ class Delayed:
     blocked_bytes: the size of the one that found no room, 0: none. unseen: batches that are not on the disk yet -> the
     earliest time in each; late_ms: the earliest that the pass under way may have missed, 0: none. woken_in: the last
     batch that wakes some; begin_after: the one that the next pass must see. is_stale: the answer on its way is of a
-    pass that is over. damaged: those that were told of.
+    pass that is over. left: how many the pass under way must still find, if it goes on to the last of them. damaged:
+    those that were told of.
     """
 
     __slots__ = (
-        "begin_after", "blocked_bytes", "damaged", "desk", "is_asking", "is_stale", "late_ms", "place", "queue",
+        "begin_after", "blocked_bytes", "damaged", "desk", "is_asking", "is_stale", "late_ms", "left", "place", "queue",
         "unseen", "woken_in",
     )  # fmt: skip
 
@@ -46,6 +48,7 @@ class Delayed:
         self.begin_after = 0
         self.is_asking = False
         self.is_stale = False
+        self.left = 0
         self.damaged: set[tuple[int, int]] = set()
 
     # ---- in and out -------------------------------------------------------------------------------------------------
@@ -59,7 +62,7 @@ class Delayed:
             due_ms = min(due_ms, message.expires_ms)
         queue.ledger.stored_delayed += 1
         queue.ledger.stored_delayed_bytes += size
-        desk.part(queue)
+        desk.part(queue).delayed += 1
         desk.write(Delay(queue.number, due_ms, position, message, redeliveries, redelivered), size + WRITE_COST_BYTES)
         number = desk.open.number
         self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
@@ -113,6 +116,9 @@ class Delayed:
         """The next slice."""
         if self.place == _FIRST:
             self.late_ms = 0
+            # what is not on the disk yet may be missing; what was woken or let go of has left it, or no pass begins
+            unseen = sum(part.delayed for part in self.desk.uncommitted(self.queue))
+            self.left = self.queue.ledger.stored_delayed - unseen
         self.blocked_bytes = 0
         self.is_asking = True
         before_ms = _ALL_MS if self.queue.purge_through else self.desk.now_ms + 1
@@ -126,15 +132,30 @@ class Delayed:
         if self.is_stale:
             self.is_stale = False
         elif not queue.is_gone:
+            self.assert_in_order(answer)
             for row in answer.messages:
                 if queue.windows.have_woken_enough(self.desk) or not self.wake(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)
+                self.left -= 1
             else:
                 next_ms = answer.next_due_ms
+                if not next_ms and self.left > 0:
+                    missing = count_text(self.left, "further one")
+                    raise StoreError(f"the delayed messages of /queue/{queue.name} end, but its ledger has {missing}")
                 if not next_ms or (next_ms > self.desk.now_ms and not queue.purge_through):
                     self.end(next_ms)
         queue.go_on_waking()
+
+    def assert_in_order(self, answer: LoadedDelayed) -> None:
+        """Raises StoreError, a clause, where what was read back cannot be what was written."""
+        # D32: as of messages at their places
+        last = self.place
+        for row in answer.messages:
+            place = (row.due_ms, row.stored.position)
+            if place <= last:
+                raise StoreError(f"/queue/{self.queue.name} has delayed message {place[1]:x} behind {last[1]:x}")
+            last = place
 
     def wake(self, due_ms: int, stored: StoredMessage) -> bool:
         """One of them. False: it finds no room. A damaged one stays where it is, and is told of once."""

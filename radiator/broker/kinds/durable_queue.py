@@ -18,6 +18,7 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
 from radiator.broker.turn import WRITE_COST_BYTES, Desk, Part
 from radiator.commands import Loaded, LoadedDelayed, StoredMessage
+from radiator.errors import StoreError, count_text
 from radiator.journal import DELAYED, DUE, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
@@ -96,9 +97,11 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts", "freed_unread", "is_loading",
-        "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged", "purges_delayed", "spared",
-        "storing", "taken_unread", "unread", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
+        "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
+        "freed_unread", "is_loading", "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged",
+        "purges_delayed",
+        "spared", "storing", "taken_unread", "unread", "unseen", "wait_for_commit", "waking", "window_bytes",
+        "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -127,7 +130,11 @@ class DurableQueue(Queue):
         self.waking: dict[int, Entry] = {}
         self.delayed = Delayed(self, desk)
         self.is_loading = False
+        # what was asked: behind which position, when which batch was on the disk, and how many messages have come
+        # beyond the window since, which the answer need not have
+        self.asked_after = 0
         self.asked_at = 0
+        self.unseen = 0
         self.wait_for_commit = False
         # dedup-ids that a look-up under way cannot see -> batch and end of their Remember;
         # asks: look-ups whose answers are not used up, in order -> the last batch on the disk when they were asked
@@ -172,6 +179,7 @@ class DurableQueue(Queue):
             self.windows.size += size
             return entry
         self.beyond += 1
+        part.beyond += 1
         return None
 
     def window_takes(self, size: int) -> bool:
@@ -207,6 +215,7 @@ class DurableQueue(Queue):
         for entry in part.removing:
             move(entry, Event.COMMITTED, PERSISTENT_MOVES)
         self.wait_for_commit = False
+        self.unseen += part.beyond
         if self.dedup_pending:
             seen = next(iter(self.asks.values()), self.desk.committed)
             self.dedup_pending = {i: (number, end) for i, (number, end) in self.dedup_pending.items() if number > seen}
@@ -296,7 +305,9 @@ class DurableQueue(Queue):
         if crowded and self.ready and not is_needed:
             return
         self.is_loading = True
+        self.asked_after = self.window_end
         self.asked_at = self.desk.committed
+        self.unseen = 0
         request = self.desk.next_position()
         load = Load(request, self.number, self.window_end, LOAD_MESSAGES, 1 if crowded else LOAD_BYTES)
         self.windows.ask(self.desk, load, self.loaded)
@@ -306,6 +317,11 @@ class DurableQueue(Queue):
         self.is_loading = False
         if self.is_gone:
             return
+        if self.window_end != self.asked_after:
+            # all that was beyond has been taken since, and the window has gone on: nothing of this is news
+            answer = Loaded(answer.request)
+        else:
+            self.assert_agrees(answer)
         # found nothing: what is beyond is still on its way to the disk, unless it has got there since the question
         self.wait_for_commit = not answer.messages and self.asked_at == self.desk.committed
         for stored in answer.messages:
@@ -343,6 +359,8 @@ class DurableQueue(Queue):
             self.window_bytes += entry.size
             self.windows.size += entry.size
             self.ready.append(entry)
+        if self.taken_unread:
+            self.taken_unread = {position for position in self.taken_unread if position > self.window_end}
         if self.purge_through:
             self.go_on_purging()
         if self.waiters:
@@ -350,6 +368,30 @@ class DurableQueue(Queue):
         if self.is_waking:
             self.delayed.ask()  # by turns with what is beyond
         self.pump()
+
+    def assert_agrees(self, answer: Loaded) -> None:
+        """Raises StoreError, a clause, where what was read back cannot be what was written: its checksums say nothing
+        of messages that are missing, or of pages in each other's places.
+        """
+        # D32: a structure that is damaged is told of before anything of the answer is given out
+        last = self.asked_after
+        for stored in answer.messages:
+            if stored.position <= last:
+                raise StoreError(f"/queue/{self.name} has message {stored.position:x} behind message {last:x}")
+            last = stored.position
+        left = self.beyond - len(answer.messages)  # those that the ledger has, and no answer yet
+        if self.taken_unread:
+            left += sum(1 for stored in answer.messages if stored.position in self.taken_unread)
+        if self.unread:  # in doubt, and damaged, in an earlier answer: they count as beyond until the link settles them
+            left -= sum(1 for position, entry in self.doubts.items() if entry is None and position <= self.asked_after)
+        unseen = self.unseen + sum(part.beyond for part in self.desk.uncommitted(self))
+        if left < 0 or (left == 0 and answer.has_more and not self.taken_unread):
+            raise StoreError(f"/queue/{self.name} has more messages than its ledger")
+        if left > unseen and not answer.has_more:
+            raise StoreError(
+                f"/queue/{self.name} ends behind message {last:x}, but its ledger has "
+                f"{count_text(left - unseen, 'further message')}"
+            )
 
     # ---- delayed messages -------------------------------------------------------------------------------------------
 
@@ -399,6 +441,7 @@ class DurableQueue(Queue):
             self.journal.tell(DUE, self.name, entry)
         if is_behind and (self.beyond or not fits):
             self.beyond += 1
+            self.desk.part(self).beyond += 1
             return True
         if is_behind:
             self.window_end = position

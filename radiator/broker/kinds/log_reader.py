@@ -16,7 +16,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.states import MEMORY_MOVES, Event, State, move
 from radiator.broker.turn import Desk
 from radiator.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
-from radiator.errors import Refusal, count_text
+from radiator.errors import Refusal, StoreError, count_text
 from radiator.limits import (
     LOAD_BYTES,
     LOAD_MESSAGES,
@@ -356,7 +356,7 @@ class LogReader(Queue):
             if cursor.next < cursor.partition.first:
                 self.overtaken(cursor)
                 return
-            self.pass_over(cursor, first)
+            raise StoreError(f"partition {cursor.index} of {self.name} has no record {cursor.next}, but later ones")
         for record in records:
             if record.message is None:
                 self.pass_over(cursor, record.offset + 1)

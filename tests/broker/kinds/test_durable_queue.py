@@ -1,9 +1,13 @@
 """The window of a persistent queue, and the disk behind it: every edge of paging, with small bounds."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.commands import AUTO, CLIENT, Committed, Loaded, StoredMessage
+from radiator.errors import StoreError
 from radiator.reads import Load
 from radiator.settings import QueueSettings
 from tests.broker.conftest import shrink
@@ -231,12 +235,12 @@ def test_load_that_finds_nothing_and_is_answered_after_the_commit_is_asked_again
     uncommitted_beyond(node)
     load = node.questions.pop(0)
     assert isinstance(load, Load)
-    found: list[StoredMessage] = node.disk.load(load)
+    found = node.disk.load(load)
     batch, node.at_sea = node.at_sea, None
     assert batch is not None
     node.disk.commit(batch.writes)
     node.turn([Committed(batch.number)])
-    node.turn([Loaded(load.request, found)])
+    node.turn([found])
     node.auto = True
     node.turn([])
     assert node.bodies(1) == numbered(6, 15), "nothing may be left behind when no further commit comes"
@@ -263,9 +267,9 @@ def test_damaged_record_is_reported_stays_and_is_never_delivered(small: None) ->
     again = node.crashed()
     real = again.disk.load
 
-    def load(asked: Load) -> list[StoredMessage]:
+    def load(asked: Load) -> Loaded:
         stored = real(asked)
-        for one in stored:
+        for one in stored.messages:
             if one.message is not None and one.message.body in (b"2", b"3"):
                 one.message = None
         return stored
@@ -380,3 +384,82 @@ def test_stored_queue_that_is_now_a_memory_queue_and_empty_goes() -> None:
     node.say(subscribe(1, "q", AUTO))
     again = node.again_on(node.disk.platter, declarations=queue(persistent=False))
     assert again.disk.platter.queues == {} and not again.broker.destinations.queues["q"].is_persistent
+
+
+# ---- what was read back cannot be what was written ------------------------------------------------------------------
+
+
+def backlog(change: Callable[[list[StoredMessage]], list[StoredMessage]]) -> Node:
+    """20 messages on the disk, in a store whose rows come as `change` makes them."""
+    node = Node()
+    node.open(9)
+    fill(node, 20)
+    again = node.crashed()
+    real = again.disk.load
+
+    def load(asked: Load) -> Loaded:
+        rows = change(real(replace(asked, after=0, messages_max=99, bytes_max=1 << 30)).messages)
+        start = next((at for at, row in enumerate(rows) if row.position > asked.after), len(rows))
+        found = rows[start : start + asked.messages_max]
+        return Loaded(asked.request, found, has_more=start + len(found) < len(rows))
+
+    again.disk.load = load  # type: ignore[method-assign]
+    again.open(1, 9)
+    return again
+
+
+def moved(rows: list[StoredMessage], source: int, target: int) -> list[StoredMessage]:
+    rows.insert(target, rows.pop(source))
+    return rows
+
+
+def twice(rows: list[StoredMessage], source: int, target: int) -> list[StoredMessage]:
+    rows.insert(target, rows[source])
+    return rows
+
+
+def one_more(rows: list[StoredMessage]) -> list[StoredMessage]:
+    return [*rows, replace(rows[-1], position=rows[-1].position + 1)]
+
+
+@pytest.mark.durability("D32")
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda rows: rows[:3] + rows[5:], "ends behind message .*, but its ledger has 2 further messages"),
+        (lambda rows: rows[:-1], "ends behind message .*, but its ledger has 1 further message"),
+        (lambda rows: [], "ends behind message 0, but its ledger has 20 further messages"),
+        (lambda rows: moved(rows, 4, 2), "has message .* behind message"),
+        (lambda rows: moved(rows, 2, 15), "has message .* behind message|ends behind message"),
+        (lambda rows: twice(rows, 3, 5), "has message .* behind message|more messages than its ledger"),
+        (lambda rows: twice(rows, 3, 4), "has message .* behind message"),
+        (one_more, "has more messages than its ledger"),
+    ],
+)
+def test_messages_that_are_missing_double_or_out_of_order_end_the_broker(
+    small: None, change: Callable[[list[StoredMessage]], list[StoredMessage]], sentence: str
+) -> None:
+    node = backlog(change)
+    with pytest.raises(StoreError, match=f"^/queue/q ({sentence})"):
+        node.say(subscribe(1, "q"))
+        drained(node)
+
+
+@pytest.mark.parametrize("what", ["purge", "evict"])
+def test_missing_messages_are_not_counted_as_gone(small: None, what: str) -> None:
+    node = backlog(lambda rows: rows[:3] + rows[5:])
+    with pytest.raises(StoreError, match="further message"):
+        node.admin(9, do="purge", queue="q") if what == "purge" else (node.say(subscribe(1, "q")), drained(node))
+
+
+def test_a_sound_backlog_that_is_consumed_filled_purged_and_filled_again_never_ends_the_broker(small: None) -> None:
+    node = backlog(lambda rows: rows)
+    node.say(subscribe(1, "q", prefetch_count=3))
+    for number in range(20, 60):
+        fill(node, number + 1, number)
+        for deliver in node.messages(1)[:2]:
+            node.say(ack(deliver))
+    node.admin(9, do="purge", queue="q")
+    fill(node, 90, 60)
+    drained(node)
+    assert node.numbers("q")["adds_up"]
