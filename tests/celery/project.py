@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.signals import worker_ready
 from kombu import Queue
 from kombu.common import Broadcast
 
 import radiator.kombu  # noqa: F401 - registers radiator://
+from tests.celery.worker_process import IN_ITS_LOOP
 
 faulthandler.register(signal.SIGUSR2)  # where a worker is that does not end
 
@@ -35,6 +37,13 @@ app.conf.update(
     worker_send_task_events=False,
     event_queue_ttl=30,
 )
+
+
+@worker_ready.connect
+def tell_when_it_works(sender: Any, **_: Any) -> None:
+    """ "ready" is said before its loop begins, which ends the worker if a child of it has died by then."""
+    if sender.hub is not None:
+        sender.hub.call_soon(print, IN_ITS_LOOP)
 
 
 def write_down(word: str, number: object) -> None:

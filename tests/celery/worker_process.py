@@ -21,6 +21,7 @@ from tests.broker_process import CHECKOUT, environment
 READY_MAX_S = 30.0
 STOP_MAX_S = 30.0
 NEW_CHILD_S = 0.7
+IN_ITS_LOOP = "The worker is in its loop."  # said by tests/celery/project.py
 
 
 def surroundings(port: int, book: Path, backend: str = "rpc://") -> dict[str, str]:
@@ -155,6 +156,7 @@ class WorkerProcess:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         if not children:
             return False
+        self.wait_for_log(IN_ITS_LOOP)
         child = chance.choice(children)
         try:
             os.kill(int(child), signal.SIGKILL)
