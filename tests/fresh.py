@@ -56,6 +56,7 @@ ESSENTIAL = (
 IN_CHROOT = """\
 set -eu
 root=$1; shift
+mount --bind "$root" "$root"  # so that / is a mount point in there, as on a machine
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 while [ "$1" != -- ]; do

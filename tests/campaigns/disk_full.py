@@ -332,6 +332,6 @@ CAMPAIGNS = (
         cases=(2, 50, 200),
         mutants=("no-reserve",),
         mutant_cases=2,
-        needs=("loop_mount",),
+        needs=("loop_mount", "own_mounts"),
     ),
 )

@@ -86,6 +86,15 @@ def loop_mount() -> None:
         subprocess.run(["umount", mount], check=True)
 
 
+def own_mounts() -> None:
+    """What is mounted can be kept to one process, and goes with it: not so in a chroot whose / is no mount point."""
+    root()
+    program("unshare", "util-linux")
+    done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise CannotRun(f"mounts cannot be kept to one process here: {done.stderr.strip()[-200:]}")
+
+
 def netns() -> None:
     """Nodes can have networks of their own, which can be parted and slowed."""
     root()
@@ -119,6 +128,7 @@ NEEDS: dict[str, Callable[[], None]] = {
     "strace": strace,
     "strace_attach": strace_attach,
     "loop_mount": loop_mount,
+    "own_mounts": own_mounts,
     "netns": netns,
     "spin": spin,
     "nomemory": nomemory,

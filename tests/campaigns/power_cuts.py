@@ -246,7 +246,7 @@ CAMPAIGNS = (
         mutants=("sync-off", "metasync-off"),
         mutant_cases=12,
         quick_mutants=1,
-        needs=("loop_mount",),
+        needs=("loop_mount", "own_mounts"),
         limit_s=(120, 3600, 4 * 3600),
     ),
 )

@@ -425,6 +425,6 @@ CAMPAIGNS = (
         mutants=("no-length-check", "newer-version-accepted"),
         mutant_cases=len(MAKINGS) + 1,
         quick_mutants=2,
-        needs=("root",),
+        needs=("own_mounts",),
     ),
 )
