@@ -29,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(HERE).as_posix().startswith(WHOLE_BROKER):
             item.add_marker(pytest.mark.slow)
+        for mark in item.iter_markers("alone"):
+            assert mark.args, f"{item.nodeid}: alone takes a sentence that says why"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

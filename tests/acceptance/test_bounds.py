@@ -74,6 +74,7 @@ def test_bytes_at_the_bound_work(wire: Wire, kind: str, policy: str, name: str) 
     wire.send(queue, b"x" * 100)
 
 
+@pytest.mark.alone("at once is within 0.4 s")
 @pytest.mark.parametrize("policy", ALL)
 def test_message_larger_than_max_bytes_is_refused_at_once(wire: Wire, kind: str, policy: str, name: str) -> None:
     queue = address(kind, policy, name)
@@ -230,6 +231,7 @@ def test_send_is_refused_where_all_are_in_flight(
     reader.ack(messages[0])
 
 
+@pytest.mark.alone("it compares what two queues cost")
 @pytest.mark.slow
 @pytest.mark.parametrize("window", [0, 15_000], ids=["ready", "in flight"])
 def test_dropping_the_oldest_costs_no_more_in_a_long_queue(

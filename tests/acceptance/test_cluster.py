@@ -155,6 +155,7 @@ def test_topic_of_scope_node_stays_at_its_node(abc: Nodes, wire: Callable[[Node]
     assert is_silent(there)
 
 
+@pytest.mark.alone("within two heart-beats is a promise about time")
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["kill", "silence"])
 def test_dead_way_is_routed_around_within_two_heart_beats(tmp_path: Path, fault: str) -> None:
@@ -267,6 +268,7 @@ def test_dead_node_s_jobs_wait_for_it(linked: Linked, wire: Callable[[Node], Wir
     assert found == {b"0", b"1", b"2", b"3", b"4"}
 
 
+@pytest.mark.alone("who gets how much depends on who gets the processor")
 @pytest.mark.slow
 def test_equal_consumers_at_all_nodes_work_alike(linked: Linked) -> None:
     """None does less than 80 % of the mean while there is work."""

@@ -102,6 +102,7 @@ def test_above_the_high_water_mark_sends_wait_until_there_is_room(tmp_path: Path
         assert broker.stop() == 0
 
 
+@pytest.mark.alone("what waits is told from what does not by a second")
 @pytest.mark.slow
 def test_slow_sync_holds_up_only_what_waits_for_it(tmp_path: Path) -> None:
     server = SERVER + "sync_interval_ms = 1000\n"

@@ -16,6 +16,7 @@ from tests.celery.publisher import task
 from tests.celery.worker_process import WorkerProcess
 
 
+@pytest.mark.alone("at once is within a second")
 def test_the_task_of_a_worker_that_is_killed_is_redelivered_at_once(tmp_path: Path) -> None:
     """And at once means now, not when some visibility timeout is over."""
     with Crew(tmp_path, 1, concurrency=1) as crew:
@@ -51,6 +52,7 @@ def test_a_warm_shutdown_ends_what_runs_and_gives_back_what_waits(tmp_path: Path
         assert crew.books.doubled() == 0
 
 
+@pytest.mark.alone("at once is within a second")
 def test_a_cold_shutdown_gives_back_what_runs(tmp_path: Path) -> None:
     with Crew(tmp_path, 1, concurrency=1) as crew:
         (worker,) = crew.workers

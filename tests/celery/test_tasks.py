@@ -52,6 +52,7 @@ def test_a_task_is_retried_with_a_countdown(app: Celery) -> None:
     assert task(app, "fail_twice").delay().get(timeout=RESULT_S) == 2
 
 
+@pytest.mark.alone("it is held to a fifth of a second")
 def test_a_countdown_is_held_by_the_broker(app: Celery, broker: BrokerProcess, worker: WorkerProcess) -> None:
     begun_s = time.time()
     result = task(app, "now").apply_async(countdown=1.5)

@@ -10,6 +10,7 @@ COUNT = 10_000
 GROWN_BYTES_MAX = 6 * MIB  # with a leak of what they hold the second time takes 30 MiB and more
 
 
+@pytest.mark.alone("it measures rates")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_thousand_reply_queues_come_and_go(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:

@@ -243,6 +243,7 @@ def test_the_loop_hands_on_what_comes(connection: kombu.Connection, name: str) -
     assert consumer.bodies == [b"%d" % number for number in range(200)]
 
 
+@pytest.mark.alone("at once is within half a second")
 def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(
     connection: kombu.Connection, name: str
 ) -> None:

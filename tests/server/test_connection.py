@@ -135,6 +135,7 @@ def test_client_that_never_reads_its_receipts_is_not_heard_until_it_does(connect
         assert wire.read("RECEIPT")["receipt-id"] == receipt
 
 
+@pytest.mark.alone("clocks of a second are held to a few tenths")
 @pytest.mark.slow
 def test_clocks_of_a_waiting_producer_stand_still(connect: Connect) -> None:
     """It promised a byte every 0.1 s, so silence ends it after 1.2 s: but not while we do not listen to it."""

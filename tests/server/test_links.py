@@ -210,6 +210,7 @@ def test_killed_node_is_dialled_until_it_is_back(place: Place) -> None:
     eventually(lambda: len(lines_of(a, "linked")) == 2)
 
 
+@pytest.mark.alone("clocks of half a second are held to a tenth")
 def test_stopped_node_is_dropped_within_one_and_a_half_heart_beats(place: Place) -> None:
     a, b = place.pair()
     a.wait_for_log(" linked ")
@@ -225,6 +226,7 @@ def test_stopped_node_is_dropped_within_one_and_a_half_heart_beats(place: Place)
     eventually(lambda: len(lines_of(a, "linked")) == 2)
 
 
+@pytest.mark.alone("clocks of half a second are held to a tenth")
 def test_node_is_dialled_less_and_less_often(place: Place) -> None:
     with socket.create_server(("127.0.0.1", place.port("b"))) as server:
         server.settimeout(10)

@@ -206,6 +206,7 @@ def test_second_signal_ends_at_once(tmp_path: Path) -> None:
         assert time.monotonic() - began_s < 2
 
 
+@pytest.mark.alone("what must be at once is told from half a second later")
 def test_stop_does_not_wait_for_the_sync_interval(tmp_path: Path) -> None:
     config = DEFAULT_CONFIG.replace("[server]", "[server]\nsync_interval_ms = 3000")
     with BrokerProcess(tmp_path, config) as broker:
@@ -222,6 +223,7 @@ def test_stop_does_not_wait_for_the_sync_interval(tmp_path: Path) -> None:
         assert time.monotonic() - began_s < 1.5
 
 
+@pytest.mark.alone("what must be at once is told from half a second later")
 def test_sync_interval_delays_a_receipt_and_no_more(tmp_path: Path) -> None:
     config = DEFAULT_CONFIG.replace("[server]", "[server]\nsync_interval_ms = 400")
     with BrokerProcess(tmp_path, config) as broker:

@@ -82,6 +82,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.spark)
             if "spark" in fixtures or "broker" in fixtures:
                 item.add_marker(pytest.mark.slow)
+                item.add_marker(pytest.mark.alone("Spark takes as many cores as there are, and there is one session"))
 
 
 @pytest.fixture(scope="session")
