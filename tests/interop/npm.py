@@ -17,7 +17,7 @@ PLACES = (CHECKOUT / ".venv" / "npm", CHECKOUT / "build" / "npm")  # where scrip
 def node_modules(*packages: str) -> Path:
     """The folder that has them in it, installed if need be. Skips without node, and without a network outside CI."""
     if not shutil.which("node") or not shutil.which("npm"):
-        pytest.skip(f"no test with {packages[0]} without node and npm; {GET_NODE}")
+        pytest.skip(f"stompit and stompjs need node and npm; {GET_NODE}")
     for place in PLACES:
         if all((place / "node_modules" / package).is_dir() for package in packages):
             return place / "node_modules"
