@@ -211,6 +211,10 @@ NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster
 PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up to cost most, they take 0.5 GB
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
+LINK_ROOM_BYTES = 8 * MIB  # wait: what a node takes on one link before it says that there is room for more, by default
+LINK_ROOM_SHARE = 8  # and of what there is room for, each link has this share at most without having asked
+LINK_COST_BYTES = KIB  # what a message costs its taker beside its own bytes: its rows, and the header with its path
+LINK_CHILDREN_MAX = 1_000_000  # refuse: children that another node's fanout has; max_destinations is no more
 LINK_OFFER_MAX = 2**32  # cut: messages that a node says it could give; what relays add must still be a number
 SEQUENCE_MAX = 2**62  # refuse: where a link may begin to count anew, so that there is always room above
 EPOCH_STEP_MAX = 2**32  # cut: what an epoch that the other node calls over is raised by
@@ -250,6 +254,7 @@ LINK_REFUSAL_BYTES = KIB  # cut: the sentence of a refusal
 LINK_CAUSE_MAX = 512  # cut: characters that `radiator peers` shows of why there is no link
 LINK_HEADERS_GROWTH = 2  # refuse: a block so many times max_header_bytes: colons that a client left raw take two bytes
 LINK_ADDED_LINE_BYTES = 576  # refuse: a header that brokers add; the name of the queue that it died in takes 539
+LINK_ADDED_LINES = 6  # refuse: so many of them, each once
 LINK_TEXTS_KEPT = 4096  # forgotten, and checked anew: names and destinations that peers have said
 REDELIVERIES_MAX = 2**31 - 1  # refuse: of a message that is handed over; its record has 32 bits
 
@@ -265,6 +270,12 @@ def outbox_default_bytes(max_frame_bytes: int) -> int:
 def largest_batch_bytes(limits: Limits) -> int:
     """The most that one commit can add to the store: a full open batch, a whole transaction, or one frame alone."""
     return max(BATCH_BYTES, limits.max_batch_bytes, limits.max_frame_bytes)
+
+
+def largest_message_bytes(limits: Limits) -> int:
+    """Headers and body of the largest message that a link carries, with all that brokers add to it."""
+    added_bytes = LINK_ADDED_LINES * LINK_ADDED_LINE_BYTES
+    return limits.max_frame_bytes + LINK_HEADERS_GROWTH * limits.max_header_bytes + added_bytes
 
 
 def high_water_bytes(map_size: int, limits: Limits) -> int:

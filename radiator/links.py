@@ -6,6 +6,7 @@ Words are never changed after construction: one may be said to many. Sequences a
 
 from dataclasses import dataclass
 
+from radiator.limits import LINK_COST_BYTES
 from radiator.message import Message
 
 
@@ -26,11 +27,13 @@ class Identity:
 class Hello:
     """The sender's new epoch, which is on its disk: connections of earlier ones count no more.
 
-    fanouts: those of scope "cluster" that the sender of this word has declared, and takes copies for.
+    fanouts: those of scope "cluster" that the sender of this word has declared, and takes copies for; children: how
+    often it stores one, for each of them.
     """
 
     epoch: int
     fanouts: list[str]
+    children: list[int]
 
 
 @dataclass(slots=True)
@@ -106,6 +109,30 @@ class Declared:
     settings: list[str]
 
 
+@dataclass(slots=True)
+class Room:
+    """You may hand me messages of queues (is_copies: copies of fanouts) that cost so many bytes on this link in all.
+
+    `cost_bytes` says what each costs. It never goes back.
+    """
+
+    is_copies: bool
+    through: int
+
+
+@dataclass(slots=True)
+class Want:
+    """A message (is_copies: a copy) that costs so many bytes waits for room on this link: more than is left."""
+
+    is_copies: bool
+    size: int
+
+
+def cost_bytes(size: int, children: int = 1) -> int:
+    """What a message of so many bytes of headers and body costs the node that takes it, and stores it so often."""
+    return (size + LINK_COST_BYTES) * children
+
+
 # ---- topics ---------------------------------------------------------------------------------------------------------
 
 
@@ -159,4 +186,4 @@ class Publish:
     message: Message
 
 
-Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Declared | Digest | News | Publish
+Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Declared | Room | Want | Digest | News | Publish

@@ -130,6 +130,7 @@ class Broker:
         self.freed: dict[Resource, None] = {}
         self.subscriptions = Subscriptions(desk, self.destinations, limits, self.delete, self.maybe_delete, self.freed)
         self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
+        self.judge_disk()
         self.cluster: Cluster | None = None
         if node is not None or recovery.doubts:
             self.cluster = Cluster(node, declarations, recovery, desk, self.destinations, self.intake, self.refuse)
@@ -838,7 +839,8 @@ class Broker:
         left_bytes = self.intake.disk_left_bytes = min(
             self.high_water_bytes - self.store_used_bytes, self.disk_free_bytes - self.disk_free_min
         )
-        is_tight = left_bytes < 0
+        promised = self.intake.promised_bytes
+        is_tight = left_bytes < promised + promised // 2
         if is_tight != room.is_tight:
             room.is_tight = self.destinations.windows.is_disk_tight = is_tight
             if is_tight:

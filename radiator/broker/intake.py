@@ -44,8 +44,8 @@ class Intake:
 
     __slots__ = (
         "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_left_bytes", "disk_room", "limits",
-        "lookups", "memory_bytes", "memory_room", "memory_tight_bytes", "message", "planner", "remembered",
-        "waiting_bytes",
+        "lookups", "memory_bytes", "memory_room", "memory_tight_bytes", "message", "planner", "promised_bytes",
+        "remembered", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
@@ -55,7 +55,8 @@ class Intake:
         self.batch_room = Room("batch")
         self.memory_room = Room("memory")
         self.disk_room = Room("disk")
-        self.disk_left_bytes = 0  # until SENDs must wait for it
+        self.disk_left_bytes = 0  # until SENDs must wait for it; of that, what links may still bring (cluster/room.py)
+        self.promised_bytes = 0
         # as last weighed, and what has come in since; of that, what goes on when a batch is on the disk
         self.memory_bytes = 0
         self.waiting_bytes = 0

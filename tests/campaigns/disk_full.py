@@ -5,6 +5,10 @@ stored and nothing else: memory queues, topics, ACKs, NACKs and dead letters go 
 In every second round most of it is delayed, and due when nothing more fits. Empty again, it takes as much as the first
 time, and its file is no longer than the bound.
 
+Full by other nodes: two of them send to a fanout, and the one between them has a small disk and stores each copy four
+times. It never stops, and keeps half of `disk_free_min` free; what finds no room waits at its sender, and each child
+gets each copy once when there is room again.
+
 It cannot see a disk that another program fills faster than the broker looks at it: that ends in 74, which is T5's.
 """
 
@@ -13,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,6 +29,7 @@ from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.power_cuts import command, mount_for_this_process_only
+from tests.nodes.cluster import Node, Nodes, chain
 
 MIB = 1 << 20
 DISK_BYTES = 64 * MIB
@@ -37,6 +43,23 @@ REFUSED_WITHIN_S = 5.0
 ROOM_WITHIN_S = 5.0
 DUE_AFTER_S = 4.0  # about as long as it takes until it is full
 CAPACITY_SHARE_MIN = 0.6  # of the first round's: pages are not filled in the same way each time
+
+NODE_DISK_BYTES = 160 * MIB
+NODE_FREE_MIN_BYTES = 16 * MIB  # as tests/nodes/cluster.py has it
+NODE_HEART_BEAT_MS = 2000
+NODE_CHILDREN = ("k1", "k2", "k3", "k4")
+NODE_BODY_BYTES = (2000, 100_000, 1_000_000, 1_000_000)
+NODE_COPIES = 60  # of each sender
+NODE_LIMITS = 'max_frame_bytes = "2MiB"\nmax_batch_bytes = "16MiB"\n'
+NODE_TABLES = """\
+[fanout."events"]
+children = ["k1", "k2", "k3", "k4"]
+scope = "cluster"
+[queue."k1"]
+[queue."k2"]
+[queue."k3"]
+[queue."k4"]
+"""
 
 CONFIG = """\
 [server]
@@ -310,6 +333,90 @@ def fill_map(run: Run) -> None:
     rounds(run, Store(run, config, data_dir), MAP_BYTES)
 
 
+# ---- filled by other nodes
+
+
+def fill_by_nodes(run: Run) -> None:
+    """A tmpfs of its own for the node in the middle; its senders have room enough."""
+    mount_for_this_process_only()
+    number = 0
+    while not run.is_over:
+        directory = run.directory / f"nodes-{number}"
+        directory.mkdir()
+        number += 1
+        nodes = Nodes(directory, chain("abc"), NODE_TABLES, heart_beat_ms=NODE_HEART_BEAT_MS, limits=NODE_LIMITS)
+        data_dir = directory / "b" / "data"
+        data_dir.mkdir(mode=0o700)
+        command("mount", "-t", "tmpfs", "-o", f"size={NODE_DISK_BYTES},mode=700", "tmpfs", data_dir)
+        try:
+            nodes.start()
+            nodes.wait_until_linked()
+            run.figures["MiB until full"] = round(_fill_middle(run, nodes) / MIB, 1)
+        except (AssertionError, Gone, ConnectionError, TimeoutError) as mistake:
+            run.violation(f"round {number}: {mistake!r}\n{nodes['b'].log[-1500:]}")
+            return
+        finally:
+            nodes.close()
+            command("umount", data_dir)
+        run.case()
+
+
+def _fill_middle(run: Run, nodes: Nodes) -> int:
+    """What was on its disk when it took no more."""
+    names = {sender: [f"{sender}.{number}" for number in range(NODE_COPIES)] for sender in "ac"}
+    attempted = {name for sent in names.values() for name in sent}
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda sender: _send_copies(nodes[sender], names[sender]), names))
+    middle, least_bytes, before, deadline_s = nodes["b"], NODE_DISK_BYTES, -1, time.monotonic() + FULL_WITHIN_S
+    while True:
+        time.sleep(1)
+        assert middle.is_running, "it has stopped"
+        store, stored = stats(middle)["store"], sum(_stored(middle).values())
+        least_bytes = min(least_bytes, store["disk_free_bytes"])
+        assert least_bytes >= NODE_FREE_MIN_BYTES // 2, f"only {least_bytes} bytes of its disk are left"
+        if stored == before:
+            break
+        before = stored
+        assert time.monotonic() < deadline_s, "it never ends"
+    assert stored < len(attempted) * len(NODE_CHILDREN), "it was never full"
+    waiting = {name: nodes[name].peers()["b"]["outbox"] for name in "ac"}
+    assert max(waiting.values()) < NODE_COPIES, f"one of the two got nothing: {waiting}"
+    if run.chance.random() < 0.5:
+        middle.kill()
+        middle.start()
+        nodes.wait_until_linked()
+    taken: set[tuple[str, str]] = set()
+    with middle.wire() as wire:
+        for child in NODE_CHILDREN:
+            wire.subscribe(f"/queue/{child}", id=child, headers={"prefetch-count": "9"})
+        while len(taken) < len(attempted) * len(NODE_CHILDREN):
+            message = wire.message()
+            child, name = message["subscription"], message.body.partition(b"\n")[0].decode()
+            assert name in attempted and message.body == _copy(name), f"{child}: altered: {name!r:.60}"
+            assert (child, name) not in taken, f"{child}: {name} came twice"
+            taken.add((child, name))
+            wire.ack(message)
+    assert not sum(_stored(middle).values()), "more was left than was sent"
+    return NODE_DISK_BYTES - least_bytes
+
+
+def _copy(name: str) -> bytes:
+    digest = hashlib.sha256(name.encode()).digest()
+    return name.encode() + b"\n" + Random(digest).randbytes(NODE_BODY_BYTES[digest[0] % len(NODE_BODY_BYTES)])
+
+
+def _send_copies(node: Node, names: list[str]) -> None:
+    """Each is receipted there, though the other node's disk cannot hold them."""
+    with node.wire() as wire:
+        for name in names:
+            wire.send("/fanout/events", _copy(name))
+
+
+def _stored(node: Node) -> dict[str, int]:
+    queues = stats(node)["queues"]
+    return {child: queues[child]["messages"] for child in NODE_CHILDREN}
+
+
 CAMPAIGNS = (
     Campaign(
         number="T6",
@@ -333,5 +440,15 @@ CAMPAIGNS = (
         mutants=("no-reserve",),
         mutant_cases=2,
         needs=("loop_mount", "own_mounts"),
+    ),
+    Campaign(
+        number="T6c",
+        name="disk-full-nodes",
+        title="lets two nodes fill the small disk of a third with copies of a fanout, and empties it",
+        unit="rounds",
+        run=fill_by_nodes,
+        cases=(1, 10, 50),
+        mutants=("room-without-end",),
+        needs=("loop_mount",),
     ),
 )

@@ -17,7 +17,10 @@ from radiator.broker.cluster.cluster import Cluster
 from radiator.commands import Closed, Heard, Open, Read, Send, Tick
 from radiator.limits import (
     GIB,
+    LINK_CHILDREN_MAX,
+    LINK_COST_BYTES,
     LINK_WINDOW,
+    MIB,
     NODES_MAX,
     PATTERNS_MAX,
     QUEUE_HOPS_MAX,
@@ -35,9 +38,11 @@ from radiator.links import (
     News,
     Offer,
     Publish,
+    Room,
     Taken,
     Transfer,
     Version,
+    Want,
     Welcome,
     Word,
 )
@@ -62,6 +67,7 @@ TOPICS = ("t.x", "t.x.y", "news", "system.peers")
 PATTERNS = (*TOPICS[:2], "t.#", "#", "t.*", "*.*")
 WILD = (0, 1, 2, 63, 64, 65, 2**31, 2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1)
 TURN_MAX_S = 2.0
+LARGE_BYTES = 5 * MIB  # one copy of it has room at the least, two have none
 LIMITS = Limits(max_destinations=40)
 
 
@@ -86,6 +92,7 @@ def declared() -> Declarations:
 class Bad:
     """One peer. number: of its link, 0 where there is none. said: the bodies of what it was said, by sequence, and
     high: the last that it can have been said. granted: the most of each queue that it was, on this link; and came.
+    room, cost: the bytes that it was granted, of queues and of copies, and those that came.
     """
 
     def __init__(self, name: str) -> None:
@@ -96,6 +103,7 @@ class Bad:
         self.high = 0
         self.granted: dict[str, int] = {}
         self.came: Counter[str] = Counter()
+        self.room, self.cost = [0, 0], [0, 0]
 
 
 class History:
@@ -221,6 +229,7 @@ class History:
             peer = self.cluster.peers[name]
             if peer.link is not None and peer.link.connection.number == number:
                 bad.number, bad.granted, bad.came = number, {}, Counter()
+                bad.room, bad.cost = [0, 0], [0, 0]
                 if not peer.out_offered:
                     bad.said, bad.high = {}, 0  # for another store all begins anew
 
@@ -299,6 +308,8 @@ class History:
         has_doubts = bool(peer.doubts)
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
+        while bad.number in self.node.broker.parked:
+            self.node.step()  # what it said waits for the disk: it is not judged yet
         is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
         if is_believed and isinstance(word, Taken | Welcome):
             if word.last > bad.high and (has_doubts or not isinstance(word, Welcome)):
@@ -315,6 +326,9 @@ class History:
             self.brought.add(word.message.body)
             queue = word.destination.removeprefix("/queue/")
             queue = "" if queue.startswith("/") else queue
+            bad.cost[not queue] += (word.message.size + LINK_COST_BYTES) * (1 if queue else 2)
+            if bad.cost[not queue] > bad.room[not queue]:
+                self.wrong(f"{bad.name} handed over {bad.cost} bytes, granted were {bad.room}.")
             bad.came[queue] += 1
             if bad.came[queue] > bad.granted.get(queue, 0):
                 self.wrong(f"{bad.name} handed over {bad.came[queue]} of {queue!r}, granted were {bad.granted}.")
@@ -333,7 +347,7 @@ class History:
         """What an honest node could say now; but what it says of itself, and how far it lags, is as chance wants."""
         chance, peer, spreading = self.chance, self.cluster.peers[bad.name], self.cluster.spreading
         if not (peer.is_heard or peer.is_answered):
-            return Hello(min(peer.in_epoch + 1, NUMBER_MAX), ["events"])
+            return Hello(min(peer.in_epoch + 1, NUMBER_MAX), ["events"], [chance.choice((0, 1, 2, 1000))])
         if peer.is_greeted and not peer.is_welcome:
             return Welcome(peer.out_epoch, chance.randint(peer.out_taken, max(peer.out_taken, bad.high)))
         if bad.name not in spreading.told:
@@ -345,6 +359,10 @@ class History:
                 return self.transfer(bad, chance.choice(fits))
         if deed < 0.5 and peer.is_welcome and bad.high > peer.out_taken:
             return Taken(chance.randint(peer.out_taken, bad.high))
+        if deed < 0.55:
+            return Room(chance.random() < 0.5, chance.choice((2000, 50_000, 2**40)))
+        if deed < 0.57:
+            return Want(chance.random() < 0.5, chance.choice((1, 100_000)))
         if deed < 0.65:
             return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
@@ -366,16 +384,16 @@ class History:
         if chance.random() >= LIES:
             return self.right_word(bad)
         kind = chance.choices(
-            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Declared, Digest, News, Publish),
-            (4, 6, 10, 8, 5, 5, 8, 3, 3, 5, 5),
+            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Declared, Room, Want, Digest, News, Publish),
+            (4, 6, 10, 8, 5, 5, 8, 3, 4, 4, 3, 5, 5),
         )[0]
         if kind is Hello:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
             if bad.own_epoch > 2**40 and chance.random() < 0.95:
                 bad.own_epoch = self.cluster.peers[bad.name].in_epoch + 1  # nothing comes behind the greatest
-            return Hello(
-                min(bad.own_epoch, NUMBER_MAX), chance.choice(([], ["events"], ["events"], ["none", "events"]))
-            )
+            fanouts = chance.choice(([], ["events"], ["events"], ["none", "events"]))
+            children = [min(self.number(1), LINK_CHILDREN_MAX) for _ in fanouts] if chance.random() < 0.9 else [1]
+            return Hello(min(bad.own_epoch, NUMBER_MAX), fanouts, children)
         if kind is Welcome:
             return Welcome(self.number(self.cluster.peers[bad.name].out_epoch), self.last(bad))
         if kind is Taken:
@@ -397,6 +415,10 @@ class History:
             return Declared(
                 queue, chance.choice((["scope=node"], ["dead_letter=dead", "max_redeliveries=-1"], ["="], []))
             )
+        if kind is Room:
+            return Room(chance.random() < 0.5, self.number(0, 3000))
+        if kind is Want:
+            return Want(chance.random() < 0.5, self.number(0, 3000, 2**24))
         if kind is Digest:
             return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
         return self.news(bad, 1) if kind is News else self.published(1)
@@ -437,7 +459,7 @@ class History:
 
     def transfer(self, bad: Bad, right: str = "", is_gap: bool = False) -> Transfer:
         chance, peer = self.chance, self.cluster.peers[bad.name]
-        body = b"h%d" % self.bodies
+        body = b"h%d" % self.bodies + (bytes(LARGE_BYTES) if chance.random() < 0.02 else b"")
         self.bodies += 1
         to = right or chance.choice(
             ("/queue/work", "/queue/work", "/fanout/events", "/queue/w.1", "/queue/local", "/fanout/x")
@@ -488,6 +510,8 @@ class History:
     def heard(self, number: int, word: Word) -> None:
         list(Frames(LIMITS, AFTER_PROOF).words(encode(word)))  # what others make it say must be legal too
         for bad in self.peers.values():
+            if bad.number == number and isinstance(word, Room):
+                bad.room[word.is_copies] = word.through
             if bad.number == number and isinstance(word, Grant):
                 bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))
             if bad.number == number and isinstance(word, Transfer):
@@ -530,6 +554,8 @@ class History:
 
     def bounds(self) -> None:
         """Whatever a peer can make grow."""
+        if self.node.broker.intake.promised_bytes:
+            self.wrong(f"{self.node.broker.intake.promised_bytes} bytes are promised, and nobody is linked.")
         cluster, spreading = self.cluster, self.cluster.spreading
         count = LIMITS.max_destinations + len(self.cluster.outboxes)
         found = {
@@ -586,6 +612,7 @@ CAMPAIGNS = (
             "sequence-gap-accepted",
             "grant-not-checked",
             "last-believed-before-it-was-said",
+            "copies-cost-one",
         ),
         mutant_cases=300,
         quick_mutants=2,

@@ -18,6 +18,7 @@ from radiator.broker.cluster.handover import Handover, with_path
 from radiator.broker.cluster.link import Link
 from radiator.broker.cluster.outbox import Outbox
 from radiator.broker.cluster.peer import Doubtful, Peer
+from radiator.broker.cluster.room import Rooms
 from radiator.broker.cluster.sharing import Share
 from radiator.broker.cluster.spreading import Spreading
 from radiator.broker.consumers import Connection
@@ -31,6 +32,7 @@ from radiator.errors import LinkError, Refusal, shown
 from radiator.limits import (
     LAG_EVERY_S,
     LINK_CREDIT_MAX,
+    LINK_ROOM_BYTES,
     LINK_WINDOW,
     NODES_MAX,
     REDELIVERIES_MAX,
@@ -48,10 +50,13 @@ from radiator.links import (
     News,
     Offer,
     Publish,
+    Room,
     Taken,
     Transfer,
+    Want,
     Welcome,
     Word,
+    cost_bytes,
 )
 from radiator.message import ESCAPING_1_2, Message, header_line
 from radiator.recovery import Recovery
@@ -68,7 +73,7 @@ class Cluster:
 
     __slots__ = (
         "agreement", "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining",
-        "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "shares", "spreading",
+        "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "rooms", "shares", "spreading",
     )  # fmt: skip
 
     def __init__(
@@ -92,8 +97,9 @@ class Cluster:
         self.lag_s = 0.0
         self.known = dict.fromkeys(node.peers) if node is not None else {}
         self.handover = Handover(desk, self.name, self.accept)
-        fanouts = sorted(declarations.cluster_fanouts)
+        fanouts = self.our_fanouts
         rows = {row.peer: row for row in recovery.peers}
+        self.rooms = Rooms(desk, intake)
         self.peers = {name: Peer(desk, name, fanouts, rows.get(name)) for name in (*rows, *self.known)}
         self.recover_doubts(recovery)
         self.agreement = Agreement(desk, self.name, destinations, intake.limits, self.peers)
@@ -155,7 +161,7 @@ class Cluster:
             if len(self.peers) >= NODES_MAX:
                 self.turn_away(connection, name, "unknown-node", f"{self.name!r} knows {NODES_MAX} nodes already.")
                 return
-            peer = self.peers[name] = Peer(self.desk, name, sorted(self.declarations.cluster_fanouts))
+            peer = self.peers[name] = Peer(self.desk, name, self.our_fanouts)
         if peer.link is not None and peer.link.identity.store_id != identity.store_id:
             sentence = (
                 f"{name!r} is linked already, with the store {peer.link.identity.store_id}; this is "
@@ -243,6 +249,7 @@ class Cluster:
         assert link is not None
         peer.unlinked()
         self.spreading.unlinked(link)
+        self.rooms.unlinked(link)
         for share in self.shares.values():
             share.unlinked(peer)
         outbox = self.outboxes.get(peer.name)
@@ -262,6 +269,8 @@ class Cluster:
         if len(self.desk.turn.replies) >= REPLIES_PER_TURN or (isinstance(word, Publish) and self.must_flush(word)):
             return FLUSH
         if isinstance(word, Publish) and self.must_wait(connection, word):
+            return self.intake.batch_room
+        if isinstance(word, Transfer) and self.intake.is_batch_full(connection):
             return self.intake.batch_room
         try:
             _HEARD[type(word)](self, peer, word)
@@ -321,9 +330,12 @@ class Cluster:
     def on_hello(self, peer: Peer, word: Hello) -> None:
         self.handover.hello(peer, word)
         if peer.name in self.outboxes:
-            for fanout in sorted(self.declarations.cluster_fanouts - peer.fanouts):
+            for fanout in sorted(self.declarations.cluster_fanouts - peer.fanouts.keys()):
                 self.lacking(peer, fanout)
         self.grant_copies(peer)
+        assert peer.link is not None
+        self.top_up(peer.link, is_copies=False)
+        self.top_up(peer.link, is_copies=True)
 
     def on_welcome(self, peer: Peer, word: Welcome) -> None:
         self.handover.welcome(peer, word)
@@ -360,6 +372,16 @@ class Cluster:
         share = self.share_of(word.queue)
         if share is not None:
             share.granted_by(peer, word.through)
+
+    def on_room(self, peer: Peer, word: Room) -> None:
+        assert peer.link is not None
+        self.handover.room(peer.link, word)
+
+    def on_want(self, peer: Peer, word: Want) -> None:
+        assert peer.link is not None
+        children = max(self.our_fanouts.values(), default=0) if word.is_copies else 1
+        self.rooms.want(peer.link, word, children)
+        self.top_up(peer.link, word.is_copies)
 
     def on_news(self, peer: Peer, word: Digest | News | Publish) -> None:
         assert peer.link is not None
@@ -400,7 +422,9 @@ class Cluster:
         count = link.arrived.get(name, 0)
         if count >= link.allowed.get(name, 0):
             raise LinkError(f"Message {count + 1} of /queue/{name} on this link, where {count} were granted.")
+        self.rooms.take(link, False, cost_bytes(old.size))
         link.arrived[name] = count + 1
+        self.top_up(link, is_copies=False)
         headers = with_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         redeliveries = min(word.redeliveries, REDELIVERIES_MAX // 2)  # so that one more can still be handed on
@@ -412,8 +436,11 @@ class Cluster:
         """One copy into each child, all in one batch with the sequence."""
         if peer.copies >= peer.copies_granted:
             raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
-        old = word.message
-        for child in self.destinations.fanout(name).children:
+        old, children, link = word.message, self.destinations.fanout(name).children, peer.link
+        assert link is not None, "a word is heard on a link only"
+        self.rooms.take(link, True, cost_bytes(old.size, len(children)))
+        self.top_up(link, is_copies=True)
+        for child in children:
             queue = self.destinations.target(child)
             expires_ms = old.expires_ms
             if queue.settings.message_ttl_ms is not None:
@@ -436,6 +463,24 @@ class Cluster:
                 queue.evict(1, size)
         except Refusal:
             pass
+
+    @property
+    def our_fanouts(self) -> dict[str, int]:
+        """Those of scope "cluster", and how often a copy of each is stored here."""
+        destinations = self.destinations
+        return {name: len(destinations.fanout(name).children) for name in sorted(self.declarations.cluster_fanouts)}
+
+    @property
+    def links(self) -> list[Link]:
+        """Those that are up, and on which the other node has said Hello."""
+        peers = self.peers.values()
+        return [peer.link for peer in peers if peer.link is not None and (peer.is_heard or peer.is_answered)]
+
+    def top_up(self, link: Link, is_copies: bool) -> None:
+        """It may hand over more bytes, as far as there is room; where this node is being drained, none."""
+        lane = link.takes[is_copies]
+        if lane.left < max(lane.wanted, LINK_ROOM_BYTES // 2) and not self.is_draining:
+            self.rooms.top_up(link, is_copies, max(1, len(self.links)))
 
     def grant_copies(self, peer: Peer) -> None:
         """Credit for copies of fanouts, while all children and the disk have room."""
@@ -516,8 +561,15 @@ class Cluster:
             self.copies.bound(self.intake.disk_left_bytes)
         is_due = self.desk.now_s - self.lag_s >= LAG_EVERY_S
         for peer in self.peers.values():
-            if peer.link is not None and is_due:
+            if peer.link is None:
+                continue
+            if is_due:
                 self.grant_copies(peer)
+            for lane in peer.link.gives:
+                if lane.waiting:
+                    self.handover.retry(lane)
+        if not self.is_draining:
+            self.rooms.grant_all(self.links)
         if is_due:
             self.lag_s = self.desk.now_s
             for numbers in self.numbers():
@@ -612,6 +664,8 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     Offer: Cluster.on_offer,
     Grant: Cluster.on_grant,
     Declared: Cluster.on_declared,
+    Room: Cluster.on_room,
+    Want: Cluster.on_want,
     Digest: Cluster.on_news,
     News: Cluster.on_news,
     Publish: Cluster.on_news,

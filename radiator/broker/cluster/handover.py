@@ -7,13 +7,15 @@ the link is down; the next Welcome settles it. The protocol was model-checked (t
 
 from collections.abc import Callable
 
-from radiator.broker.cluster.peer import Doubtful, Peer
+from radiator.broker.cluster.lane import Lane
+from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.peer import FANOUTS, Doubtful, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.errors import LinkError, Refusal
 from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX, SEQUENCE_MAX
-from radiator.links import Hello, Taken, Transfer, Welcome
+from radiator.links import Hello, Room, Taken, Transfer, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
 from radiator.writes import Count, Doubt, Settle
@@ -58,6 +60,41 @@ class Handover:
         self.waiting[pumped] = None
         return False
 
+    def fits(self, peer: Peer, destination: str, size: int, pumped: Callable[[], None]) -> bool:
+        """Whether one of that size may be offered by what the other node says that it takes; where not, it is told that
+        one waits, and `pumped` is called when it says more. First come, first served: others wait behind it.
+        """
+        link = peer.link
+        assert link is not None, "only who is linked has room"
+        is_copies = destination.startswith(FANOUTS)
+        lane, cost = link.gives[is_copies], peer.cost_of(destination, size)
+        if lane.waiting and next(iter(lane.waiting)) != pumped:
+            lane.waiting[pumped] = None
+            return False
+        if cost <= lane.left:
+            if lane.waiting:
+                del lane.waiting[pumped]
+                lane.wanted = 0
+            return True
+        lane.waiting[pumped] = None
+        if lane.wanted != cost:
+            lane.wanted = cost
+            link.tell(Want(is_copies, cost))
+        return False
+
+    def room(self, link: Link, word: Room) -> None:
+        """ON RECEIVE Room: so much may go in all; it never goes back."""
+        lane = link.gives[word.is_copies]
+        lane.through = max(lane.through, word.through)
+        self.retry(lane)
+
+    def retry(self, lane: Lane) -> None:
+        """Whoever waits for room there looks again: what it had may have gone another way since."""
+        waiting, lane.waiting = lane.waiting, {}
+        lane.wanted = 0
+        for pumped in waiting:
+            pumped()
+
     def go_on(self) -> None:
         """The batch that was full is on the disk."""
         waiting, self.waiting = self.waiting, {}
@@ -73,6 +110,8 @@ class Handover:
         peer.doubts[sequence] = Doubtful(queue, entry.position, entry.size, expires, desk.now_ms, redeliveries)
         peer.doubt_bytes += entry.size
         peer.touch()
+        if peer.link is not None:
+            peer.link.gives[destination.startswith(FANOUTS)].used += peer.cost_of(destination, entry.size)
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
         link, epoch = peer.link, peer.out_epoch
         path = [*path_of(message.headers), self.name][-PATH_HOPS_MAX:]
@@ -196,7 +235,9 @@ class Handover:
         if word.epoch <= peer.in_epoch:
             raise Refusal("superseded", f"Epoch {word.epoch} of {peer.name} is over: it had {peer.in_epoch} already.")
         peer.in_epoch = word.epoch
-        peer.fanouts = frozenset(word.fanouts)
+        if len(word.children) != len(word.fanouts):
+            raise LinkError(f"{peer.name} names {len(word.fanouts)} fanouts, and the children of {len(word.children)}.")
+        peer.fanouts = dict(zip(word.fanouts, word.children, strict=True))
         peer.is_heard = True
         peer.touch()
 

@@ -1,5 +1,6 @@
 """A link: one open connection to another node, as long as it lasts."""
 
+from radiator.broker.cluster.lane import Lane
 from radiator.broker.consumers import Connection
 from radiator.broker.turn import Desk
 from radiator.limits import LINK_OUTBOX_BYTES
@@ -15,11 +16,12 @@ class Link:
     given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
     them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
     declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
-    there, as it said.
+    there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies of fanouts.
     """
 
     __slots__ = (
-        "allowed", "arrived", "connection", "declared_here", "declared_there", "desk", "given", "identity",
+        "allowed", "arrived", "connection", "declared_here", "declared_there", "desk", "given", "gives", "identity",
+        "takes",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, identity: Identity, desk: Desk) -> None:
@@ -31,6 +33,8 @@ class Link:
         self.allowed: dict[str, int] = {}
         self.declared_here: set[str] = set()
         self.declared_there: dict[str, tuple[str, ...]] = {}
+        self.gives = (Lane(), Lane())
+        self.takes = (Lane(), Lane())
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from radiator.broker.cluster.handover import Handover
-from radiator.broker.cluster.peer import Peer
+from radiator.broker.cluster.peer import FANOUTS, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.limits import PASSED_OVER_MAX
@@ -35,6 +35,10 @@ class Outbox:
         self.credit = self.given = 0
         self.is_lacking = False
 
+    def is_taken(self, entry: Entry) -> bool:
+        """Whether the other node has declared its fanout."""
+        return entry.message.destination.removeprefix(FANOUTS) in self.peer.fanouts
+
     def pumped(self) -> None:
         """Hand over what is ready, in order; what the other node does not take is passed over."""
         queue, peer = self.queue, self.peer
@@ -42,11 +46,17 @@ class Outbox:
         while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
             if not self.handover.has_room(peer, self.pumped) or not queue.has_ready():
                 break
+            head = queue.peek_head()
+            if (
+                head is not None
+                and self.is_taken(head)
+                and not self.handover.fits(peer, head.message.destination, head.size, self.pumped)
+            ):
+                break
             entry = queue.take_head()
             if entry is None:
                 continue
-            fanout = entry.message.destination.removeprefix("/fanout/")
-            if fanout not in peer.fanouts:
+            if not self.is_taken(entry):
                 stays.append(entry)
                 continue
             queue.doubt(entry)
@@ -57,4 +67,4 @@ class Outbox:
             queue.put_back(entry)
         if stays and not self.is_lacking:
             self.is_lacking = True
-            self.tell_lacking(peer, stays[0].message.destination.removeprefix("/fanout/"))
+            self.tell_lacking(peer, stays[0].message.destination.removeprefix(FANOUTS))

@@ -11,9 +11,10 @@ from radiator.broker.cluster.link import Link
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk, Part
 from radiator.limits import EPOCH_STEP_MAX, LINK_CAUSE_MAX
-from radiator.links import Hello, Taken, Welcome
+from radiator.links import Hello, Taken, Welcome, cost_bytes
 from radiator.writes import KeepPeer
 
+FANOUTS = "/fanout/"  # what the destination of a copy begins with
 UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
 
 
@@ -34,9 +35,9 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    fanouts: those that it takes copies for. out_said: the last sequence that it can have heard of. cause: why there is
-    no link, as was heard last; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike:
-    queues that it has declared otherwise, and the sentence about each.
+    fanouts: those that it takes copies for, and how often it stores one. out_said: the last sequence that it can have
+    heard of. cause: why there is no link, as was heard last; "" where there is one. epoch_step: what the next refused
+    epoch is raised by. unlike: queues that it has declared otherwise, and the sentence about each.
     """
 
     __slots__ = (
@@ -46,7 +47,7 @@ class Peer:
         "since_s", "store_id", "taken_in", "unlike", "waiting",
     )  # fmt: skip
 
-    def __init__(self, desk: Desk, name: str, our_fanouts: list[str], row: KeepPeer | None = None) -> None:
+    def __init__(self, desk: Desk, name: str, our_fanouts: dict[str, int], row: KeepPeer | None = None) -> None:
         self.desk = desk
         self.name = name
         self.our_fanouts = our_fanouts
@@ -58,7 +59,7 @@ class Peer:
         self.sealed = row
         self.doubts: dict[int, Doubtful] = {}
         self.doubt_bytes = 0
-        self.fanouts: frozenset[str] = frozenset()
+        self.fanouts: dict[str, int] = {}
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.is_replaced = False  # it came with another store, and has not said yet what that has
@@ -71,6 +72,11 @@ class Peer:
         self.cause = ""
         self.handed_over = self.taken_in = 0
         self.unlike: dict[str, str] = {}
+
+    def cost_of(self, destination: str, size: int) -> int:
+        """What a message of that size costs it. A copy of a fanout that it has not declared stays here."""
+        is_copy = destination.startswith(FANOUTS)
+        return cost_bytes(size, self.fanouts.get(destination.removeprefix(FANOUTS), 1) if is_copy else 1)
 
     @property
     def state(self) -> str:
@@ -136,7 +142,7 @@ class Peer:
             return  # what was promised to a store that is gone is not for another
         if not self.is_greeted and row.out_epoch == self.out_epoch:
             self.is_greeted = True
-            link.tell(Hello(row.out_epoch, self.our_fanouts))
+            link.tell(Hello(row.out_epoch, [*self.our_fanouts], [*self.our_fanouts.values()]))
         if self.is_heard and row.in_epoch == self.in_epoch:
             self.is_heard = False
             self.is_answered = True

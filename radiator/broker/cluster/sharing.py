@@ -81,13 +81,14 @@ class Share:
     """
 
     __slots__ = (
-        "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hints", "hoped_s", "is_asked",
-        "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "source", "staying",
-        "was_draining",
+        "address", "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hints", "hoped_s",
+        "is_asked", "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "source",
+        "staying", "was_draining",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
         self.queue = queue
+        self.address = f"/queue/{queue.name}"
         self.desk = desk
         self.handover = handover
         self.around = around
@@ -139,7 +140,8 @@ class Share:
         queue = self.queue
         stays: list[Entry] = []
         while len(stays) < PASSED_OVER_MAX and queue.has_surplus() and queue.ready_count > self.kept:
-            taker = self.next_taker()
+            head = queue.peek_head()
+            taker = self.next_taker(head.size if head is not None else 0)
             if taker is None:
                 break
             entry = queue.take_head()
@@ -154,15 +156,19 @@ class Share:
             given = taker.link.given
             given[queue.name] = given.get(queue.name, 0) + 1
             taker.told = self.could_give(taker)
-            self.handover.offer(taker.peer, queue, entry, f"/queue/{queue.name}", taker.told)
+            self.handover.offer(taker.peer, queue, entry, self.address, taker.told)
         for entry in stays:
             queue.put_back(entry)
         self.staying = len(stays)
 
-    def next_taker(self) -> Neighbour | None:
-        """Of those with credit and room, the one served longest ago."""
+    def next_taker(self, size: int) -> Neighbour | None:
+        """Of those with credit, and room for so many bytes, the one served longest ago."""
         for name, taker in self.neighbours.items():
-            if taker.credit > 0 and self.handover.has_room(taker.peer, self.pumped):
+            if (
+                taker.credit > 0
+                and self.handover.has_room(taker.peer, self.pumped)
+                and self.handover.fits(taker.peer, self.address, size, self.pumped)
+            ):
                 self.neighbours[name] = self.neighbours.pop(name)
                 return taker
         return None

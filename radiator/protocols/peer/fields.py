@@ -17,6 +17,8 @@ from radiator.addresses import ADDRESS_MAX_BYTES, ADMIN, address_mistake, split
 from radiator.errors import Refusal, Violation, shown
 from radiator.limits import (
     LINK_ADDED_LINE_BYTES,
+    LINK_ADDED_LINES,
+    LINK_CHILDREN_MAX,
     LINK_HEADERS_GROWTH,
     LINK_REFUSAL_BYTES,
     LINK_SETTINGS_MAX,
@@ -35,6 +37,7 @@ from radiator.limits import (
     TIME_MAX_MS,
     TOPIC_WORDS_MAX,
     Limits,
+    largest_message_bytes,
 )
 from radiator.links import Version
 from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
@@ -293,12 +296,13 @@ _ADDED_NAMES = (
     b"original-message-id",
     b"redelivery-count",
 )
+assert len(_ADDED_NAMES) == LINK_ADDED_LINES, "limits.py counts them"
 _ADDED = re.compile(rb"^(" + b"|".join(_ADDED_NAMES) + rb"):.*\n", re.MULTILINE)
 _PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (_NODE_NAME.pattern, _NODE_NAME.pattern, PATH_HOPS_MAX - 1))
 
 
 def _block_bytes(limits: Limits) -> int:
-    return LINK_HEADERS_GROWTH * limits.max_header_bytes + len(_ADDED_NAMES) * LINK_ADDED_LINE_BYTES
+    return largest_message_bytes(limits) - limits.max_frame_bytes
 
 
 def _check_headers(block: bytes, escaping: int, limits: Limits) -> None:
@@ -384,6 +388,7 @@ NUMBER = _number()
 REDELIVERIES = _number(REDELIVERIES_MAX)
 FLAG = Field(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
 NODE = _text(_node, NODE_NAME_MAX_BYTES)
+CHILDREN = _list(_number(LINK_CHILDREN_MAX), lambda limits: limits.max_destinations)
 NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)
 PATTERN = _text(_pattern, NAME_MAX_BYTES)

@@ -6,9 +6,25 @@ fields.py has how each is written; docs/PROTOCOL.md draws the bytes.
 from dataclasses import dataclass
 
 from radiator.limits import Limits
-from radiator.links import Ask, Declared, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Welcome, Word
+from radiator.links import (
+    Ask,
+    Declared,
+    Digest,
+    Grant,
+    Hello,
+    News,
+    Offer,
+    Publish,
+    Room,
+    Taken,
+    Transfer,
+    Want,
+    Welcome,
+    Word,
+)
 from radiator.protocols.peer.fields import (
     ADDRESS,
+    CHILDREN,
     CODE,
     DESTINATION,
     FLAG,
@@ -98,7 +114,7 @@ _TABLE = (
     WordSpec(1, Challenge, (NODE, NONCE, STORE_ID, ADDRESS, NUMBER, NUMBER, NUMBER, NUMBER)),
     WordSpec(2, Proof, (MAC,)),
     WordSpec(3, Refused, (CODE, SENTENCE)),
-    WordSpec(16, Hello, (NUMBER, NAMES)),
+    WordSpec(16, Hello, (NUMBER, NAMES, CHILDREN)),
     WordSpec(17, Welcome, (NUMBER, NUMBER)),
     WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER)),
     WordSpec(19, Taken, (NUMBER,)),
@@ -109,6 +125,8 @@ _TABLE = (
     WordSpec(24, News, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
     WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED)),
     WordSpec(26, Declared, (NAME, SETTINGS)),
+    WordSpec(27, Room, (FLAG, NUMBER)),
+    WordSpec(28, Want, (FLAG, NUMBER)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

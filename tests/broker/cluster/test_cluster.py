@@ -218,7 +218,7 @@ def test_copies_that_a_node_does_not_take_hold_up_nobody() -> None:
     declarations.cluster_fanouts |= {"more"}
     nodes = Nodes("ab", declarations=declarations)
     nodes["a"].open(1)
-    nodes.cluster("a").peers["b"].fanouts = frozenset({"events"})
+    nodes.cluster("a").peers["b"].fanouts = {"events": 2}
     nodes["a"].say(send(1, "/fanout/more", b"one"), send(1, "/fanout/events", b"two"))
     nodes.run()
     assert nodes["b"].stored("x") == [b"two"] and nodes["a"].stored("$outbox/b") == [b"one"]

@@ -166,7 +166,7 @@ def test_row_of_the_old_store_is_no_answer_to_the_hello_of_another() -> None:
     b.turn([Closed(link)])
     b.inbox[77], b.delivers[77] = [], 0
     b.turn([Open(77, Identity("a", "another", is_dialled=False))])
-    b.turn([Read(77, [Heard(77, Hello(epoch, []))])])
+    b.turn([Read(77, [Heard(77, Hello(epoch, [], []))])])
     b.commit()
     assert not [r for r in b.inbox[77] if isinstance(r, Tell) and isinstance(r.word, Welcome)]
     b.auto = True

@@ -14,9 +14,11 @@ from radiator.links import (
     News,
     Offer,
     Publish,
+    Room,
     Taken,
     Transfer,
     Version,
+    Want,
     Welcome,
     Word,
 )
@@ -84,7 +86,9 @@ def address(chance: Random) -> str:
 
 
 MAKERS: dict[type[Word], Callable[[Random], Word]] = {
-    Hello: lambda c: Hello(number(c), some(c, name)),
+    Hello: lambda c: Hello(number(c), some(c, name), [c.randrange(1000) for _ in range(c.randrange(4))]),
+    Room: lambda c: Room(c.random() < 0.5, number(c)),
+    Want: lambda c: Want(c.random() < 0.5, number(c)),
     Welcome: lambda c: Welcome(number(c), number(c)),
     Transfer: lambda c: Transfer(
         number(c), number(c), working(c), message(c, working(c)), path(c), c.randrange(2**31),
