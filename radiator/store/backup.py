@@ -4,8 +4,11 @@ A backup carries a mark, so that it is never served by accident: two stores with
 ids twice. `restore` takes the mark off and gives a new id. Both write beside their target and rename at the end.
 """
 
+import fcntl
 import os
+import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import lmdb
@@ -28,6 +31,9 @@ from radiator.store.mending import mend
 from radiator.store.reader import Reader, backup_meta
 from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES
 
+_NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process
+_LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
+
 
 def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
     """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run on meanwhile.
@@ -40,28 +46,52 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
         raise StoreError(f"{target} exists and is no backup: give the backup a name of its own.")
     if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
-    new = target.with_name(f"{target.name}.{os.getpid()}.new")
+    new = target.with_name(f"{target.name}.{os.getpid()}{_NEW}")
     try:
+        _remove_leftovers(target.parent)
         with Reader(Path(data_dir)) as reader:
             with reader.snapshot() as snapshot:
                 meta = snapshot.meta()
             refuse_other_formats(reader.file, meta)
             refuse_bare_backups(reader.file, meta)
-            _copy(reader, new, compact)
-        write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
-        install(new, target)
+            held = _copy(reader, new, compact)
+        try:
+            write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
+            install(new, target)
+        finally:
+            os.close(held)
     except OSError as error:
         raise StoreError(f"The backup {target} cannot be written: {error}.") from error
     finally:
         new.unlink(missing_ok=True)
 
 
-def _copy(reader: Reader, new: Path, compact: bool) -> None:
+def _copy(reader: Reader, new: Path, compact: bool) -> int:
+    """The file, open and locked: while it is, no other backup takes it for what a killed one left."""
     opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        if not os.fstat(opened).st_nlink:
+            raise FileNotFoundError("another backup has just cleared up here: say it again")
         reader.copy_to(opened, compact)
-    finally:
+    except BaseException:
         os.close(opened)
+        raise
+    return opened
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Unfinished backups of any name whose process was killed: nobody has them locked."""
+    for name in os.listdir(parent):
+        if not _LEFTOVER.fullmatch(name):
+            continue
+        with suppress(OSError):  # it is somebody else's, or gone, or still being written
+            opened = os.open(parent / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(parent / name)
+            finally:
+                os.close(opened)
 
 
 def restore(file: str | Path, data_dir: str | Path) -> Report:
@@ -81,6 +111,8 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
     if mistakes:
         raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")
     try:
+        if not os.path.lexists(target):
+            directory.begin_restore(target)
         directory.prepare(target)
         lock = directory.BrokerLock(target)
         try:
@@ -96,11 +128,11 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
 
 
 def _install_copy(source: Path, target: Path) -> list[str]:
-    """What was mended. A crash before the rename leaves an empty data directory, which may be restored into again."""
+    """What was mended. A crash before the rename leaves a directory that no broker serves, to be restored into anew."""
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
-    new = target / directory.NEW_FILE
-    new.unlink(missing_ok=True)
+    directory.begin_restore(target)
+    new = target / directory.RESTORE_FILE
     shutil.copyfile(source, new)
     rows = {
         FORMAT: records.encode_number(FORMAT, records.FORMAT),

@@ -3,8 +3,9 @@
     DATA_DIR/         0700
       data.mdb        0600  everything; LMDB
       lock.mdb        0600  LMDB's table of readers; means nothing when nobody runs
-      radiator.lock   0600  held by the one broker, with its process id in it
+      radiator.lock   0600  held by the one broker, as data.mdb is, with its process id in it
       data.mdb.new    0600  a store being made; means nothing, removed by the next start
+      data.mdb.restore 0600 a restore that has not come to its end; nothing is served until it has
 
 LMDB is not called here: what is read of its file is read with plain reads.
 """
@@ -26,9 +27,11 @@ DATA_FILE = "data.mdb"
 LMDB_LOCK_FILE = "lock.mdb"
 BROKER_LOCK_FILE = "radiator.lock"
 NEW_FILE = "data.mdb.new"
-_FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE)
+RESTORE_FILE = "data.mdb.restore"
+_FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
 _HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an empty directory to us
 
+_RESTORING = "restoring"  # how the name of a directory ends that a restore makes
 _DIRECTORY_MODE = 0o700
 _FILE_MODE = 0o600
 
@@ -77,7 +80,7 @@ def prepare(directory: Path) -> None:
     except FileExistsError:
         pass
     except FileNotFoundError:
-        raise StoreError(f"The data directory {directory} cannot be made: create {directory.parent} first.") from None
+        raise _no_parent(directory) from None
     found = directory.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise StoreError(f"{directory} is a file; the data directory must be a directory.")
@@ -92,6 +95,47 @@ def prepare(directory: Path) -> None:
     for name in _FILES:
         if is_regular(directory / name):
             (directory / name).chmod(_FILE_MODE)
+
+
+def begin_restore(directory: Path) -> None:
+    """The directory is there, and what it holds is to be restored: from now on it is not served before that is done,
+    whatever becomes of this process. One that is missing is made beside its name, and gets that with the mark in it.
+
+    Raises StoreError where something that is not ours stands in the way.
+    """
+    if os.path.lexists(directory):
+        _mark_restore(directory)
+        return
+    made = directory.with_name(f"{directory.name}.{_RESTORING}")
+    try:
+        made.mkdir(mode=_DIRECTORY_MODE)
+    except FileExistsError:
+        if made.is_symlink() or not made.is_dir() or set(os.listdir(made)) - {RESTORE_FILE}:
+            raise StoreError(f"{made} stands in the way, and no restore has left it there: remove it.") from None
+    except FileNotFoundError:
+        raise _no_parent(directory) from None
+    _mark_restore(made)
+    made.rename(directory)
+    sync_directory(directory.parent)
+
+
+def _mark_restore(directory: Path) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    os.close(os.open(directory / RESTORE_FILE, flags, _FILE_MODE))
+    sync_directory(directory)
+
+
+def refuse_unfinished_restore(directory: Path) -> None:
+    """Raises StoreError where a restore was begun and has not come to its end."""
+    if is_regular(directory / RESTORE_FILE):
+        raise StoreError(
+            f"The restore into {directory} has not come to its end: run `radiator restore FILE {directory}` again, or"
+            f" remove {directory / RESTORE_FILE} to begin with an empty store."
+        )
+
+
+def _no_parent(directory: Path) -> StoreError:
+    return StoreError(f"The data directory {directory} cannot be made: create {directory.parent} first.")
 
 
 def is_regular(file: Path) -> bool:
@@ -116,28 +160,60 @@ def _refuse_strangers(directory: Path) -> None:
 
 
 class BrokerLock:
-    """The exclusive lock on a data directory, from construction to `release` or the end of the process."""
+    """The exclusive lock on a data directory, from construction to `release` or the end of the process.
+
+    Its file says who holds it. The data file is locked too: somebody may remove a file that is called a lock.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Raises StoreError where another broker holds it."""
+        self._directory = directory
+        self._data_file: int | None = None
         path = directory / BROKER_LOCK_FILE
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._file)
-            raise StoreError(
-                f"The data directory {directory} is in use by another broker (process {holder}):"
-                " stop that one, or give this one a directory of its own."
-            ) from None
+            if not _is_locked(self._file):
+                holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip() or "unknown"
+                raise self._in_use(f"process {holder}")
+            if is_regular(directory / DATA_FILE):
+                self.lock_data()
+        except BaseException:
+            self.release()
+            raise
         os.fchmod(self._file, _FILE_MODE)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
 
+    def lock_data(self) -> None:
+        """To be called once the data file is there; again, it changes nothing."""
+        if self._data_file is not None:
+            return
+        opened = os.open(self._directory / DATA_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if not _is_locked(opened):
+            os.close(opened)
+            raise self._in_use(f"which has locked {DATA_FILE}; its {BROKER_LOCK_FILE} was removed")
+        self._data_file = opened
+
+    def _in_use(self, holder: str) -> StoreError:
+        return StoreError(
+            f"The data directory {self._directory} is in use by another broker ({holder}):"
+            " stop that one, or give this one a directory of its own."
+        )
+
     def release(self) -> None:
         """Gives the directory free. The file stays: removing it would let two brokers lock two files of one name."""
         os.close(self._file)
+        if self._data_file is not None:
+            os.close(self._data_file)
+
+
+def _is_locked(opened: int) -> bool:
+    """Whether it is ours now, until it is closed."""
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def lay_out_lock(directory: Path) -> None:

@@ -118,7 +118,9 @@ def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
         try:
             (data_dir / directory.NEW_FILE).unlink(missing_ok=True)
             if not directory.is_regular(data_dir / directory.DATA_FILE):
+                directory.refuse_unfinished_restore(data_dir)
                 create(data_dir)
+                lock.lock_data()
             directory.lay_out_lock(data_dir)
             # the start that gave the file its name may have been killed before the name was on the disk
             directory.sync_directory(data_dir)

@@ -1,7 +1,9 @@
 """A backup is one state of the store, taken while it is written to; a restore is another store with its messages."""
 
+import fcntl
 import os
 import resource
+import shutil
 import signal
 import stat
 import sys
@@ -287,6 +289,17 @@ def test_backup_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["data"]
 
 
+def test_backup_that_is_being_made_is_not_cleared_away(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    others = [tmp_path / name for name in ("x.7.radiator-backup.new", "y.8.new", "letter", "z.9.radiator-backup.new")]
+    for other in others:
+        other.touch()
+    with others[0].open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        backup(tmp_path / "data", tmp_path / "copy")
+    assert sorted(os.listdir(tmp_path)) == ["copy", "data", "letter", "x.7.radiator-backup.new", "y.8.new"]
+
+
 # ---- a bare backup is never served --------------------------------------------------------------------------------
 
 
@@ -323,6 +336,41 @@ def test_restore_into_a_used_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home" / "letter").touch()
     with pytest.raises(StoreError, match="holds no store, but it holds 'letter'"):
         restore(tmp_path / "copy", tmp_path / "home")
+
+
+def test_directory_with_an_unfinished_restore_is_not_served_and_may_be_emptied(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "data.mdb.restore").touch()
+    with pytest.raises(StoreError, match=r"remove .*data\.mdb\.restore to begin with an empty store"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    (tmp_path / "new" / "data.mdb.restore").unlink()
+    open_store(tmp_path / "new", MAP_BYTES).close()
+
+
+def test_restore_that_finds_no_room_is_not_served_and_can_be_said_again(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+
+    def without_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        with pytest.raises(StoreError, match="File too large"):
+            restore(tmp_path / "copy", tmp_path / "new")
+
+    assert run_forked(without_room) == 0
+    with pytest.raises(StoreError, match="has not come to its end"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 128 + DELAYED
+
+
+def test_restore_takes_nothing_of_others_for_its_own(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "new.restoring").mkdir()
+    (tmp_path / "new.restoring" / "letter").touch()
+    with pytest.raises(StoreError, match="stands in the way"):
+        restore(tmp_path / "copy", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_restore_beside_a_running_broker_is_refused(tmp_path: Path) -> None:
@@ -419,9 +467,20 @@ def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Pa
         if step == "backup":
             if copy.exists():
                 assert restore(copy, new).messages == 128 + DELAYED
+                shutil.rmtree(new)
+                copy.unlink()
+            backup(tmp_path / "data", tmp_path / "another")
+            assert sorted(os.listdir(tmp_path)) == ["another", "data"], "what a killed one left goes with the next"
         else:
             if not (new / "data.mdb").exists():
+                if new.exists():
+                    with pytest.raises(StoreError, match="has not come to its end: run `radiator restore FILE"):
+                        open_store(new, MAP_BYTES)
                 restore(tmp_path / "copy", new)
             assert check(new).messages == 128 + DELAYED
+            open_store(new, MAP_BYTES).close()
+            assert sorted(os.listdir(new)) == ["data.mdb", "lock.mdb", "radiator.lock"]
+            assert sorted(os.listdir(tmp_path)) == ["copy", "data", new.name]
+            shutil.rmtree(new)
         steps += 1
     assert steps >= 8, "too few steps were seen for this to say anything"

@@ -12,6 +12,7 @@ from radiator.errors import StoreError
 from radiator.limits import FILL_AHEAD_BYTES
 from radiator.store import directory
 from radiator.store.check import check
+from radiator.store.rename import rename
 from tests.store.scribe import Scribe, filled
 
 TRANSACTION_OFFSET = 144  # in a meta page of LMDB 0.9 on a 64-bit machine
@@ -71,6 +72,27 @@ def test_second_broker_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
     holder.kill()
     holder.communicate()
     Scribe(tmp_path / "data").store.close()
+
+
+@pytest.mark.parametrize("gone", [["radiator.lock"], ["radiator.lock", "lock.mdb"]])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_second_broker_is_refused_though_somebody_removed_the_locks(
+    tmp_path: Path, gone: list[str], is_new: bool
+) -> None:
+    """Its data file is locked too: two would write over each other's pages."""
+    if not is_new:
+        Scribe(tmp_path / "data").store.close()
+    scribe = Scribe(tmp_path / "data")
+    for name in gone:
+        (tmp_path / "data" / name).unlink()
+    for act in (lambda: Scribe(tmp_path / "data"), lambda: rename(tmp_path / "data", "other")):
+        with pytest.raises(StoreError, match=r"in use by another broker .*has locked data\.mdb"):
+            act()
+    scribe.fill(scribe.declare("orders"), 3)
+    scribe.store.close()
+    again = Scribe(tmp_path / "data")
+    assert len(again.bodies(1)) == 3
+    again.store.close()
 
 
 def test_second_store_in_one_process_is_refused_and_leaves_the_first_alone(tmp_path: Path) -> None:
