@@ -26,6 +26,7 @@ MODULES: tuple[str, ...] = (
     "latency",
     "models",
     "switches",
+    "command_kills",
     "signals",
     "damage",
     "long_stores",
