@@ -166,6 +166,9 @@ CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pag
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 
 # ---- operations
+CLOCK_JUMP_MAX_S = 180 * 86_400  # not followed: the system's clock where it is further from the time that is known
+CLOCK_KEPT_S = 60  # how often the store keeps the time, while anything is written
+CLOCK_KEPT_IDLE_S = 86_400  # and otherwise
 TICK_S = 0.25  # how often the clock is told to the broker: expiry at a head, or a delayed message, is late by so much
 BEAT_S = 1.0  # how often a thread that touches the disk shows that it is not stuck
 READER_CHECK_S = 10  # slots of dead readers in LMDB pin pages until they are checked

@@ -54,7 +54,8 @@ class Recovery:
     next_queue: the number that the next declared queue gets. retired: number -> messages still to be swept.
     was_clean: whether the last run ended by a clean stop. doubts: in the order of peer and sequence.
     declared: exchanges and fanouts that were declared at run time. bindings: all that are durable.
-    stages: prepared transactions that are not over. apps: the last version of each `txn-app-id`.
+    stages: prepared transactions that are not over. apps: the last version of each `txn-app-id`. time_ms: the last
+    time that was kept; 0: none.
     """
 
     store_id: str
@@ -70,3 +71,4 @@ class Recovery:
     logs: list[StoredLog] = field(default_factory=list)
     stages: list[KeepStage] = field(default_factory=list)
     apps: list[KeepApp] = field(default_factory=list)
+    time_ms: int = 0

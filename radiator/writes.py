@@ -380,6 +380,13 @@ class DropApp:
 
 
 @dataclass(slots=True)
+class KeepTime:
+    """The broker's time, in milliseconds since the epoch: a start holds the system's clock against it."""
+
+    ms: int
+
+
+@dataclass(slots=True)
 class StoppedClean:
     """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
 
@@ -418,5 +425,6 @@ Write = (
     | DropStage
     | KeepApp
     | DropApp
+    | KeepTime
     | StoppedClean
 )

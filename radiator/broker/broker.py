@@ -7,6 +7,7 @@ connection, whose reader stops; the others go on.
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 
 from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
 from radiator.broker import admin
@@ -14,6 +15,7 @@ from radiator.broker.answers import Answers, Turnstile
 from radiator.broker.applying import Applier, Applying
 from radiator.broker.checkouts import Checkouts
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
+from radiator.broker.clock import Clock
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
 from radiator.broker.deliveries import named_by, settle
@@ -62,6 +64,8 @@ from radiator.errors import Refusal, shown
 from radiator.journal import BURIED, DEAD_LETTERED, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
+    CLOCK_KEPT_IDLE_S,
+    CLOCK_KEPT_S,
     FORGET_BUSY_S,
     FORGET_IDLE_S,
     FORGET_MESSAGES,
@@ -73,7 +77,7 @@ from radiator.message import Message, header_line, without_headers
 from radiator.recovery import Recovery
 from radiator.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.settings import JOURNAL, Declarations, Node
-from radiator.writes import Count, Forget, StoppedClean
+from radiator.writes import Count, Forget, KeepTime, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
 NOT_MOVED = frozenset((b"redelivery-count",))
@@ -93,6 +97,7 @@ class Broker:
     """One node. Built from what is declared and what the store found; then driven by `turn` and `seal` alone.
 
     map_size, disk_free_min: bytes. entropy: gives so many random bytes (for addresses of replies).
+    trust_clock: the system's clock is right, however far it is from the time that the store has kept.
     Raises StoreError where what is stored contradicts what is declared.
     """
 
@@ -109,6 +114,7 @@ class Broker:
         now_s: float,
         now_ms: int,
         node: Node | None = None,
+        trust_clock: bool = False,
     ) -> None:
         self.limits = limits
         self.recovery = recovery
@@ -121,7 +127,11 @@ class Broker:
         self.checked_percent = 0
         self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
-        desk.now_s, desk.now_ms = now_s, now_ms
+        self.clock = Clock(0 if trust_clock else recovery.time_ms, now_s, now_ms)
+        self.is_clock_told = False
+        self.time_kept_s = -inf
+        self.time_kept_in = 0
+        desk.now_s, desk.now_ms = now_s, self.clock.at(now_s, now_ms)
         if declarations.has_journal:
             desk.journal = Journal(desk)
         self.destinations: Destinations = Destinations(
@@ -161,7 +171,7 @@ class Broker:
         desk = self.desk
         desk.turn = turn = Turn()
         desk.turn_number += 1
-        desk.now_s, desk.now_ms = now_s, now_ms
+        desk.now_s, desk.now_ms = now_s, self.clock.at(now_s, now_ms)
         if self.backlog:
             if any(type(event) is Stop and event.at_once for event in events):
                 self.backlog.clear()
@@ -402,6 +412,7 @@ class Broker:
         self.store_used_bytes = event.store_used_bytes
         self.checked_percent = event.checked_percent
         intake = self.intake
+        self.watch_clock()
         self.judge_disk()
         self.weigh_memory()
         for queue in [
@@ -422,6 +433,20 @@ class Broker:
         if self.cluster is not None:
             self.cluster.ticked()
         return True
+
+    def watch_clock(self) -> None:
+        """The log tells where the system's clock is not followed, and the store keeps the time from time to time."""
+        desk, ahead_s = self.desk, self.clock.ahead_ms // 1000
+        if bool(ahead_s) != self.is_clock_told:
+            self.is_clock_told = bool(ahead_s)
+            if ahead_s:
+                desk.note("error", "clock_not_followed", ahead_s=ahead_s, time_ms=desk.now_ms)
+            else:
+                desk.note("info", "clock_followed", time_ms=desk.now_ms)
+        since_s = desk.now_s - self.time_kept_s
+        if since_s >= CLOCK_KEPT_IDLE_S or (since_s >= CLOCK_KEPT_S and self.batches != self.time_kept_in):
+            desk.write(KeepTime(desk.now_ms), 0)  # in the place of the last one
+            self.time_kept_s, self.time_kept_in = desk.now_s, self.batches + 1
 
     def tick_logs(self) -> None:
         """What a log keeps no longer; who waits for one, or reads until a time."""

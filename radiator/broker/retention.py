@@ -46,6 +46,9 @@ class Retention:
         settings = log.log_settings
         before_ms = 0 if settings.retention_ms is None else self.desk.now_ms - settings.retention_ms
         for partition in log.partitions:
+            if partition.last_ms > self.desk.now_ms:
+                for segment in partition.settle_times(self.desk.now_ms):
+                    log.touch(partition, segment)
             while partition.segments and _is_over(partition.segments[0], before_ms) and self.take_off(log, partition):
                 pass
         if settings.retention_bytes is None:

@@ -180,6 +180,7 @@ def of(broker: "Broker") -> Numbers:
         "store_id": broker.recovery.store_id,
         "boot": broker.recovery.boot,
         "uptime_s": round(broker.desk.now_s - broker.started_s, 3),
+        "clock_ahead_s": broker.clock.ahead_ms // 1000,
         "connections": len(connections),
         "subscriptions": total(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
         "transactions": total(len(c.transactions) for c in connections),

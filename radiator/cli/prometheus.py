@@ -15,6 +15,7 @@ _PEER_TOTALS = ("handed_over", "taken_in", "outbox_dropped")
 _BROKER_GAUGES = {
     "boot": "boot",
     "uptime_s": "uptime_seconds",
+    "clock_ahead_s": "clock_ahead_seconds",
     "connections": "connections",
     "subscriptions": "subscriptions",
     "transactions": "transactions",

@@ -9,13 +9,18 @@ from radiator.cli.command import Command
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", type=Path, help="config.toml; without it the defaults are in force")
+    parser.add_argument(
+        "--trust-clock",
+        action="store_true",
+        help="the system's clock is right, though it is more than 180 days from the last time that the store has kept",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     # here and not above: only this command needs gevent and LMDB, and the others shall start fast
     from radiator.server.serve import serve
 
-    return serve(config.load(arguments.config))
+    return serve(config.load(arguments.config), arguments.trust_clock)
 
 
 SERVE = Command(

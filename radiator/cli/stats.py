@@ -63,6 +63,10 @@ def _summary(answer: dict[str, Any]) -> str:
         f"store: {size(store, 'used_bytes')} used, SENDs wait above {size(store, 'high_water_bytes')}; "
         f"disk: {size(store, 'disk_free_bytes')} free, SENDs wait below {size(store, 'disk_free_min')}",
     ]
+    ahead_s = int(answer.get("clock_ahead_s", 0))
+    if ahead_s:
+        where = "ahead" if ahead_s > 0 else "behind"
+        lines.append(f"THE SYSTEM'S CLOCK IS NOT FOLLOWED: it is {duration_text(abs(ahead_s))} {where}")
     return "\n".join(lines)
 
 

@@ -52,7 +52,7 @@ _STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
 
-def serve(config: Config) -> int:
+def serve(config: Config, trust_clock: bool = False) -> int:
     """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
 
     What goes wrong later ends the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second
@@ -62,15 +62,15 @@ def serve(config: Config) -> int:
     keep_heap()
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
-        return _made(config, store).run()
+        return _made(config, store, trust_clock).run()
     finally:
         store.close()
 
 
-def _made(config: Config, store: CheckedStore) -> "Server":
+def _made(config: Config, store: CheckedStore, trust_clock: bool) -> "Server":
     """A start that fails has given out nothing: it is no unclean stop, and its messages need no mark."""
     try:
-        return Server(config, store)
+        return Server(config, store, trust_clock)
     except RadiatorError:
         store.commit([StoppedClean()])
         raise
@@ -79,7 +79,7 @@ def _made(config: Config, store: CheckedStore) -> "Server":
 class Server:
     """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
 
-    def __init__(self, config: Config, store: CheckedStore) -> None:
+    def __init__(self, config: Config, store: CheckedStore, trust_clock: bool) -> None:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
@@ -97,6 +97,7 @@ class Server:
             now_s=time.monotonic(),
             now_ms=time.time_ns() // 1_000_000,
             node=config.node,
+            trust_clock=trust_clock,
         )
         self._inbox = Inbox()
         links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)

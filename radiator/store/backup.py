@@ -29,7 +29,7 @@ from radiator.store.datafile import (
 )
 from radiator.store.mending import mend
 from radiator.store.reader import Reader, backup_meta
-from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES
+from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 
 _NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process
 _LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
@@ -139,6 +139,7 @@ def _install_copy(source: Path, target: Path) -> list[str]:
         BACKUP: None,
         STORE_ID: records.encode_text(STORE_ID, new_store_id()),
         CLEAN: records.encode_number(CLEAN, 0),
+        TIME: None,  # however old the backup is: its start believes the system's clock
     }
     # to other nodes this is another store: what was said with them does not hold for it
     write_meta(new, rows, _map_bytes(new), made=TABLES, emptied=(PEERS, DOUBTS))

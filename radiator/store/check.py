@@ -42,6 +42,7 @@ from radiator.store.tables import (
     RETIRED,
     SETTINGS,
     STORE_ID,
+    TIME,
     tables_of,
 )
 from radiator.writes import KeepPeer
@@ -111,6 +112,8 @@ def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:
         report.decoded(records.decode_text, STORE_ID, meta[STORE_ID])
     if NODE in meta:
         report.decoded(records.decode_text, NODE, meta[NODE])
+    if TIME in meta:
+        report.decoded(records.decode_number, TIME, meta[TIME])
     numbers = {key: report.decoded(records.decode_number, key, meta[key]) for key in NUMBERS if key in meta}
     return {key: number for key, number in numbers.items() if number is not None}
 

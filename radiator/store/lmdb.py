@@ -63,6 +63,7 @@ from radiator.store.tables import (
     STAGES,
     STORE_ID,
     TABLES,
+    TIME,
     tables_of,
 )
 from radiator.writes import (
@@ -81,6 +82,7 @@ from radiator.writes import (
     KeepDeclared,
     KeepPeer,
     KeepSettings,
+    KeepTime,
     Ledger,
     Put,
     Remember,
@@ -208,6 +210,7 @@ class LmdbStore:
             boot=boot,
             next_queue=numbers[NEXT_QUEUE],
             was_clean=was_clean,
+            time_ms=records.decode_number(TIME, meta[TIME]) if TIME in meta else 0,
         )
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
@@ -564,6 +567,8 @@ class LmdbStore:
         elif isinstance(write, DropDeclared):
             was_there = txn.delete(records.declared_key(write.kind, write.name), db=self._tables[DECLARED])
             assert was_there, f"no {write.kind} {write.name!r} was declared at run time"
+        elif isinstance(write, KeepTime):
+            self._set_number(txn, TIME, write.ms)
         elif isinstance(write, StoppedClean):
             self._set_number(txn, CLEAN, 1)
             self._ended = True

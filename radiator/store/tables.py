@@ -43,5 +43,6 @@ CLEAN = b"clean"  # 1 from a clean stop to the next start
 REDELIVERED_BELOW = b"redelivered_below"  # messages of earlier boots than this were stored before an unclean stop
 NEXT_QUEUE = b"next_queue"
 NODE = b"node"  # whose store it is; not there before it was started with a [node]
+TIME = b"time"  # the last time that the broker has kept; not there before it has
 BACKUP = b"backup"  # only in a file made by `radiator backup`
 NUMBERS = (FORMAT, BOOT, CLEAN, REDELIVERED_BELOW, NEXT_QUEUE)

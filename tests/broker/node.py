@@ -37,6 +37,7 @@ class Node:
         seed: int = 0,
         node: settings.Node | None = None,
         disk: Any = None,
+        trust_clock: bool = False,
     ) -> None:
         """disk: another store than a simulated one."""
         self.declarations = declarations or Declarations(create_queues=True, create_topics=True)
@@ -58,6 +59,7 @@ class Node:
             now_s=self.now_s,
             now_ms=self.now_ms,
             node=node,
+            trust_clock=trust_clock,
         )
         self.inbox: dict[int, list[Reply]] = {}
         self.paused: set[int] = set()

@@ -32,6 +32,7 @@ from radiator.writes import (
     KeepDeclared,
     KeepPeer,
     KeepSettings,
+    KeepTime,
     Ledger,
     Put,
     Remember,
@@ -630,3 +631,11 @@ def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: p
         seen |= {declared.kind for declared in found.declared} | {binding.exchange for binding in found.bindings}
     real.close()
     assert seen >= {"settings", "delayed", "exchange", "fanout", "", "x0"}, "some of it was never stored over a restart"
+
+
+def test_the_last_time_is_kept(again: Again) -> None:
+    store = again(None)
+    assert store.recovery.time_ms == 0
+    store.commit([KeepTime(7)])
+    store.commit([KeepTime(5)])
+    assert again(store).recovery.time_ms == 5

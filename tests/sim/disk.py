@@ -46,6 +46,7 @@ from radiator.writes import (
     KeepSegments,
     KeepSettings,
     KeepStage,
+    KeepTime,
     Ledger,
     Put,
     Remember,
@@ -99,6 +100,7 @@ class Platter:
     suspect_below: int = 0
     is_clean: bool = True
     next_queue: int = 1
+    time_ms: int = 0
 
     def copy(self) -> "Platter":
         """What a power cut leaves: all that was committed, nothing else."""
@@ -163,6 +165,7 @@ class SimDisk:
             ],
             [replace(p.stages[stage]) for stage in sorted(p.stages)],
             [replace(p.apps[app]) for app in sorted(p.apps)],
+            time_ms=p.time_ms,
         )
         self.commits = 0
         self.damaged_sends: set[tuple[int, int]] = set()  # stage and number of those that cannot be read back
@@ -339,6 +342,8 @@ class SimDisk:
                 p.doubts[peer, sequence] = (queue, position)
             case Settle(peer, sequence):
                 del p.doubts[peer, sequence]
+            case KeepTime(ms):
+                p.time_ms = ms
             case StoppedClean():
                 p.is_clean = True
             case _:

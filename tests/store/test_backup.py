@@ -18,7 +18,7 @@ from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.lmdb import open_store
 from radiator.store.tables import FORMAT, META
-from radiator.writes import KeepSegment, StoppedClean
+from radiator.writes import KeepSegment, KeepTime, StoppedClean
 from tests.store.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
 from tests.store.test_check import running_writer, until
 from tests.store.test_lmdb import rewrite, run_forked
@@ -484,3 +484,14 @@ def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Pa
             shutil.rmtree(new)
         steps += 1
     assert steps >= 8, "too few steps were seen for this to say anything"
+
+
+def test_a_restored_store_keeps_no_time_however_old_its_backup_is(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    scribe.store.commit([KeepTime(5)])
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    restored = Scribe(tmp_path / "new").store
+    assert restored.recovery.time_ms == 0
+    restored.close()

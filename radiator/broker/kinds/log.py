@@ -72,10 +72,25 @@ class Partition:
     def recover(self, segments: Iterable[KeepSegment]) -> None:
         """As the start finds it."""
         self.segments.extend(segments)
+        self.settle_times(self.last_ms)
         self.size = sum(segment.size for segment in self.segments)
         if self.segments:
             last = self.segments[-1]
             self.next = self.committed = self.tail_first = last.first + last.count
+
+    def settle_times(self, latest_ms: int) -> list[KeepSegment]:
+        """No segment is later than those behind it, nor than that: its records came while the clock was ahead. Returns
+        those that said otherwise.
+        """
+        settled = []
+        for segment in reversed(self.segments):
+            if segment.count and segment.last_ms > latest_ms:
+                segment.last_ms = latest_ms
+                segment.first_ms = min(segment.first_ms, latest_ms)
+                settled.append(segment)
+            elif segment.count:
+                latest_ms = segment.last_ms
+        return settled
 
     @property
     def first(self) -> int:
