@@ -71,6 +71,16 @@ class Taken:
 
 
 @dataclass(slots=True)
+class Untaken:
+    """I have no such queue (any more): its message is not stored, and nothing that you have said behind it in this
+    epoch. Say Hello again; all that I do not say I have is yours.
+    """
+
+    epoch: int
+    queue: str
+
+
+@dataclass(slots=True)
 class Ask:
     """My consumers of this queue are idle, and it is empty: who has some? path: who asks, then who passed it on."""
 
@@ -186,4 +196,19 @@ class Publish:
     message: Message
 
 
-Word = Hello | Welcome | Transfer | Taken | Ask | Offer | Grant | Declared | Room | Want | Digest | News | Publish
+Word = (
+    Hello
+    | Welcome
+    | Transfer
+    | Taken
+    | Untaken
+    | Ask
+    | Offer
+    | Grant
+    | Declared
+    | Room
+    | Want
+    | Digest
+    | News
+    | Publish
+)

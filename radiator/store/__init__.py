@@ -23,11 +23,13 @@ class Store(Protocol):
         """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of
         them are.
 
-        Bugs, answered with an AssertionError and nothing of the batch kept: a Put over a stored message, a Remove of
-        one that is not there, a Doubt of one that is not there or is in doubt already, or under a sequence that is, a
-        Settle of what is not in doubt; and a batch after which a message is gone, or its queue retired, that is still
-        in doubt: the Settle comes in the same batch or earlier. After each batch the KeepPeer of a doubt's node has it
-        between out_taken and out_offered: here a start, or `radiator check`, finds it otherwise.
+        Bugs, answered with an AssertionError and nothing of the batch kept: a Put over a stored message; a Put, Delay
+        or Books of a queue that is not there before the batch, nor declared by it (one that the batch retires may have
+        them); a Remove of a message that is not there; a Doubt of one that is not there or is in doubt already, or
+        under a sequence that is, a Settle of what is not in doubt; and a batch after which a message is gone, or its
+        queue retired, that is still in doubt: the Settle comes in the same batch or earlier. After each batch the
+        KeepPeer of a doubt's node has it between out_taken and out_offered: here a start, or `radiator check`, finds
+        it otherwise.
 
         Also: a Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Wake of
         what is not there under that time; KeepSettings of a queue, or a Bind to one, that is not there; a Bind of what

@@ -151,7 +151,8 @@ class LmdbStore:
         self._page_bytes = head.page_bytes
         self._end_bytes = head.end_bytes  # of the last page
         self._filled_bytes = 0  # the file is known to be as long
-        self._logs: set[int] = set()  # which are there
+        self._queues: set[int] = set()  # which are there
+        self._logs: set[int] = set()
         self._structure: StructureCheck | None = None
         self._last_record: bytes | None = None  # no key of RECORDS is larger; None: that is to be looked up
         try:
@@ -214,6 +215,7 @@ class LmdbStore:
         )
         with self._env.begin() as txn:
             self.recovery.queues, self.recovery.retired = self._read_queues(txn)
+            self._queues = {queue.number for queue in self.recovery.queues}
             self._assert_books_agree(txn)
             self._read_logs(txn)
             self.recovery.declared, self.recovery.bindings = self._read_declarations(txn)
@@ -382,10 +384,12 @@ class LmdbStore:
         books: list[tuple[bytes, bytes]] = []
         appends: logs.Appends | None = None
         others: list[Write] = []
+        kept: set[int] = set()  # queues in which something is written
         for write in writes:
             if isinstance(write, Put):
                 key = records.message_key(write.queue, write.position)
                 puts.append((key, records.encode_message(key, write.message)))
+                kept.add(write.queue)
             elif isinstance(write, Remove):
                 removes.append(records.message_key(write.queue, write.position))
             elif isinstance(write, Count):
@@ -394,9 +398,11 @@ class LmdbStore:
             elif isinstance(write, Books):
                 key = records.queue_key(write.queue)
                 books.append((key, records.encode_ledger(key, write.ledger)))
+                kept.add(write.queue)
             elif isinstance(write, Delay):
                 key = records.delayed_key(write.queue, write.due_ms, write.position)
                 delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
+                kept.add(write.queue)
             elif isinstance(write, Wake):
                 wakes.append(records.delayed_key(write.queue, write.due_ms, write.position))
             elif isinstance(write, Append | Tell):
@@ -404,6 +410,10 @@ class LmdbStore:
                 appends.add(write)
             else:
                 others.append(write)
+        # else the next start would find a ledger without a queue
+        gone = kept - self._queues
+        gone -= {write.queue for write in others if isinstance(write, Declare)} if gone else gone
+        assert not gone, f"something is written in the queues {gone}, which are not there"
         in_doubt = self._in_doubt_after(others)
         _assert_doubts_stay(in_doubt, removes, others)
         blocks = appends.rows(others) if appends else []
@@ -588,6 +598,7 @@ class LmdbStore:
 
     def _declare(self, txn: "lmdb.Transaction[bytes]", write: Declare) -> None:
         self._give_number(txn, write.queue)
+        self._queues.add(write.queue)
         key = records.queue_key(write.queue)
         txn.put(key, records.encode_text(key, write.name), db=self._tables[QUEUES])
         # the same batch may have written its books already
@@ -652,6 +663,7 @@ class LmdbStore:
         ledger = txn.pop(key, db=self._tables[LEDGERS])
         name = txn.pop(key, db=self._tables[QUEUES])
         assert ledger is not None and name is not None, f"queue number {write.queue} is retired but was never declared"
+        self._queues.discard(write.queue)
         txn.delete(records.settings_key(write.queue), db=self._tables[SETTINGS])
         stored = records.decode_ledger(key, ledger).stored
         if stored:

@@ -203,6 +203,45 @@ def test_work_keeps_the_address_that_it_was_sent_to(abc: Nodes, wire: Callable[[
     assert [peer["out_epoch"] for node in abc.all for peer in node.peers().values()] == links, "a link was lost"
 
 
+def test_queue_deleted_while_messages_come_to_it_keeps_no_node_from_starting(
+    linked: Linked, wire: Callable[[Node], Wire]
+) -> None:
+    """What arrives then is not taken: its sender keeps it, and both start again on their stores."""
+    nodes = linked("ab")
+    a, b = nodes["a"], nodes["b"]
+    for node in nodes.all:
+        assert node.admin(do="declare", queue="rt", scope="cluster")["ok"]
+    boss, worker = wire(a), wire(b)
+    worker.subscribe("/queue/rt", ack="client-individual", headers={"prefetch-count": "100"})
+    done: list[bytes] = []
+    sent, is_over = 0, threading.Event()
+
+    def produce() -> None:
+        nonlocal sent
+        while not is_over.is_set():
+            boss.send("/queue/rt", f"{sent}")  # returns once it is receipted
+            sent += 1
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    for _ in range(200):
+        message = worker.message()
+        done.append(message.body)
+        worker.ack(message)
+    worker.close()
+    soon(lambda: not b.queue("rt")["in_flight"], "b has messages in flight")
+    assert b.admin(do="delete", queue="rt", if_unused=False)["ok"]
+    time.sleep(QUIET_S)
+    is_over.set()
+    producer.join()
+    assert a.is_linked("b"), a.log
+    for node in nodes.all:
+        assert node.stop() == 0, node.log
+        node.start()
+    assert a.queue("rt")["stored"] > 0
+    assert queues_that_do_not_add_up(a) == queues_that_do_not_add_up(b) == []
+
+
 def test_local_consumer_comes_first(abc: Nodes, wire: Callable[[Node], Wire], name: str) -> None:
     queue = f"/queue/work.{name}"
     boss, near, far = wire(abc["a"]), wire(abc["a"]), wire(abc["b"])

@@ -41,6 +41,7 @@ from radiator.links import (
     Room,
     Taken,
     Transfer,
+    Untaken,
     Version,
     Want,
     Welcome,
@@ -363,6 +364,8 @@ class History:
             return Room(chance.random() < 0.5, chance.choice((2000, 50_000, 2**40)))
         if deed < 0.57:
             return Want(chance.random() < 0.5, chance.choice((1, 100_000)))
+        if deed < 0.59 and peer.is_welcome:
+            return Untaken(peer.out_epoch, chance.choice(("work", "w.1", "few")))
         if deed < 0.65:
             return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
@@ -384,8 +387,8 @@ class History:
         if chance.random() >= LIES:
             return self.right_word(bad)
         kind = chance.choices(
-            (Hello, Welcome, Transfer, Taken, Ask, Offer, Grant, Declared, Room, Want, Digest, News, Publish),
-            (4, 6, 10, 8, 5, 5, 8, 3, 4, 4, 3, 5, 5),
+            (Hello, Welcome, Transfer, Taken, Untaken, Ask, Offer, Grant, Declared, Room, Want, Digest, News, Publish),
+            (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5),
         )[0]
         if kind is Hello:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
@@ -398,6 +401,8 @@ class History:
             return Welcome(self.number(self.cluster.peers[bad.name].out_epoch), self.last(bad))
         if kind is Taken:
             return Taken(self.last(bad))
+        if kind is Untaken:
+            return Untaken(self.number(self.cluster.peers[bad.name].out_epoch), chance.choice(QUEUES))
         if kind is Transfer:
             fits = self.granted(bad)
             return self.transfer(

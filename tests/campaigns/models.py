@@ -33,11 +33,13 @@ SIZES = {
     "quick": (
         Size("handover", "ITEMS=1 SEQUENCES=1 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=1 CRASHES=1 BREAKS=0"),
+        Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS=0 REFUSALS=1"),
         Size("interest", "NODES=3 CHANGES=1 LOSSES=1 CRASHES=0"),
         Size("interest", "NODES=3 CHANGES=0 LOSSES=0 CRASHES=1"),
     ),
     "nightly": (
         Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS=1"),
+        Size("handover", "ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS=1 REFUSALS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=1 CRASHES=1 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=0 BREAKS=1"),
         Size("handover", "ITEMS=2 SEQUENCES=2 CRASHES=1 BREAKS=0"),
@@ -52,7 +54,7 @@ CONTROLS = {
         f"handover:{variant}": Size("handover", f"ITEMS=1 SEQUENCES=2 CRASHES=1 BREAKS={breaks} {variant}")
         for variant, breaks in {
             "GIVE_BACK": 1, "NO_FENCE": 1, "TWO_COMMITS": 0, "EARLY_DELETE": 0, "EARLY_TRANSFER": 0, "EARLY_TAKEN": 0,
-            "EARLY_WELCOME": 1, "REACHED": 1,
+            "EARLY_WELCOME": 1, "REACHED": 1, "REFUSALS=1 UNTAKEN_COUNTS": 0,
         }.items()
     },
     **{

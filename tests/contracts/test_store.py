@@ -193,6 +193,15 @@ def test_queue_numbers_are_never_used_again(again: Again) -> None:
         store.commit([Declare(1, "q")])
 
 
+@pytest.mark.parametrize("late", [put(1, 9), books(1, 1), Delay(1, 20, position_of(1, 9), put(1, 9).message)])
+def test_nothing_is_written_in_a_queue_that_is_gone(again: Again, late: Write) -> None:
+    """Else the next start would find a ledger, or messages, without a queue."""
+    store = filled(again)
+    store.commit([Declare(2, "other"), put(1, 6), books(1, 6), Retire(1, "q")])  # in one batch it may
+    with pytest.raises(AssertionError, match="which are not there"):
+        store.commit([late])
+
+
 @pytest.mark.parametrize("wrong", [put(1, 1), Remove(1, position_of(1, 9)), Retire(1, "q")])
 def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -> None:
     store = filled(again)

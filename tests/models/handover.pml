@@ -9,6 +9,9 @@
    way is lost, or late: heard at any time after, as if it belonged to the connection that there is then. That is more
    than the network and the nodes' own bookkeeping of connections allow: here nothing but the epochs fences it.
 
+   Who has no such queue any more does not take what is offered, nor what comes behind it, and says so; then the sender
+   begins a new epoch on the same connection (REFUSALS, of both nodes together).
+
    Judged after every step: at most one node may give an item to a consumer, or has had it acked; somebody has it on the
    disk. Where a word arrives, what the implementation would call a link error is an assertion. Not judged: that
    something happens at all (REACHED shows that it can).
@@ -16,8 +19,8 @@
    Not in it: that one batch is on its way to the disk while the next fills (here a commit takes no time), and bounds of
    hops, credit and the window, which are for the simulation.
 
-   Bounds, by -D: ITEMS (the first begins at node 0, others at either), CRASHES and BREAKS of both nodes together,
-   SEQUENCES of one direction. Explored, without an error:
+   Bounds, by -D: ITEMS (the first begins at node 0, others at either), CRASHES, BREAKS and REFUSALS of both nodes
+   together, SEQUENCES of one direction. Explored, without an error:
 
      ITEMS  SEQUENCES  CRASHES  BREAKS      states
          1          1        1       1     453,810
@@ -27,6 +30,10 @@
          2          1        1       1   4,842,443
          2          2        1       0   1,494,630
          2          2        0       1   1,632,208
+     with REFUSALS=1:
+         1          2        1       0      86,120
+         1          2        1       1   4,534,436
+         2          2        0       1   7,400,899
 
    Broken on purpose, by -D; each must fail:
      GIVE_BACK       what is in doubt is ready again as soon as the link is lost
@@ -36,6 +43,7 @@
      EARLY_TRANSFER  a Transfer is said before the doubt is on the disk
      EARLY_TAKEN     Taken is said before the item is on the disk
      EARLY_WELCOME   Welcome is said before the epoch is on the disk
+     UNTAKEN_COUNTS  what is not stored is counted among what came
      REACHED         it is claimed that all items are never acked after every crash, the first having come back once */
 
 #ifndef ITEMS
@@ -47,6 +55,9 @@
 #ifndef BREAKS
 #define BREAKS 1
 #endif
+#ifndef REFUSALS
+#define REFUSALS 0
+#endif
 #ifndef SEQUENCES
 #define SEQUENCES 2
 #endif
@@ -56,7 +67,7 @@
 #define LATE 2       /* words in one direction of dead connections; more of them are lost */
 #define NOTHING 255
 
-mtype = { hello, welcome, transfer, taken };  /* words */
+mtype = { hello, welcome, transfer, taken, untaken };  /* words */
 mtype = { absent, storing, ready, acked };    /* what an item is at a node, beside being in doubt there */
 
 /* What a batch makes durable as a whole. doubt[k]: the item offered under the sequence out_taken + 1 + k. */
@@ -75,7 +86,8 @@ bool is_linked[2];  /* volatile: this connection's Welcome has come */
 byte said[2];       /* volatile: the last sequence whose Transfer was said */
 bool is_open[2];    /* there is something in the open batch */
 bool is_cut[2];     /* the connection is dead, and this end has not noticed */
-byte crashes, breaks;
+bool is_deaf[2];    /* volatile: Untaken was said, and no Hello has come since */
+byte crashes, breaks, refusals;
 #ifdef TWO_COMMITS
 bool is_half[2];    /* the first of the two is done */
 #endif
@@ -122,7 +134,7 @@ inline say_held(me) {
         say(me, welcome, memory[me].in_epoch, memory[me].in_last, NOTHING)
 #endif
 #ifndef EARLY_TAKEN
-    :: memory[me].in_epoch == disk[me].in_epoch && memory[me].in_last != disk[me].in_last ->
+    :: !is_deaf[me] && memory[me].in_epoch == disk[me].in_epoch && memory[me].in_last != disk[me].in_last ->
         say(me, taken, memory[me].in_epoch, memory[me].in_last, NOTHING)
 #endif
     :: else
@@ -213,6 +225,7 @@ inline hear(me) {
     if
     :: word == hello && epoch > memory[me].in_epoch ->
         memory[me].in_epoch = epoch;
+        is_deaf[me] = false;
         is_open[me] = true;
 #ifdef EARLY_WELCOME
         say(me, welcome, epoch, memory[me].in_last, NOTHING)
@@ -224,7 +237,7 @@ inline hear(me) {
         said[me] = sequence;
         is_linked[me] = true;
         is_open[me] = true
-    :: word == transfer && is_current(me) && sequence == memory[me].in_last + 1 ->
+    :: word == transfer && !is_deaf[me] && is_current(me) && sequence == memory[me].in_last + 1 ->
         assert(memory[me].state[item] == absent);
         memory[me].state[item] = storing;
         memory[me].in_last = sequence;
@@ -239,6 +252,10 @@ inline hear(me) {
         assert(sequence <= memory[me].out_offered);
         settle(me, sequence);
         is_open[me] = true
+    :: word == untaken && is_linked[me] && epoch == memory[me].out_epoch ->
+        memory[me].out_epoch++;
+        is_linked[me] = false;
+        is_open[me] = true
     :: else /* of another epoch, or nothing new */
     fi
 }
@@ -249,6 +266,7 @@ inline hear(me) {
 inline connect(me) {
     memory[me].out_epoch++;
     is_linked[me] = false;
+    is_deaf[me] = false;
     is_cut[me] = false;
     said[me] = 0;
     is_open[me] = true
@@ -336,6 +354,17 @@ proctype Node(bit me) {
     :: d_step { on_way[me]?word, epoch, sequence, item -> hear(me); judge() }
     :: d_step { late[me]?word, epoch, sequence, item -> hear(me); judge() }
     :: late[me]?_, _, _, _ /* it never came */
+    :: d_step { refusals < REFUSALS && !is_deaf[me] && nfull(on_way[1 - me]) &&
+        on_way[me]?[transfer, eval(memory[me].in_epoch), eval(memory[me].in_last + 1), _] ->
+        on_way[me]?word, epoch, sequence, item;
+        refusals++;
+        is_deaf[me] = true;
+#ifdef UNTAKEN_COUNTS
+        memory[me].in_last = sequence;
+        is_open[me] = true;
+#endif
+        say(me, untaken, epoch, 0, NOTHING);
+        judge() }
     :: d_step { is_open[me] && len(on_way[1 - me]) <= ON_WAY - AT_COMMIT -> commit(me); judge() }
     :: d_step {
         is_cut[me] ->

@@ -232,6 +232,9 @@ class SimDisk:
         )
 
     def commit(self, writes: list[Write]) -> None:
+        there = {*self.platter.queues, *(write.queue for write in writes if isinstance(write, Declare))}
+        gone = {write.queue for write in writes if isinstance(write, Put | Delay | Books)} - there
+        assert not gone, f"something is written in the queues {gone}, which are not there"
         for write in writes:
             self._apply(self.platter, write)
         self._assert_one_place(self.platter, writes)

@@ -53,6 +53,7 @@ from radiator.links import (
     Room,
     Taken,
     Transfer,
+    Untaken,
     Want,
     Welcome,
     Word,
@@ -345,10 +346,32 @@ class Cluster:
             outbox.pumped()
 
     def on_transfer(self, peer: Peer, word: Transfer) -> None:
+        self.count(peer, word)
         self.handover.transfer(peer, word)
 
     def on_taken(self, peer: Peer, word: Taken) -> None:
         self.handover.taken(peer, word)
+
+    def on_untaken(self, peer: Peer, word: Untaken) -> None:
+        """What was not said yet is not counted there, and what that node has said of the queue is over."""
+        self.handover.untaken(peer, word)
+        assert peer.link is not None, "a word is heard on a link only"
+        outbox = self.outboxes.get(peer.name)
+        for sequence, doubtful in peer.doubts.items():
+            entry = doubtful.queue.doubts[doubtful.position]
+            if sequence <= peer.out_said or entry is None:
+                continue
+            is_copy = outbox is not None and doubtful.queue is outbox.queue
+            if outbox is not None and is_copy:
+                outbox.given -= 1
+            else:
+                peer.link.given[doubtful.queue.name] -= 1
+            destination = entry.message.destination if is_copy else f"/queue/{doubtful.queue.name}"
+            peer.link.gives[is_copy].used -= peer.cost_of(destination, doubtful.size)
+        share = self.shares.get(word.queue)
+        if share is not None:
+            share.unlinked(peer)
+        self.desk.note("info", "queue_gone_elsewhere", node=peer.name, queue=word.queue)
 
     def on_ask(self, peer: Peer, word: Ask) -> None:
         share = self.share_of(word.queue)
@@ -390,56 +413,65 @@ class Cluster:
     def share_of(self, name: str) -> Share | None:
         """The queue of that name, if it is, or would be, of scope "cluster" here."""
         share = self.shares.get(name)
-        if (share is None or share.queue.is_gone) and self.declarations.queue_settings(name).scope == CLUSTER:
+        if share is None or share.queue.is_gone:
+            if self.declarations.queue_settings(name).scope != CLUSTER:
+                return None
             try:
                 self.destinations.queue(name)
             except Refusal:
                 return None
             share = self.shares.get(name)
-        return share
+        return None if share is None or share.queue.is_gone else share
 
     # ---- messages that come in --------------------------------------------------------------------------------------
 
-    def accept(self, peer: Peer, word: Transfer) -> None:
-        """Store what another node hands over, in the open batch. Raises LinkError for what it may not hand over."""
+    def count(self, peer: Peer, word: Transfer) -> None:
+        """It has come, whatever becomes of it. Raises LinkError for what was not granted."""
         try:
             kind, name = split(word.destination)
         except Refusal as refusal:
             raise LinkError(str(refusal)) from None
-        if kind == QUEUE:
-            self.accept_message(peer, name, word)
-        elif kind == FANOUT and name in self.declarations.cluster_fanouts:
-            self.accept_copy(peer, name, word)
+        link = peer.link
+        assert link is not None, "a word is heard on a link only"
+        if kind == FANOUT and name in self.declarations.cluster_fanouts:
+            if peer.copies >= peer.copies_granted:
+                raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
+            self.rooms.take(link, True, cost_bytes(word.message.size, len(self.destinations.fanout(name).children)))
+            self.top_up(link, is_copies=True)
+            peer.copies += 1
+        elif kind == QUEUE and name in link.allowed:
+            count = link.arrived.get(name, 0)
+            if count >= link.allowed[name]:
+                raise LinkError(f"Message {count + 1} of /queue/{name} on this link, where {count} were granted.")
+            self.rooms.take(link, False, cost_bytes(word.message.size))
+            link.arrived[name] = count + 1
+            self.top_up(link, is_copies=False)
         else:
             raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
 
-    def accept_message(self, peer: Peer, name: str, word: Transfer) -> None:
-        share = self.share_of(name)
+    def accept(self, peer: Peer, word: Transfer) -> bool:
+        """Store what another node hands over, in the open batch. Whether there is such a queue (still)."""
+        kind, name = split(word.destination)
+        if kind == QUEUE:
+            return self.accept_message(peer, name, word)
+        self.accept_copy(peer, name, word)
+        return True
+
+    def accept_message(self, peer: Peer, name: str, word: Transfer) -> bool:
+        share, old = self.share_of(name), word.message
         if share is None:
-            raise LinkError(f'{shown(word.destination.encode())} is not of scope "cluster" here.')
-        link, old = peer.link, word.message
-        assert link is not None, "a word is heard on a link only"
-        count = link.arrived.get(name, 0)
-        if count >= link.allowed.get(name, 0):
-            raise LinkError(f"Message {count + 1} of /queue/{name} on this link, where {count} were granted.")
-        self.rooms.take(link, False, cost_bytes(old.size))
-        link.arrived[name] = count + 1
-        self.top_up(link, is_copies=False)
+            return False
         headers = with_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         redeliveries = min(word.redeliveries, REDELIVERIES_MAX // 2)  # so that one more can still be handed on
         share.queue.put_handed_over(message, redeliveries, word.redelivered, peer.name)
         share.came(peer, word.left)
         share.pumped()
+        return True
 
     def accept_copy(self, peer: Peer, name: str, word: Transfer) -> None:
         """One copy into each child, all in one batch with the sequence."""
-        if peer.copies >= peer.copies_granted:
-            raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
-        old, children, link = word.message, self.destinations.fanout(name).children, peer.link
-        assert link is not None, "a word is heard on a link only"
-        self.rooms.take(link, True, cost_bytes(old.size, len(children)))
-        self.top_up(link, is_copies=True)
+        old, children = word.message, self.destinations.fanout(name).children
         for child in children:
             queue = self.destinations.target(child)
             expires_ms = old.expires_ms
@@ -452,7 +484,6 @@ class Cluster:
             queue.put_handed_over(copy, 0, word.redelivered, peer.name)
             queue.pump()
         self.destinations.fanouts[name].accepted += 1
-        peer.copies += 1
         if peer.copies_granted - peer.copies <= LINK_WINDOW // 2:
             self.grant_copies(peer)
 
@@ -660,6 +691,7 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     Welcome: Cluster.on_welcome,
     Transfer: Cluster.on_transfer,
     Taken: Cluster.on_taken,
+    Untaken: Cluster.on_untaken,
     Ask: Cluster.on_ask,
     Offer: Cluster.on_offer,
     Grant: Cluster.on_grant,

@@ -15,7 +15,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.errors import LinkError, Refusal
 from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX, SEQUENCE_MAX
-from radiator.links import Hello, Room, Taken, Transfer, Want, Welcome
+from radiator.links import Hello, Room, Taken, Transfer, Untaken, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
 from radiator.writes import Count, Doubt, Settle
@@ -34,11 +34,11 @@ def path_of(headers: bytes) -> list[str]:
 
 
 class Handover:
-    """The procedures of both directions. `accept` stores what another node hands over."""
+    """The procedures of both directions. `accept` stores what another node hands over, if there is such a queue."""
 
     __slots__ = ("accept", "desk", "name", "waiting")
 
-    def __init__(self, desk: Desk, name: str, accept: Callable[[Peer, Transfer], None]) -> None:
+    def __init__(self, desk: Desk, name: str, accept: Callable[[Peer, Transfer], bool]) -> None:
         self.desk = desk
         self.name = name
         self.accept = accept
@@ -118,7 +118,7 @@ class Handover:
         word = Transfer(epoch, sequence, destination, message, path, entry.redeliveries, entry.redelivered, left)
 
         def say() -> None:
-            if link is not None and peer.link is link:
+            if link is not None and peer.link is link and peer.out_epoch == epoch:
                 peer.out_said = sequence
                 link.tell(word, entry.size + WRITE_COST_BYTES)
 
@@ -162,6 +162,12 @@ class Handover:
         waiting, peer.waiting = peer.waiting, {}
         for pumped in waiting:
             pumped()
+
+    def untaken(self, peer: Peer, word: Untaken) -> None:
+        """The other side has no such queue, and hears no more of this epoch: the next Welcome says what it has."""
+        if word.epoch != peer.out_epoch or not peer.is_welcome:
+            raise LinkError(f"Untaken of epoch {word.epoch}; ours is {peer.out_epoch}.")
+        peer.begin_epoch()
 
     def release(self, peer: Peer) -> int:
         """The operator's word: what is in doubt is READY again, and may be processed twice. How many those were. Each
@@ -239,10 +245,13 @@ class Handover:
             raise LinkError(f"{peer.name} names {len(word.fanouts)} fanouts, and the children of {len(word.children)}.")
         peer.fanouts = dict(zip(word.fanouts, word.children, strict=True))
         peer.is_heard = True
+        peer.is_answered = peer.is_deaf = False
         peer.touch()
 
     def transfer(self, peer: Peer, word: Transfer) -> None:
         """A message comes in: stored together with its sequence, or not at all."""
+        if peer.is_deaf and word.epoch == peer.in_epoch:
+            return  # said before it had heard Untaken
         if word.epoch != peer.in_epoch or not peer.is_answered:
             # D16: of an earlier connection
             raise LinkError(f"A message of epoch {word.epoch}; that of {peer.name} is {peer.in_epoch}.")
@@ -251,7 +260,12 @@ class Handover:
         if word.sequence > peer.said_last + LINK_WINDOW:
             raise LinkError(f"Message {word.sequence} of {peer.name}, which knows of {peer.said_last} that were taken.")
         # D18: what `accept` puts, and the row with its sequence, are parts of the open batch
-        self.accept(peer, word)
+        if not self.accept(peer, word):
+            # what is not stored is not taken: `last` stays, and with it whatever comes behind this
+            peer.is_answered, peer.is_deaf = False, True
+            assert peer.link is not None, "a word is heard on a link only"
+            peer.link.tell(Untaken(word.epoch, word.destination.removeprefix("/queue/")))
+            return
         peer.in_last = word.sequence
         peer.taken_in += 1
         peer.touch()

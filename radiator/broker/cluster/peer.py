@@ -35,16 +35,17 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    fanouts: those that it takes copies for, and how often it stores one. out_said: the last sequence that it can have
-    heard of. cause: why there is no link, as was heard last; "" where there is one. epoch_step: what the next refused
-    epoch is raised by. unlike: queues that it has declared otherwise, and the sentence about each.
+    is_deaf: it was told Untaken, and has not said Hello since. fanouts: those that it takes copies for,
+    and how often it stores one. out_said: the last sequence that it can have heard of. cause: why there is no link, as was heard last; "" where there is one.
+    epoch_step: what the next refused epoch is raised by. unlike: queues that it has declared otherwise, and the
+    sentence about each.
     """
 
     __slots__ = (
         "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "epoch_step", "fanouts", "handed_over",
-        "in_epoch", "in_last", "is_answered", "is_greeted", "is_heard", "is_refused", "is_replaced", "is_welcome",
-        "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last", "sealed",
-        "since_s", "store_id", "taken_in", "unlike", "waiting",
+        "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_refused", "is_replaced",
+        "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last",
+        "sealed", "since_s", "store_id", "taken_in", "unlike", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: dict[str, int], row: KeepPeer | None = None) -> None:
@@ -62,6 +63,7 @@ class Peer:
         self.fanouts: dict[str, int] = {}
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
+        self.is_deaf = False
         self.is_replaced = False  # it came with another store, and has not said yet what that has
         self.epoch_step = 1
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
@@ -93,10 +95,15 @@ class Peer:
         """ON LINK UP: a new epoch; Hello goes out when that is on the disk, so that no earlier connection counts."""
         # D16: an epoch is said only once it is on the disk, and never twice
         self.link = link
-        self.out_epoch += 1
-        self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
+        self.begin_epoch()
+        self.is_heard = self.is_answered = self.is_refused = self.is_deaf = False
         self.since_s = self.desk.now_s
         self.cause = ""
+
+    def begin_epoch(self) -> None:
+        """Nothing is handed over until the other side has welcomed it."""
+        self.out_epoch += 1
+        self.is_greeted = self.is_welcome = False
         self.touch()
 
     def superseded(self) -> None:

@@ -18,6 +18,7 @@ from radiator.links import (
     Room,
     Taken,
     Transfer,
+    Untaken,
     Want,
     Welcome,
     Word,
@@ -127,6 +128,7 @@ _TABLE = (
     WordSpec(26, Declared, (NAME, SETTINGS)),
     WordSpec(27, Room, (FLAG, NUMBER)),
     WordSpec(28, Want, (FLAG, NUMBER)),
+    WordSpec(29, Untaken, (NUMBER, NAME)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

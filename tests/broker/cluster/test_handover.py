@@ -3,7 +3,7 @@
 import pytest
 
 from radiator.commands import Heard, Read, Send, Stop
-from radiator.links import Grant, Taken, Transfer, Welcome
+from radiator.links import Grant, Taken, Transfer, Untaken, Welcome
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
@@ -473,3 +473,108 @@ def assert_handed_over_both_ways(nodes: Nodes) -> None:
         for name in giver, taker:
             nodes[name].close(7)
             nodes[name].inbox.pop(7)
+
+
+# ---- a queue that is gone
+
+
+def declare(nodes: Nodes, name: str, **settings: object) -> None:
+    answer = nodes[name].admin(1, do="declare", queue="rt", scope="cluster", **settings)
+    assert answer["ok"], answer
+
+
+def on_their_way(count: int, credit: int = 0) -> Nodes:
+    """A queue `rt` that was declared at run time: `a` has said so many messages of it, which `b` has not heard."""
+    nodes = pair()
+    for name in "ab":
+        declare(nodes, name)
+    nodes["b"].say(subscribe(1, "rt", prefetch_count=credit or count))
+    nodes.run()
+    for number in range(count):
+        nodes["a"].say(send(1, "rt", b"%d" % number, receipt=b"%d" % number))
+    nodes.step("a")  # it has some
+    nodes.step("b")  # which are wanted
+    assert sum(isinstance(r, Tell) and isinstance(r.word, Transfer) for r in waiting(nodes, "a")) == count
+    return nodes
+
+
+def assert_they_start_again(nodes: Nodes) -> None:
+    for name in "ab":
+        nodes[name].crashed()
+
+
+def test_what_comes_for_a_deleted_queue_is_not_taken_and_stays_at_its_sender() -> None:
+    nodes = on_their_way(5)
+    nodes["a"].say(send(1, "work", b"other"))
+    assert nodes["b"].admin(1, do="delete", queue="rt", if_unused=False)["ok"]
+    nodes.run()
+    assert nodes["a"].stored("rt") == [b"0", b"1", b"2", b"3", b"4"] and not nodes["b"].has("rt")
+    numbers = nodes["a"].numbers("rt")
+    assert (numbers["ready"], numbers["in_doubt"]) == (5, 0)
+    assert not nodes["a"].disk.platter.doubts and not nodes["b"].disk.platter.messages
+    assert len(nodes.said(Untaken)) == 1
+    assert {peer["state"] for peer in nodes.cluster("a").numbers() + nodes.cluster("b").numbers()} == {"up"}
+    assert_they_start_again(nodes)
+    nodes.wait(60)
+    assert len(nodes.said(Untaken)) == 1, "nothing is tried again as long as nobody asks for it"
+    nodes["b"].say(subscribe(1, "work"))
+    nodes.run()
+    assert nodes["b"].message(1).message.body == b"other"
+
+
+def test_what_was_not_taken_comes_when_the_queue_is_there_again() -> None:
+    nodes = on_their_way(5)
+    nodes["a"].turn([Read(1, [send(1, "rt", b"%d" % number) for number in range(5, 300)])])
+    for _ in range(3):
+        assert nodes["b"].admin(1, do="delete", queue="rt", if_unused=False)["ok"]
+        nodes["b"].say(send(1, "rt", b"of a node alone"))  # another queue of that name
+        nodes.run()
+        assert nodes["b"].admin(1, do="delete", queue="rt", if_unused=False)["ok"]
+        declare(nodes, "b")
+        nodes["b"].open(2)
+        nodes["b"].say(subscribe(2, "rt", prefetch_count=7))
+        for _ in range(3):
+            nodes.step()
+        nodes["b"].close(2)
+        while nodes["b"].numbers("rt")["in_flight"]:
+            nodes.step()
+    nodes["b"].open(3)
+    nodes["b"].say(subscribe(3, "rt", prefetch_count=50))
+    came: list[bytes] = []
+    for _ in range(100):
+        nodes.wait(0.3)
+        for deliver in nodes["b"].messages(3):
+            came.append(deliver.message.body)
+            nodes["b"].say(ack(deliver))
+    left = nodes["a"].numbers("rt")["messages"] + nodes["b"].numbers("rt")["messages"]
+    assert left == 0 and len(came) == len({*came})
+    assert_they_start_again(nodes)
+
+
+def test_a_sender_that_hears_untaken_counts_what_it_has_not_said_yet() -> None:
+    """Both ends go on counting alike, so credit that is granted later is neither more nor less."""
+    nodes = on_their_way(5, credit=9)
+    a = nodes["a"]
+    here, there = nodes.cluster("a").peers["b"].link, nodes.cluster("b").peers["a"].link
+    assert here is not None and there is not None
+    a.auto = False
+    a.say(send(1, "rt", b"5"))
+    a.seal()
+    a.commit()
+    assert here.given["rt"] == 6 and nodes.cluster("a").peers["b"].out_said == 5, "in doubt, and not said"
+    assert nodes["b"].admin(1, do="delete", queue="rt", if_unused=False)["ok"]
+    nodes.step("a")
+    nodes.step("b")
+    assert here.given["rt"] == there.arrived["rt"] == 5
+    a.auto = True
+    a.turn([])
+    nodes.run()
+    assert a.numbers("rt")["ready"] == 6 and nodes.said(Welcome)[-1][2].last == 0
+
+
+def test_untaken_of_another_epoch_ends_the_link() -> None:
+    for epoch in (0, 2, 7):
+        nodes = pair()
+        number = next(end[1] for end in nodes.ends if end[0] == "a")
+        nodes["a"].turn([Read(number, [Heard(number, Untaken(epoch, "work"))])])
+        assert nodes["a"].refusal(number).code == "link-error"

@@ -90,7 +90,7 @@ def test_a_length_past_its_kind_is_refused_before_anything_is_held(kind: int) ->
         words(struct.pack(">IB", most + 1, kind), SMALL)
 
 
-@pytest.mark.parametrize("kind", [4, 15, 32, 255, 1, 2])
+@pytest.mark.parametrize("kind", [4, 15, 200, 255, 1, 2])
 def test_an_unknown_kind_is_refused(kind: int) -> None:
     with pytest.raises(Violation, match=f"A frame of kind {kind}, which has no meaning here"):
         words(struct.pack(">IB", 1, kind))
