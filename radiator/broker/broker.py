@@ -80,12 +80,13 @@ from radiator.settings import JOURNAL, Declarations, Node
 from radiator.writes import Count, Forget, KeepTime, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
-NOT_MOVED = frozenset((b"redelivery-count",))
+NOT_MOVED = frozenset((b"node-path", b"redelivery-count"))
 NOT_BURIED = frozenset(
     (
         b"expiration",
         b"expires",
         b"dead-letter-reason",
+        b"node-path",
         b"original-destination",
         b"original-message-id",
         b"redelivery-count",

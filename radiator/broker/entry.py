@@ -10,7 +10,9 @@ from radiator.message import Message
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count."""
+    """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count. was_out: a consumer
+    of this node had it.
+    """
 
     position: int
     message: Message
@@ -18,6 +20,7 @@ class Entry:
     size: int
     redeliveries: int = 0
     redelivered: bool = False
+    was_out: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -34,6 +34,18 @@ def verdict(node: Node, **what: str) -> str:
 def test_an_empty_queue() -> None:
     answer = why(node_of())
     assert answer["verdict"] == "empty" and answer["messages"] == 0 and answer["consumer_list"] == []
+    assert answer["sentence"] == "It is empty: nothing has come to it yet."
+
+
+def test_what_has_become_of_what_is_gone() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q"), *(send(1, "q") for _ in range(3)))
+    node.say(ack(node.message(2)))
+    node.close(2)
+    node.admin(9, do="purge", queue="q")
+    assert (
+        why(node)["sentence"] == "It is empty: of 3 messages that came here, 1 acked or handed over, 2 purged or moved."
+    )
 
 
 def test_nobody_is_subscribed() -> None:

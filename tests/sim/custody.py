@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from radiator.broker.turn import Batch
+from radiator.limits import STARVING_S
 from radiator.replies import Deliver
 from radiator.settings import QueueSettings
 from radiator.writes import Delay, Doubt, Put, Remove, Settle, Wake
@@ -32,7 +33,7 @@ class Custody:
     """
 
     queues: dict[str, QueueSettings]
-    hops_max: int  # links that a message may cross
+    hops_max: int  # links that a message may cross without rest
     mistakes: list[str] = field(default_factory=list)
     said: dict[bytes, tuple[str, str]] = field(default_factory=dict)  # body -> node, destination
     receipted: set[bytes] = field(default_factory=set)
@@ -43,6 +44,7 @@ class Custody:
     stored: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))  # how often, as work, by any node
     may_travel: bool = False  # a node is drained: then nobody counts the links that a message crosses
     out: set[bytes] = field(default_factory=set)  # bodies of WORK that were handed to somebody
+    outs: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))  # how often
     acked: dict[tuple[str, bytes], str] = field(default_factory=dict)  # place or "", body -> by whom, with receipt
     nacked: dict[bytes, int] = field(default_factory=lambda: defaultdict(int))
     came: dict[bytes, dict[tuple[str, str], set[bytes]]] = field(default_factory=lambda: defaultdict(dict))
@@ -141,6 +143,7 @@ class Custody:
         if b"\nnode-path:" in b"\n" + deliver.message.headers and (self.said[body][0] != node.name):
             self.handed_over += 1
         self.out.add(body)
+        self.outs[body] += 1
         self.came[body].setdefault((node.name, queue), set()).add(deliver.message_id)
 
     def was_acked(self, who: str, place: str, body: bytes) -> None:
@@ -151,8 +154,9 @@ class Custody:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def judge(self, nodes: list[SimNode], neighbours: dict[str, set[str]]) -> None:
+    def judge(self, nodes: list[SimNode], neighbours: dict[str, set[str]], now_s: float) -> None:
         """When everything has been drained."""
+        rests = int(now_s / STARVING_S) + sum(node.boots for node in nodes)
         for node in nodes:
             platter = node.disk.platter
             for name, ledger in platter.queues.values():
@@ -163,7 +167,7 @@ class Custody:
         for body, (node_name, to) in self.said.items():
             came = self.came.get(body, {})
             if to in WORK:
-                if self.stored[body] > 1 + self.hops_max and not self.may_travel:
+                if self.stored[body] > (1 + self.hops_max) * (1 + rests + self.outs[body]) and not self.may_travel:
                     self.mistakes.append(
                         f"ping-pong: {body!r} was stored by {self.stored[body]} nodes, one after another"
                     )

@@ -40,7 +40,7 @@ TOPICS = ["t.a", "t.b", "t.b.c", "local"]
 PATTERNS = ["t.a", "t.*", "t.#", "#", "t.b.*", "*.a", "local"]
 FAULTS_S = 0.8
 ALONE_S = 4.0  # how long one consumer alone has for all the work of the mesh
-MOVES_S = 1.5  # longer than a node waits before it asks again
+MOVES_S = 5.0  # so soon a free consumer gets what is anywhere
 END_S = 40.0
 SETTLED_S = 1.5  # how long the last changes may take until everybody has heard of them
 WORDS_MAX = 100  # of one link within SETTLED_S of quiet
@@ -347,12 +347,12 @@ class Mesh:
         return not node.is_up or bool(platter.messages) or bool(platter.delayed) or bool(platter.doubts)
 
     def judge_alone(self) -> None:
-        """What one consumer somewhere has not got may only be what has travelled enough."""
+        """One consumer somewhere gets it all, however far it has travelled."""
         for node in self.nodes.values():
             platter = node.disk.platter
             for (queue, _), message in platter.messages.items():
                 name, path = platter.queues[queue][0], path_of(message.headers)
-                if name in WORK and len(path) < self.hops_max:
+                if name in WORK:
                     self.mistakes.append(
                         f"stuck: {message.body!r} in {name} of {node.name}, by {path}, nobody takes it"
                     )
@@ -361,7 +361,7 @@ class Mesh:
         for poster in self.posters:
             if not poster.is_done:
                 self.mistakes.append(f"stuck: {poster.name!r} has {len(poster.waiting)} without receipt")
-        self.custody.judge([*self.nodes.values()], self.neighbours)
+        self.custody.judge([*self.nodes.values()], self.neighbours, self.scheduler.now_s)
 
     def settle(self) -> None:
         """Some who were subscribed are no more; then nothing happens, and nodes have little to say of it."""

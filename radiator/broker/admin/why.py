@@ -22,11 +22,12 @@ from radiator.broker.stats import MANY_PARTITIONS, readers_in, unread_of
 from radiator.broker.stats import of_queue as numbers_of
 from radiator.commands import AUTO
 from radiator.errors import count_text
-from radiator.limits import WHY_CONSUMERS, WHY_LOOKED_AT
+from radiator.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
+    from radiator.broker.cluster.sharing import Share
 
 # where a consumer stands
 CLOSING, OUTBOX, WINDOW, ROOM = "closing", "outbox-full", "window", "has-room"
@@ -64,7 +65,9 @@ def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     if asked.name.startswith(OUTBOX_PREFIX):
         verdict, sentence = _of_outbox(broker, asked)
     else:
-        verdict, sentence = _of_ready(asked, crowd) if asked.ready_count else _of_none_ready(broker, asked, crowd)
+        verdict, sentence = (
+            _of_ready(broker, asked, crowd) if asked.ready_count else _of_none_ready(broker, asked, crowd)
+        )
         sentence += _of_other_nodes(broker, asked)
     if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
         sentence += f" {otherwise}"
@@ -162,16 +165,17 @@ def _of_full(asked: Queue) -> str:
     return f"It is full, with {held}: {said} (overflow {overflow})."
 
 
-def _of_ready(asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
     if not at:
-        return "no-consumer", f"{ready}, and nobody is subscribed."
+        share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+        return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
     if ROOM in at:
         if isinstance(asked, DurableQueue) and not asked.ready and not asked.returned:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
-        return "moving", f"{ready}, and a consumer has room: nothing stands in the way."
+        return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
     consumers = count_text(at.total(), "consumer")
     if OUTBOX in at and worst is None:
         return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
@@ -221,7 +225,53 @@ def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str,
         )
     if broker.intake.memory_room.is_tight:
         return "memory-tight", "It is empty, and the broker's memory is nearly used up: producers wait."
-    return "empty", "It is empty: whatever was sent to it is done with."
+    share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+    if share is None:
+        return "empty", f"It is empty: {_done_with(asked)}."
+    givers = sorted((name, giver.ready) for name, giver in share.neighbours.items() if giver.ready)
+    told = "No linked node says that it has some."
+    if givers:
+        offers = ", ".join(f"{count_text(ready, 'message')} at {name}" for name, ready in givers)
+        told = f"Linked nodes say that they have some: {offers}."
+    return "empty", f"It is empty here: {_done_with(asked)}. {told} `radiator why` at each node says what that has."
+
+
+def _done_with(asked: Queue) -> str:
+    """What has become of all that came."""
+    ledger = asked.ledger
+    if not ledger.accepted:
+        return "nothing has come to it yet"
+    ways = {
+        "acked or handed over": ledger.acked,
+        "expired": ledger.expired,
+        "dropped": ledger.dropped,
+        "purged or moved": ledger.purged,
+        "made dead letters": ledger.dead_lettered,
+    }
+    said = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    return f"of {count_text(ledger.accepted, 'message')} that came here, {said}"
+
+
+def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
+    """Messages of a queue of scope cluster are ready, and nobody is subscribed here."""
+    linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
+    asking = ", ".join(sorted(name for name, taker in share.neighbours.items() if taker.path))
+    if not linked:
+        return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
+    if not asking:
+        return "no-consumer", (
+            f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
+            "has asked for messages."
+        )
+    if share.staying:
+        return "resting", (
+            f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "
+            f"and go on only where they are wanted for {STARVING_S:g} s. Asked for messages has {asking}."
+        )
+    return "asked-elsewhere", (
+        f"{ready}, and nobody is subscribed here; asked for messages has {asking}, and gets them as its consumers have "
+        "room: `radiator why` there says whether they have."
+    )
 
 
 # ---- a log ----------------------------------------------------------------------------------------------------------

@@ -423,6 +423,11 @@ class Cluster:
             share = self.shares.get(name)
         return None if share is None or share.queue.is_gone else share
 
+    def share_here(self, queue: Queue) -> Share | None:
+        """How that very queue is shared with other nodes."""
+        share = self.shares.get(queue.name)
+        return share if share is not None and share.queue is queue else None
+
     # ---- messages that come in --------------------------------------------------------------------------------------
 
     def count(self, peer: Peer, word: Transfer) -> None:
@@ -439,9 +444,9 @@ class Cluster:
             self.rooms.take(link, True, cost_bytes(word.message.size, len(self.destinations.fanout(name).children)))
             self.top_up(link, is_copies=True)
             peer.copies += 1
-        elif kind == QUEUE and name in link.allowed:
+        elif kind == QUEUE:
             count = link.arrived.get(name, 0)
-            if count >= link.allowed[name]:
+            if count >= link.allowed.get(name, 0):
                 raise LinkError(f"Message {count + 1} of /queue/{name} on this link, where {count} were granted.")
             self.rooms.take(link, False, cost_bytes(word.message.size))
             link.arrived[name] = count + 1

@@ -5,7 +5,7 @@ other side's word, given when that is on its disk, removes it here. What is in d
 the link is down; the next Welcome settles it. The protocol was model-checked (tests/models).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from radiator.broker.cluster.lane import Lane
 from radiator.broker.cluster.link import Link
@@ -14,7 +14,7 @@ from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, PATH_HOPS_MAX, SEQUENCE_MAX
+from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX
 from radiator.links import Hello, Room, Taken, Transfer, Untaken, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -101,8 +101,20 @@ class Handover:
         for pumped in waiting:
             pumped()
 
-    def offer(self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, left: int) -> None:
-        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (DurableQueue.doubt)."""
+    def path_before(self, entry: Entry) -> list[str]:
+        """Where it has been before it came here, since a consumer had it last, or its node was drained or started
+        again: from then on the links that it crosses are counted anew.
+        """
+        if entry.was_out or entry.position < self.desk.first_position:
+            return []
+        return path_of(entry.message.headers)
+
+    def offer(
+        self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, path: Sequence[str], left: int
+    ) -> None:
+        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (DurableQueue.doubt). path:
+        where it has been before.
+        """
         desk = self.desk
         peer.out_offered += 1
         sequence, message = peer.out_offered, entry.message
@@ -114,8 +126,8 @@ class Handover:
             peer.link.gives[destination.startswith(FANOUTS)].used += peer.cost_of(destination, entry.size)
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
         link, epoch = peer.link, peer.out_epoch
-        path = [*path_of(message.headers), self.name][-PATH_HOPS_MAX:]
-        word = Transfer(epoch, sequence, destination, message, path, entry.redeliveries, entry.redelivered, left)
+        path = [*path, self.name]
+        word = Transfer(epoch, sequence, destination, message, path, redeliveries, entry.redelivered, left)
 
         def say() -> None:
             if link is not None and peer.link is link and peer.out_epoch == epoch:

@@ -62,7 +62,7 @@ class Outbox:
             queue.doubt(entry)
             self.credit -= 1
             self.given += 1
-            self.handover.offer(peer, queue, entry, entry.message.destination, queue.ready_count)
+            self.handover.offer(peer, queue, entry, entry.message.destination, (), queue.ready_count)
         for entry in stays:
             queue.put_back(entry)
         if stays and not self.is_lacking:

@@ -35,10 +35,10 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    is_deaf: it was told Untaken, and has not said Hello since. fanouts: those that it takes copies for,
-    and how often it stores one. out_said: the last sequence that it can have heard of. cause: why there is no link, as was heard last; "" where there is one.
-    epoch_step: what the next refused epoch is raised by. unlike: queues that it has declared otherwise, and the
-    sentence about each.
+    is_deaf: it was told Untaken, and has not said Hello since. fanouts: those that it takes copies for, and how often
+    it stores one. out_said: the last sequence that it can have heard of. cause: why there is no link, as was heard
+    last; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike: queues that it has
+    declared otherwise, and the sentence about each.
     """
 
     __slots__ = (

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from radiator.broker.cluster.handover import Handover, path_of
+from radiator.broker.cluster.handover import Handover
 from radiator.broker.cluster.link import Link
 from radiator.broker.cluster.peer import Peer
 from radiator.broker.entry import Entry
@@ -31,6 +31,7 @@ from radiator.limits import (
     PATIENCE_MAX_S,
     PATIENCE_S,
     QUEUE_HOPS_MAX,
+    STARVING_S,
 )
 from radiator.links import Ask, Grant, Offer
 
@@ -76,14 +77,15 @@ class Share:
     source: the one giver that we have granted `granted` more messages. ahead: how many we ask for beyond what is ready:
     doubled where consumers ran dry (is_dry) although somebody had more. is_asked: all who are linked know that we are
     hungry; awaited: they have not answered yet. is_cramped: there was no room for more. hoped_s: when we last asked,
-    granted or got something. staying: messages that may travel no more, as last seen. hints: how many were said since
+    granted or got something. staying: messages that may not travel now, as last seen; refused_s: since when they are
+    wanted elsewhere, and nothing else is given (0: they are not). hints: how many were said since
     the last message came or went, or the last Tick; is_owing: there was more to say.
     """
 
     __slots__ = (
         "address", "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hints", "hoped_s",
-        "is_asked", "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "source",
-        "staying", "was_draining",
+        "is_asked", "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "refused_s",
+        "source", "staying", "was_draining",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -94,6 +96,7 @@ class Share:
         self.around = around
         self.neighbours: dict[str, Neighbour] = {}
         self.staying = 0
+        self.refused_s = 0.0
         self.was_draining = around.is_draining
         self.source: Neighbour | None = None
         self.granted = 0
@@ -147,19 +150,31 @@ class Share:
             entry = queue.take_head()
             if entry is None:
                 continue
-            if len(path_of(entry.message.headers)) >= PATH_HOPS_MAX and not self.around.is_draining:
-                stays.append(entry)  # it has travelled enough
-                continue
+            path = [] if self.around.is_draining else self.handover.path_before(entry)
+            if len(path) >= PATH_HOPS_MAX:
+                if not self.is_starving:
+                    stays.append(entry)  # it has travelled enough for now
+                    continue
+                path = []
+            elif not self.around.is_draining:
+                self.refused_s = 0.0
             queue.doubt(entry)
             self.hints = 0
             taker.credit -= 1
             given = taker.link.given
             given[queue.name] = given.get(queue.name, 0) + 1
             taker.told = self.could_give(taker)
-            self.handover.offer(taker.peer, queue, entry, self.address, taker.told)
+            self.handover.offer(taker.peer, queue, entry, self.address, path, taker.told)
         for entry in stays:
             queue.put_back(entry)
         self.staying = len(stays)
+        if stays and not self.refused_s:
+            self.refused_s = self.desk.now_s
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether somebody has wanted for long what stays here, and got nothing else."""
+        return 0 < self.refused_s <= self.desk.now_s - STARVING_S
 
     def next_taker(self, size: int) -> Neighbour | None:
         """Of those with credit, and room for so many bytes, the one served longest ago."""
@@ -424,7 +439,7 @@ class Share:
     @property
     def is_busy(self) -> bool:
         """Whether time alone may change what is to be done."""
-        if self.ahead or self.is_cramped or self.granted or self.is_owing:
+        if self.ahead or self.is_cramped or self.granted or self.is_owing or self.refused_s:
             return True
         is_late = self.desk.now_s - self.hoped_s >= self.patience_s
         return bool(self.queue.ring) and (is_late or bool(self.awaited) or not self.is_asked)
@@ -435,6 +450,8 @@ class Share:
         What is known of others are hints: where nothing comes of them they are forgotten, ever more seldom.
         """
         was_owing, self.is_owing, self.hints = self.is_owing, False, 0
+        if not self.queue.ready_count or not any(taker.credit for taker in self.neighbours.values()):
+            self.refused_s = 0.0
         if self.ahead and not (self.is_dry and self.queue.ring):
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.desk.now_s - self.asked_s >= ASK_EVERY_S:

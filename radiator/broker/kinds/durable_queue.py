@@ -414,7 +414,9 @@ class DurableQueue(Queue):
         Behind the window it needs none.
         """
         position, size = stored.position, message.size
-        entry = DelayedEntry(position, message, State.DELAYED, size, stored.redeliveries, stored.redelivered, due_ms)
+        redeliveries, redelivered = stored.redeliveries, stored.redelivered
+        was_out = redeliveries > 0  # what another node hands over is delayed only when it has come back
+        entry = DelayedEntry(position, message, State.DELAYED, size, redeliveries, redelivered, was_out, due_ms)
         if self.purge_through:
             if position > self.purge_through or position in self.spared:
                 self.delayed.pass_over(due_ms)

@@ -286,7 +286,7 @@ class Queue:
                 delay_ms = settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries)
             move(entry, Event.DELAY if delay_ms else event, self.moves)
             entry.redeliveries += 1
-            entry.redelivered = True
+            entry.redelivered = entry.was_out = True
             self.redelivered += 1
             if delay_ms:
                 self.hold(entry, self.desk.now_ms + delay_ms)

@@ -8,12 +8,12 @@ import pytest
 from radiator.broker.destinations import Fanout
 from radiator.broker.turn import Turn
 from radiator.commands import Heard, Read
-from radiator.limits import HINTS_MAX, SHARES_PER_TURN
+from radiator.limits import HINTS_MAX, PATH_HOPS_MAX, SHARES_PER_TURN
 from radiator.links import Ask, Grant, Offer, Transfer
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
-from tests.broker.words import ack, header, send, subscribe, unsubscribe
+from tests.broker.words import ack, header, nack, send, subscribe, unsubscribe
 
 
 def with_clients(names: str, links: str | None = None, **queues: QueueSettings) -> Nodes:
@@ -76,6 +76,129 @@ def test_path_is_bounded_so_that_nothing_goes_round_for_ever() -> None:
     nodes["e"].say(subscribe(1, "work"))
     nodes.wait(1)
     assert nodes["e"].bodies(1) == [b"a0"]
+
+
+def transfers(nodes: Nodes) -> int:
+    return len(nodes.said(Transfer))
+
+
+def seconds_until_it_comes(nodes: Nodes, name: str, number: int) -> float:
+    """How long a consumer that is connected now waits for the one job."""
+    nodes[name].open(number)
+    nodes[name].say(subscribe(number, "work"))
+    for quarter in range(40):
+        if nodes[name].messages(number):
+            return quarter / 4
+        nodes.wait(0.25)
+    raise AssertionError(f"no consumer gets it within 10 s; it has crossed {transfers(nodes)} links")
+
+
+@pytest.mark.parametrize("settings", [{}, {"redelivery_delay_ms": 100, "redelivery_delay_factor": 1}])
+def test_job_whose_consumers_die_goes_on_to_the_next_however_often(settings: dict[str, int]) -> None:
+    """Each consumer gets it at once: where one had it, its path begins anew."""
+    nodes = with_clients("abc", work=QueueSettings(scope="cluster", **settings))  # type: ignore[arg-type]
+    post(nodes, "a", 1)
+    for death in range(4 * PATH_HOPS_MAX):
+        name = "bca"[death % 3]
+        assert seconds_until_it_comes(nodes, name, 10 + death) <= 1
+        nodes[name].close(10 + death)
+        nodes.run()
+    assert transfers(nodes) >= 4 * PATH_HOPS_MAX - 1
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_jobs_that_many_drains_have_moved_come_to_a_consumer(is_restarted: bool) -> None:
+    nodes = with_clients("abc")
+    post(nodes, "a", 30)
+    for drained in 5 * "abc":
+        assert nodes[drained].admin(1, do="drain")["ok"]
+        for _ in range(20):
+            nodes.wait(0.25)
+        assert nodes[drained].numbers("work")["messages"] == 0
+        if is_restarted:
+            nodes.crash(drained)
+            nodes[drained].open(1)
+            for other in {*"abc"} - {drained}:
+                nodes.link(drained, other)
+        else:
+            assert nodes[drained].admin(1, do="drain", stop=True)["ok"]
+        nodes.run()
+    nodes["a"].open(3)
+    nodes["a"].say(subscribe(3, "work", prefetch_count=100))
+    for _ in range(20):
+        nodes.wait(0.25)
+    assert len(nodes["a"].bodies(3)) == 30
+
+
+def moved_without_being_out(monkeypatch: pytest.MonkeyPatch, count: int) -> Nodes:
+    """Jobs that have crossed as many links as they may, and lie at b: who wanted them there has gone."""
+    monkeypatch.setattr("radiator.broker.cluster.sharing.PATH_HOPS_MAX", 1)
+    nodes = with_clients("abc")
+    post(nodes, "a", count)
+    nodes["b"].open(3)
+    nodes["b"].say(subscribe(3, "work", prefetch_count=count))
+    for name in "bacb":  # who has some? a has, c has none; some are wanted
+        nodes.step(name)
+    nodes["b"].close(3)
+    for _ in range(20):
+        nodes.wait(0.25)
+    assert 0 < nodes["b"].numbers("work")["messages"] == transfers(nodes)
+    return nodes
+
+
+@pytest.mark.parametrize("count", [1, 30, 200])
+def test_what_has_crossed_its_links_goes_on_to_who_starves(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    nodes = moved_without_being_out(monkeypatch, count)
+    nodes["a"].admin(1, do="purge", queue="work")
+    there = nodes["b"].numbers("work")["messages"]
+    nodes["c"].open(3)
+    nodes["c"].say(subscribe(3, "work", prefetch_count=1000))
+    nodes.wait(0.25)
+    assert nodes["c"].bodies(3) == [], "not at once, else it would have no rest"
+    for _ in range(19):
+        nodes.wait(0.25)
+    assert len(nodes["c"].bodies(3)) == there
+
+
+def test_who_has_starved_long_gets_it_soon_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However seldom it asks by then."""
+    monkeypatch.setattr("radiator.broker.cluster.sharing.PATH_HOPS_MAX", 0)
+    nodes = with_clients("abc")
+    nodes["c"].say(subscribe(2, "work"))
+    for _ in range(600):
+        nodes.wait(0.5)
+    post(nodes, "a", 1)
+    for _ in range(20):
+        nodes.wait(0.25)
+    assert nodes["c"].bodies(2) == [b"a0"]
+
+
+def test_nothing_is_thrown_to_and_fro_where_nobody_consumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = moved_without_being_out(monkeypatch, 10)
+    crossed = transfers(nodes)
+    for _ in range(400):
+        nodes.wait(0.25)
+    assert transfers(nodes) == crossed
+
+
+@pytest.mark.parametrize("way", ["dead", "moved"])
+def test_dead_letters_and_what_is_moved_begin_their_path_anew(way: str) -> None:
+    nodes = with_clients(
+        "ab", dead=QueueSettings(scope="cluster"), work=QueueSettings(scope="cluster", dead_letter="dead")
+    )
+    post(nodes, "a", 1)
+    nodes["b"].open(3, 4)
+    nodes["b"].say(subscribe(3, "work"))
+    nodes.run()
+    job = nodes["b"].message(3)
+    assert header(job.message, b"node-path") == b"a"
+    if way == "dead":
+        nodes["b"].say(nack(job, requeue=False))
+    else:
+        nodes["b"].close(3)
+        nodes["b"].admin(1, **{"do": "move", "from": "work", "to": "dead"})
+    nodes["b"].say(subscribe(4, "dead"))
+    assert header(nodes["b"].message(4).message, b"node-path") is None
 
 
 def test_in_a_full_mesh_asks_are_not_passed_on() -> None:
