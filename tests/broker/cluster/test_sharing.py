@@ -112,7 +112,7 @@ def test_jobs_that_many_drains_have_moved_come_to_a_consumer(is_restarted: bool)
     post(nodes, "a", 30)
     for drained in 5 * "abc":
         assert nodes[drained].admin(1, do="drain")["ok"]
-        for _ in range(20):
+        for _ in range(4):
             nodes.wait(0.25)
         assert nodes[drained].numbers("work")["messages"] == 0
         if is_restarted:
@@ -125,7 +125,7 @@ def test_jobs_that_many_drains_have_moved_come_to_a_consumer(is_restarted: bool)
         nodes.run()
     nodes["a"].open(3)
     nodes["a"].say(subscribe(3, "work", prefetch_count=100))
-    for _ in range(20):
+    for _ in range(4):  # sooner than what only rests
         nodes.wait(0.25)
     assert len(nodes["a"].bodies(3)) == 30
 
@@ -156,6 +156,19 @@ def test_what_has_crossed_its_links_goes_on_to_who_starves(monkeypatch: pytest.M
     nodes.wait(0.25)
     assert nodes["c"].bodies(3) == [], "not at once, else it would have no rest"
     for _ in range(19):
+        nodes.wait(0.25)
+    assert len(nodes["c"].bodies(3)) == there
+
+
+def test_what_a_node_has_kept_over_a_start_begins_its_path_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = moved_without_being_out(monkeypatch, 10)
+    nodes["a"].admin(1, do="purge", queue="work")
+    there = nodes["b"].numbers("work")["messages"]
+    nodes.crash("b")
+    nodes.link("b", "c")
+    nodes["c"].open(3)
+    nodes["c"].say(subscribe(3, "work", prefetch_count=1000))
+    for _ in range(4):
         nodes.wait(0.25)
     assert len(nodes["c"].bodies(3)) == there
 
