@@ -13,6 +13,7 @@ from typing import Any
 from radiator.errors import RadiatorError
 
 NAME = "_manifest.jsonl"  # Spark passes over what begins with `_` or `.`
+VERSION = 1  # of its lines
 
 RETENTION, DAMAGED = "retention", "damaged"  # why records are missing
 
@@ -81,10 +82,15 @@ class Contents:
         """Which log of that name it has."""
         return next((one.incarnation for one in self.pieces if one.log == log), None)
 
-    def add(self, row: dict[str, Any]) -> None:
-        """One line."""
+    def add(self, row: dict[str, Any], where: str) -> None:
+        """One line. Raises ArchiveError for that of another version, KeyError for one of no known kind."""
         kind = row.pop("kind", None)
         if kind == "store":
+            if row["version"] != VERSION:
+                raise ArchiveError(
+                    f"{where} has version {row['version']!r:.80}, this Radiator reads version {VERSION}: run the "
+                    "Radiator that wrote it, or a newer one."
+                )
             self.store_id = row["store"]
         elif kind == "file":
             self.files.append(Sealed(**row))
@@ -94,6 +100,8 @@ class Contents:
             self.snapshots.append(Sealed(**row))
         elif kind == "dropped":
             self.snapshots = [one for one in self.snapshots if one.file != row["file"]]
+        else:
+            raise KeyError(kind)
 
 
 def read(directory: Path) -> Contents:
@@ -110,7 +118,7 @@ def contents_of(lines: Iterable[bytes], where: str) -> Contents:
     contents = Contents()
     for number, line in enumerate(lines, 1):
         try:
-            contents.add(json.loads(line))
+            contents.add(json.loads(line), where)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ArchiveError(f"Line {number} of {where} is damaged: {line[:80]!r}.") from None
     return contents
@@ -128,7 +136,7 @@ class Manifest:
         self.file = directory / NAME
         if not self.file.exists():
             self.contents = Contents(store_id)
-            self._write({"kind": "store", "store": store_id, "version": 1})
+            self._write({"kind": "store", "store": store_id, "version": VERSION})
             sync_directory(directory)
             return
         text = self.file.read_bytes()
@@ -138,7 +146,7 @@ class Manifest:
             os.truncate(self.file, whole)
         self.contents = contents_of(lines, str(self.file))
         if not lines:
-            self._write({"kind": "store", "store": store_id, "version": 1})
+            self._write({"kind": "store", "store": store_id, "version": VERSION})
         elif self.contents.store_id != store_id:
             raise ArchiveError(
                 f"{directory} is the archive of store {self.contents.store_id}, and this is store {store_id}: "
@@ -162,7 +170,7 @@ class Manifest:
             opened.write(json.dumps(row, separators=(",", ":")).encode() + b"\n")
             opened.flush()
             os.fsync(opened.fileno())
-        self.contents.add(dict(row))
+        self.contents.add(dict(row), str(self.file))
 
 
 def sync_directory(directory: Path) -> None:

@@ -13,6 +13,7 @@ from radiator.limits import MIB
 from radiator.message import Message
 from radiator.store import records
 from radiator.store.blocks import records_in
+from radiator.store.datafile import refuse_other_formats
 from radiator.store.reader import Reader, Snapshot
 from radiator.store.tables import BOOT, META
 
@@ -68,7 +69,7 @@ class Source:
         """Raises StoreError."""
         self._data_dir = data_dir
         self._reader = Reader(data_dir)
-        with self._reader.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             self.store_id = snapshot.store_id()
 
     def __enter__(self) -> "Source":
@@ -81,15 +82,22 @@ class Source:
         """A broker may have started since, with a larger map_size too. Raises StoreError, also for another store."""
         self._reader.__exit__()
         self._reader = Reader(self._data_dir)
-        with self._reader.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             store_id = snapshot.store_id()
         if store_id != self.store_id:
             raise StoreError(f"{self._data_dir} had store {self.store_id}, and has store {store_id} now.")
 
     @contextmanager
+    def _snapshot(self) -> Iterator[Snapshot]:
+        """Of a format that is read here: what is missed of another would be said not to be there. Raises StoreError."""
+        with self._reader.snapshot() as snapshot:
+            refuse_other_formats(self._reader.file, snapshot.meta())
+            yield snapshot
+
+    @contextmanager
     def moment(self) -> Iterator[Moment]:
         """Keep it short."""
-        with self._reader.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             logs: dict[str, Log] = {}
             for found in snapshot.logs():
                 if not found.name:

@@ -328,6 +328,19 @@ def test_a_damaged_line_is_refused(writer: Writer, to: Path) -> None:
     assert finding.startswith("Line 1 of ") and "is damaged" in finding
 
 
+def test_an_archive_of_another_version_is_refused(writer: Writer, to: Path) -> None:
+    writer.append(writer.log("l"), [record(0)])
+    archive(writer, to)
+    text = (to / NAME).read_bytes()
+    (to / NAME).write_bytes(text.replace(b'"version":1', b'"version":2', 1))
+    with pytest.raises(ArchiveError, match="has version 2, this Radiator reads version 1: run the Radiator that wrote"):
+        archive(writer, to)
+    assert verify(to).findings and "has version 2" in verify(to).findings[0]
+    (to / NAME).write_bytes(text + b'{"kind":"none"}\n')
+    with pytest.raises(ArchiveError, match="is damaged"):
+        archive(writer, to)
+
+
 # ---- verify ---------------------------------------------------------------------------------------------------------
 
 
