@@ -37,6 +37,7 @@ MODULES: tuple[str, ...] = (
     "strangers",
     "slow_clients",
     "floods",
+    "answers",
     "bombs",
     "lies",
     "injection",

@@ -45,4 +45,3 @@ def test_every_command_refuses_it(newer: Path, command: tuple[str, ...], capsys:
     said = capsys.readouterr()
     assert status in (1, 2) and SENTENCE in said.out + said.err, (status, said)
     assert (newer / "data.mdb").read_bytes() == before and not (to.is_file() or [*to.glob("log=*")])
-
