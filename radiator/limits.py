@@ -19,7 +19,7 @@ class Limits:
     max_connections: int = 20_000  # one more is refused with ERROR; a connection costs under 20 KiB
     max_half_open: int = 2000  # one of them is closed for one more: connections that have not said CONNECT yet
     max_half_open_per_address: int = 500  # the same of one IPv4 address, or of one /64 of IPv6
-    max_memory_bytes: int = GIB  # past 80 % producers wait, past it the largest holder is closed
+    max_memory_bytes: int = GIB  # past 80 % who holds much waits, past it the largest holder is closed
     max_frame_bytes: int = 16 * MIB  # refuse: a frame is held whole in memory
     max_header_bytes: int = 64 * KIB  # refuse: the header block of one frame, command line included
     max_headers: int = 256  # refuse: header lines of one frame
@@ -31,6 +31,7 @@ class Limits:
     connect_timeout_s: float = 10  # close: the whole CONNECT frame; later, no byte within a frame for so long
     frame_timeout_s: float = 60  # ERROR, close: a frame that is not whole, or FRAME_BYTES_PER_S where that is longer
     block_timeout_s: float = 60  # refuse: how long a SEND may wait for room
+    transaction_max_s: float = 600  # close: how long a transaction may be open; its bytes are held for as long
     prepared_max_s: float = 86_400  # let go of: a prepared transaction that nobody commits
     app_max_s: float = 90 * 86_400  # forgotten: a txn-app-id without a commit
     tcp_timeout_s: float = 60  # close: a peer whose TCP answers nothing for so long
@@ -87,7 +88,10 @@ COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get 
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
 STALE_TIMEOUTS = 64  # swept: deliveries with an ack timeout that are settled, beside as many as are out
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
-MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which SENDs find no room
+MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds much finds no room for SENDs
+MEMORY_SHARE = 8  # wait: past that, a connection that holds more than this part of it, and than a largest frame
+NEXT_TO_NOTHING_BYTES = 16 * KIB  # a connection that holds less is never closed for memory
+HOLDERS_TOLD = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
 
 # ---- sockets
 WRITE_BYTES = 256 * KIB  # wait: what one write joins at most
@@ -147,7 +151,9 @@ APPS_MAX = 65_536  # refuse: values of txn-app-id that are remembered, of some 0
 APPLIES_AT_ONCE = 4  # wait: committed transactions that are read back at once, LOAD_MESSAGES of each
 WAITS_NOTED_S = 1.0  # how long one must have found no room before the log tells of it
 WAKES_AT_ONCE = 4  # wait: queues whose delayed messages are read back at once, LOAD_MESSAGES of each
-WINDOWS_BYTES = 32 * MIB  # all windows together: past it each keeps one message only
+WINDOWS_BYTES = 32 * MIB  # all windows together: past it one message is kept of each whose consumer has room
+WINDOWS_SHARE = 8  # and at most this part of max_memory_bytes
+OUT_BYTES = 16 * MIB  # what is in flight of all persistent queues, and at most half of the windows: past it on the disk
 MAP_BATCHES_MIN = 4  # refuse: a map_size that does not hold so many largest batches
 READERS_MAX = 16  # refuse, with a StoreError: who reads the store at once: the loader, backups and checks
 FILL_AHEAD_BYTES = 512 * KIB  # on the disk before they are used: a sync that makes a file longer takes twice as long

@@ -3,13 +3,14 @@
 A read sees the last committed state, nothing of a batch that is open or at sea.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Load:
     """The queue's messages after a position (0: from its head), in order, up to either limit, at least one if any
-    is there.
+    is there. With `positions`, ascending: those of them that are there, whatever the limits.
     """
 
     request: int
@@ -17,6 +18,7 @@ class Load:
     after: int
     messages_max: int
     bytes_max: int
+    positions: Sequence[int] = ()
 
 
 @dataclass(slots=True)

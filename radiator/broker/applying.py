@@ -162,7 +162,7 @@ class Applying:
         """What was read back. Where some are damaged they are read one by one, so that each SEND has its number."""
         applier.is_asked = False
         applier.sends = answer.sends
-        self.intake.waiting_bytes += _size(applier.sends)
+        self.intake.memory.waiting_bytes += _size(applier.sends)
         if not answer.sends and not answer.damaged:
             raise StoreError(f"the prepared transaction {applier.staged.name!r} has no SEND {applier.staged.applied}")
         is_whole = not answer.damaged
@@ -191,7 +191,7 @@ class Applying:
 
     def let_go(self, applier: Applier) -> None:
         """Out of memory: another may be read."""
-        self.intake.waiting_bytes -= _size(applier.sends)
+        self.intake.memory.waiting_bytes -= _size(applier.sends)
         applier.sends = []
         self.has_let_go()
         self.intake.forget_found(applier)  # as long as they are kept, what has come since is kept too
@@ -264,7 +264,7 @@ class Applying:
         staged.applied += count
         staged.waits = None
         applier.is_noted = False
-        self.intake.waiting_bytes -= _size(applier.sends[:count])
+        self.intake.memory.waiting_bytes -= _size(applier.sends[:count])
         del applier.sends[:count]
         applier.take = min(LOAD_MESSAGES, 2 * applier.take)
         if staged.applied >= staged.count:

@@ -7,6 +7,7 @@ connection, whose reader stops; the others go on.
 
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from math import inf
 
 from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
@@ -17,16 +18,16 @@ from radiator.broker.checkouts import Checkouts
 from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
 from radiator.broker.clock import Clock
 from radiator.broker.cluster.cluster import Cluster
-from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Transaction, reply_cost_bytes
-from radiator.broker.deliveries import named_by, settle
+from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Transaction, reply_cost_bytes
+from radiator.broker.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
 from radiator.broker.destinations import Destinations
 from radiator.broker.entry import Entry
-from radiator.broker.exchanges import OWN_SETTINGS
 from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.memory import Memory, held_by
 from radiator.broker.plans import Plan
+from radiator.broker.reading import Reading, one_slice
 from radiator.broker.staging import Staging
 from radiator.broker.states import Event
 from radiator.broker.subscriptions import Finding, Subscriptions
@@ -69,7 +70,6 @@ from radiator.limits import (
     FORGET_BUSY_S,
     FORGET_IDLE_S,
     FORGET_MESSAGES,
-    MEMORY_TIGHT,
     Limits,
     high_water_bytes,
 )
@@ -140,7 +140,8 @@ class Broker:
         )
         self.freed: dict[Resource, None] = {}
         self.subscriptions = Subscriptions(desk, self.destinations, limits, self.delete, self.maybe_delete, self.freed)
-        self.intake = Intake(desk, self.destinations, limits, int(MEMORY_TIGHT * limits.max_memory_bytes))
+        self.memory = Memory(self.destinations, limits)
+        self.intake = Intake(desk, self.destinations, limits, self.memory)
         self.judge_disk()
         self.cluster: Cluster | None = None
         if node is not None or recovery.doubts:
@@ -148,6 +149,7 @@ class Broker:
             if node is not None:
                 self.destinations.spread(self.cluster.spreading)
         self.connections: dict[int, Connection] = {}
+        self.transactions: dict[Transaction, Connection] = {}  # all that are open, the oldest first
         self.parked: dict[int, Connection] = {}
         self.backlog: deque[ShellEvent] = deque()
         self.chores: deque[Chore] = deque(
@@ -387,6 +389,7 @@ class Broker:
             self.unpark(connection)
         for transaction in connection.transactions.values():
             transaction.release()
+            del self.transactions[transaction]
         queues = self.subscriptions.closed(connection)
         lost = [
             *connection.unacked.values(),
@@ -399,7 +402,7 @@ class Broker:
             for queue in queues:
                 self.maybe_delete(queue)
 
-        giving = Give(self.desk, lost, given)
+        giving = Give(self.desk, Event.LOST, lost, given)
         giving.step()
         if not giving.is_done:
             self.chores.append(giving)
@@ -423,6 +426,7 @@ class Broker:
         ]:
             self.watch(queue)
         self.refuse_long_parked()
+        self.refuse_long_open()
         self.staging.ticked()
         self.checkouts.ticked()
         self.tick_logs()
@@ -551,9 +555,16 @@ class Broker:
             for delivery in deliveries:
                 delivery.transaction = command.transaction
             transaction.settlements.append((command, deliveries))
-            self.grow(connection, transaction, MESSAGE_COST_BYTES * (1 + len(deliveries)))
+            size = sum(bytes_stored_anew(command, delivery) for delivery in deliveries)
+            self.grow(connection, transaction, MESSAGE_COST_BYTES * (1 + len(deliveries)) + size)
             self.receipt(connection, command)
             return None
+        if type(command) is Nack:
+            lacking = [delivery for delivery in deliveries if needs_bytes(command, delivery)]
+            if lacking:
+                # those before it now: so the whole of many need not be in memory at once
+                self.settle_before(command, deliveries, lacking[0])
+                return self.read_back(one_slice(lacking))
         is_persistent = False
         queues: list[Queue] = []
         for delivery in deliveries:
@@ -572,6 +583,25 @@ class Broker:
             if queue.settings.auto_delete:
                 self.maybe_delete(queue)
         return None
+
+    def settle_before(self, command: Nack, deliveries: list[Delivery], last: Delivery) -> None:
+        """Its RECEIPT comes with the rest."""
+        queues: dict[Queue, None] = {}
+        for delivery in takewhile(lambda delivery: delivery is not last, deliveries):
+            delivery.leave_window()
+            settle(command, delivery)
+            queues[delivery.subscription.queue] = None
+        for queue in queues:
+            queue.pump()
+
+    def read_back(self, deliveries: list[Delivery]) -> Room:
+        """The room to wait for while bytes of what is out are read back."""
+
+        def read(reading: Reading) -> None:
+            if reading.waiters:
+                self.freed[reading] = None
+
+        return Reading(deliveries, read)
 
     def disconnect(self, connection: Connection, command: Disconnect) -> Resource | None:
         connection.is_closing = True
@@ -606,7 +636,7 @@ class Broker:
             raise Refusal("too-large", f"The transaction passes max_batch_bytes, {self.limits.max_batch_bytes}.")
         transaction.size += size
         connection.transaction_bytes += size
-        self.intake.memory_bytes += size
+        self.memory.bytes += size
 
     def send_in_transaction(self, connection: Connection, command: Send) -> Resource | None:
         assert command.transaction is not None
@@ -630,7 +660,9 @@ class Broker:
                 f"This connection has {len(connection.transactions)} open transactions: "
                 f"max_transactions is {self.limits.max_transactions}.",
             )
-        connection.transactions[command.transaction] = Transaction()
+        transaction = Transaction(self.desk.now_s, connection.parked_total_s)
+        connection.transactions[command.transaction] = transaction
+        self.transactions[transaction] = connection
         self.receipt(connection, command)
         return None
 
@@ -651,6 +683,11 @@ class Broker:
             self.staging.check_app(command.app)
             # what is for memory waits until the version is on the disk: else it came again after a crash
             connection.rest_batch = self.desk.open.number
+        lacking = [
+            delivery for nack, named in transaction.settlements for delivery in named if needs_bytes(nack, delivery)
+        ]
+        if lacking:
+            return self.read_back(lacking)
         plan = Plan()
         for send in transaction.sends:
             self.intake.planner.plan_send(connection, send, plan)
@@ -688,7 +725,31 @@ class Broker:
         return None
 
     def end(self, connection: Connection, name: bytes) -> None:
-        connection.transaction_bytes -= connection.transactions.pop(name).size
+        transaction = connection.transactions.pop(name)
+        connection.transaction_bytes -= transaction.size
+        del self.transactions[transaction]
+
+    def refuse_long_open(self) -> None:
+        """What a transaction holds is nowhere else: none stays open for ever. The clock of a parked connection stands
+        still.
+        """
+        late: list[Connection] = []
+        for transaction, connection in self.transactions.items():
+            age_s = self.desk.now_s - transaction.begun_s
+            if age_s < self.limits.transaction_max_s:
+                break
+            age_s -= connection.parked_total_s - transaction.parked_s
+            if age_s >= self.limits.transaction_max_s and connection.waits_for is None and not connection.is_closing:
+                late.append(connection)
+        for connection in dict.fromkeys(late):
+            name = next(iter(connection.transactions))
+            self.refuse(
+                connection,
+                "transaction-timeout",
+                f"The transaction {shown(name)} is open for longer than {self.limits.transaction_max_s:g} s "
+                "(transaction_max_s): nothing of it was carried out.",
+                None,
+            )
 
     # ---- waiting for room -------------------------------------------------------------------------------------------
 
@@ -759,7 +820,7 @@ class Broker:
                 return
             command = connection.parked[0]
             room = connection.waits_for
-            if isinstance(room, Finding | Turnstile):
+            if isinstance(room, Finding | Turnstile | Reading):
                 continue  # which needs no room, and ends
             name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name if isinstance(room, Room) else ""
             self.unpark(connection)
@@ -787,10 +848,14 @@ class Broker:
             self.delete(queue)
         if not queue.timeouts:
             return
+        lacking: list[Delivery] = []
         for delivery in queue.overdue():
             connection = delivery.subscription.connection
-            delivery.leave_window()
-            queue.give_back(delivery, Event.OVERDUE)
+            if queue.needs_bytes(delivery.entry, Event.OVERDUE):
+                lacking.append(delivery)
+            else:
+                delivery.leave_window()
+                queue.give_back(delivery, Event.OVERDUE)
             if connection.is_closing:
                 continue
             self.refuse(
@@ -800,6 +865,8 @@ class Broker:
                 f"{delivery.subscription.ack_timeout_s or 0:g} s.",
                 None,
             )
+        if lacking:
+            self.chores.append(Give(self.desk, Event.OVERDUE, lacking, queue.pump))
         queue.pump()
 
     def maybe_delete(self, queue: Queue) -> None:
@@ -879,56 +946,72 @@ class Broker:
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def memory_in_use(self) -> int:
-        """Frames, transactions, outgoing buffers, windows and memory queues together, in bytes."""
-        # those that are being closed for what they hold have let go of it
-        held = sum(connection.held_bytes for connection in self.connections.values() if not connection.is_closing)
-        queues = sum(queue.memory_bytes for queue in self.destinations.queues.values() if not queue.is_persistent)
-        replies = sum(queue.memory_bytes for queue in self.destinations.replies.values())
-        replies += sum(queue.memory_bytes for queue in self.destinations.exchanges.own)
-        windows = self.destinations.windows
-        read = self.destinations.readers.memory_bytes
-        return held + queues + replies + windows.size + windows.out + read + self.intake.waiting_bytes
+        """All that is held, what is on the disk too included, in bytes."""
+        return self.memory.weigh(self.connections.values()) + self.memory.on_disk_too
 
     def weigh_memory(self) -> None:
-        """Past 80 % producers wait; past the bound the largest holder is closed."""
-        intake = self.intake
-        size = self.memory_in_use()
-        if size > intake.memory_tight_bytes:
-            # nobody else lets go of these: they are on the disk
+        """Past 80 % of the bound who holds much waits, or goes where it goes on; past it the largest holder goes."""
+        memory, room = self.memory, self.intake.memory_room
+        connections = [*self.connections.values()]
+        memory.bytes = size = memory.weigh(connections)
+        is_tight = size > memory.tight_bytes
+        if is_tight and self.destinations.readers.tails_bytes:
             for log in self.destinations.logs.values():
                 log.clear_tails()
-            size = self.memory_in_use()
-        intake.memory_bytes = size
-        bound = self.limits.max_memory_bytes
-        self.destinations.topics.is_pressed = size > bound // 2
-        is_tight = size > intake.memory_tight_bytes
-        if is_tight != intake.memory_room.is_tight:
-            intake.memory_room.is_tight = is_tight
-            self.desk.note(
-                "warning" if is_tight else "info",
-                "memory_tight" if is_tight else "memory_has_room",
-                bytes=size,
-                bound=bound,
-            )
-        if not is_tight and intake.memory_room.waiters:
-            self.freed[intake.memory_room] = None
-        unread = sum(c.outbox_bytes for c in self.connections.values() if not c.is_closing)
-        if size > bound:
-            self.close_largest(_holds, bound, size)
-        elif intake.memory_room.waiters and unread > size // 2:
+        self.destinations.topics.is_pressed = size > memory.bound_bytes // 2
+        if is_tight != room.is_tight:
+            room.is_tight = is_tight
+            if is_tight:
+                self.desk.note("warning", "memory_tight", bytes=size, bound=memory.bound_bytes, holders=memory.told())
+            else:
+                self.desk.note("info", "memory_has_room", bytes=size, bound=memory.bound_bytes)
+        elif is_tight:
+            size -= self.refuse_who_goes_on(connections)
+        if is_tight:
+            for connection in connections:
+                connection.weighed_bytes = connection.held_bytes
+        unread = sum(c.outbox_bytes for c in connections if not c.is_closing)
+        if size > memory.bound_bytes:
+            self.close_largest(held_by, memory.bound_bytes, size)
+        elif memory.is_awaited and unread > size // 2:
             # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
-            self.close_largest(_outbox_bytes, intake.memory_tight_bytes, size)
+            self.close_largest(_outbox_bytes, memory.tight_bytes, size)
+        memory.is_awaited = False
+        if room.waiters:
+            room.waiters = deque(sorted(room.waiters, key=held_by))
+            self.freed[room] = None
+        self.freed.update((queue, None) for queue in memory.queues() if queue.waiters)
+
+    def refuse_who_goes_on(self, connections: list[Connection]) -> int:
+        """Who holds more than its share and, since the last Tick, more than before. Not one that waits: it is not read
+        from. How much they held.
+        """
+        memory, freed = self.memory, 0
+        for connection in connections:
+            held = connection.held_bytes
+            if held <= max(memory.share_bytes, connection.weighed_bytes) or connection.is_closing:
+                continue
+            if connection.waits_for is None:
+                self.refuse(
+                    connection,
+                    "memory",
+                    f"Memory is short (max_memory_bytes {memory.bound_bytes}): this connection holds {held} bytes, "
+                    f"more than its share of {memory.share_bytes}, and takes more.",
+                    None,
+                )
+                freed += held
+        return freed
 
     def close_largest(self, held_by: Callable[[Connection], int], mark: int, size: int) -> None:
-        """As many of the largest holders as it takes to come below the mark."""
+        """As many of the largest holders as it takes to come below the mark; nobody who holds next to nothing."""
         sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
-        for largest in sorted(self.connections.values(), key=held_by, reverse=True):
+        there = [connection for connection in self.connections.values() if not connection.is_closing]
+        for largest in sorted(there, key=held_by, reverse=True):
             held = held_by(largest)
-            if size <= mark or not held:
+            if size <= mark or held < self.memory.least_bytes:
                 return
-            if not largest.is_closing:
-                size -= held
-                self.refuse(largest, "memory", f"{sentence}{held} bytes.", None)
+            size -= held
+            self.refuse(largest, "memory", f"{sentence}{held} bytes.", None)
 
     def disk_numbers(self) -> dict[str, int]:
         """What is said of the disk in the log and in `stats`."""
@@ -940,16 +1023,6 @@ class Broker:
             "disk_free_min": self.disk_free_min,
             "checked_percent": self.checked_percent,
         }
-
-
-def _is_own(queue: Queue) -> bool:
-    """Whether it goes with its subscription."""
-    return queue.settings is OWN_SETTINGS or isinstance(queue, LogReader)
-
-
-def _holds(connection: Connection) -> int:
-    own = sum(s.queue.memory_bytes for s in connection.queue_subscriptions.values() if _is_own(s.queue))
-    return connection.held_bytes + own + sum(delivery.entry.size for delivery in connection.unacked.values())
 
 
 def _outbox_bytes(connection: Connection) -> int:

@@ -10,6 +10,7 @@ from typing import Protocol
 from radiator.broker.consumers import Delivery
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import Queue
+from radiator.broker.reading import Reading, one_slice
 from radiator.broker.states import Event
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.journal import MOVED, CameFrom
@@ -31,45 +32,71 @@ class Chore(Protocol):
 
 
 class Give:
-    """LOST: what was out with a connection that ended comes back; `then` is called when all has."""
+    """LOST: what was out with a connection that ended comes back, or OVERDUE; `then` is called when all has.
 
-    __slots__ = ("desk", "left", "then")
+    lacking: what must be read back first, a slice after the other.
+    """
 
-    def __init__(self, desk: Desk, lost: Iterable[Delivery], then: Callable[[], None]) -> None:
+    __slots__ = ("desk", "event", "is_reading", "lacking", "left", "then")
+
+    def __init__(self, desk: Desk, event: Event, out: Iterable[Delivery], then: Callable[[], None]) -> None:
         self.desk = desk
-        self.left = deque(lost)
+        self.event = event
+        self.left = deque(out)
+        self.lacking: list[Delivery] = []
+        self.is_reading = False
         self.then = then
 
     @property
     def is_done(self) -> bool:
-        return not self.left
+        return not (self.left or self.lacking or self.is_reading)
 
     @property
     def can_go_on(self) -> bool:
-        return self.desk.open.size < BATCH_BYTES
+        return bool(self.left) and self.desk.open.size < BATCH_BYTES
 
     def step(self) -> None:
         touched: dict[Queue, None] = {}
         for _ in range(min(CHORE_MESSAGES, len(self.left))):
             if self.desk.open.size >= BATCH_BYTES:
                 break
-            touched[self._give_one()] = None
+            delivery = self.left.popleft()
+            if self.is_lacking(delivery):
+                self.lacking.append(delivery)
+            else:
+                touched[self.give(delivery)] = None
+        if self.lacking and not self.left and not self.is_reading:
+            self.is_reading = True
+            some = one_slice(self.lacking)
+            del self.lacking[: len(some)]
+            Reading(some, lambda _: self.read(some))
         for queue in touched:
             queue.pump()
-        if not self.left:
+        if self.is_done:
             self.then()
 
-    def finish(self) -> None:
-        """All at once: the broker stops."""
-        while self.left:
-            self._give_one()
+    def read(self, some: list[Delivery]) -> None:
+        """They have their bytes."""
+        self.is_reading = False
+        self.left.extend(some)
 
-    def _give_one(self) -> Queue:
-        delivery = self.left.popleft()
+    def finish(self) -> None:
+        """All at once: the broker stops. What would have to be read back counts as still out."""
+        while self.left:
+            delivery = self.left.popleft()
+            if not self.is_lacking(delivery):
+                self.give(delivery)
+
+    def is_lacking(self, delivery: Delivery) -> bool:
+        """Whether it must be read back first."""
+        return delivery.is_out and delivery.subscription.queue.needs_bytes(delivery.entry, self.event)
+
+    def give(self, delivery: Delivery) -> Queue:
+        """It leaves its connection's window; one that was found damaged is out no more."""
         queue = delivery.subscription.queue
         delivery.leave_window()
-        if not queue.is_gone:
-            queue.give_back(delivery, Event.LOST)
+        if delivery.is_out and not queue.is_gone:
+            queue.give_back(delivery, self.event)
         return queue
 
 
@@ -113,27 +140,27 @@ class Expiring:
     def is_done(self) -> bool:
         if self.queue.is_gone or self.queue.ledger.stored_expiring == 0:
             return True
-        return self.queue.ready_count == 0 if self.queue.peek_head() is None else not self._has_expired_head
+        return self.queue.ready_count == 0 if self.queue.head() is None else not self._has_expired_head
 
     @property
     def _has_expired_head(self) -> bool:
-        head = None if self.queue.is_gone else self.queue.peek_head()
+        head = None if self.queue.is_gone else self.queue.head()
         return head is not None and 0 < head.message.expires_ms <= self.desk.now_ms
 
     @property
     def can_go_on(self) -> bool:
-        return self._has_expired_head and self.desk.open.size < BATCH_BYTES
+        return self._has_expired_head and self.queue.peek_head() is not None and self.desk.open.size < BATCH_BYTES
 
     def step(self) -> None:
         queue = self.queue
         for _ in range(CHORE_MESSAGES):
-            if not self._has_expired_head or self.desk.open.size >= BATCH_BYTES:
+            if not self.can_go_on:
                 break
             queue.take_head()
-        if queue.peek_head() is None:
-            queue.refill()
         if self.is_done:
             self.then(queue)
+        elif queue.peek_head() is None:
+            queue.refill()
 
 
 class Waking:

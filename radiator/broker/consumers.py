@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
 MESSAGE_COST_BYTES = 256
+UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -103,8 +104,13 @@ class Delivery:
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """What was said between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they mean."""
+    """What was said between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they mean.
 
+    begun_s, parked_s: when it began, and how long its connection had been parked by then.
+    """
+
+    begun_s: float
+    parked_s: float
     sends: list[Send] = field(default_factory=list)
     settlements: list[tuple[Ack | Nack, list[Delivery]]] = field(default_factory=list)
     size: int = 0
@@ -123,9 +129,9 @@ class Connection:
         "answer_bytes", "asker", "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch",
         "held_reply_bytes", "is_closing", "last_own_place", "last_place", "link", "next_place", "number",
         "outbox_bytes", "outbox_max_bytes", "parked", "parked_bytes", "parked_since_s", "parked_total_s",
-        "posted_turn", "queue_subscriptions", "rest_batch", "shared_in_flight", "shared_window", "temp_queues",
-        "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own", "unlisted_shared",
-        "unwritten", "waits_for", "written",
+        "posted_turn", "queue_subscriptions", "rest_batch", "rest_bytes", "shared_in_flight", "shared_window",
+        "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
+        "unlisted_shared", "unwritten", "waits_for", "weighed_bytes", "written",
     )  # fmt: skip
 
     def __init__(self, number: int, outbox_max_bytes: int) -> None:
@@ -163,8 +169,10 @@ class Connection:
         self.transactions: dict[bytes, Transaction] = {}
         self.transaction_bytes = 0
         self.held_batch = 0
-        self.rest_batch = 0  # with which the last plan goes on that was in part for the disk
+        # with which the last plan goes on that was in part for the disk; what all such plans hold until then
+        self.rest_batch = self.rest_bytes = 0
         self.held_reply_bytes = 0
+        self.weighed_bytes = 0  # what it held when memory was last found to be tight
         # waiting for room
         self.parked: deque[Command] = deque()
         self.parked_bytes = 0
@@ -177,7 +185,8 @@ class Connection:
     def held_bytes(self) -> int:
         """Memory that goes when this connection goes."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
-        return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes
+        unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
+        return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many."""

@@ -1,6 +1,7 @@
 """What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
 
 from radiator.broker.consumers import Connection, Delivery
+from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.states import Event
 from radiator.commands import AUTO, CLIENT, Ack, Nack
@@ -57,10 +58,29 @@ def settle(command: Ack | Nack, delivery: Delivery) -> None:
         return
     if isinstance(command, Ack):
         queue.ack(delivery)
+    elif not delivery.is_out:
+        return  # it was to be read back, and is damaged
     elif command.requeue:
         queue.give_back(delivery, Event.NACK, command.delay_ms)
     else:
         queue.reject(delivery)
+
+
+def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
+    """Whether it must be read back before it can be settled so."""
+    if isinstance(command, Ack) or not delivery.is_out:
+        return False
+    event = Event.NACK if command.requeue else Event.GIVE_UP
+    return delivery.subscription.queue.needs_bytes(delivery.entry, event, command.delay_ms)
+
+
+def bytes_stored_anew(command: Ack | Nack, delivery: Delivery) -> int:
+    """What it adds to the batch that settles it so: as a dead letter, or as a delayed message."""
+    queue = delivery.subscription.queue
+    if isinstance(command, Ack) or not isinstance(queue, DurableQueue):
+        return 0
+    event = Event.NACK if command.requeue else Event.GIVE_UP
+    return delivery.entry.size if queue.goes_elsewhere(delivery.entry, event, command.delay_ms) else 0
 
 
 def extend(connection: Connection, message_id: bytes, timeout_s: float | None) -> int | None:

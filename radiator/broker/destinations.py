@@ -131,7 +131,7 @@ class Destinations:
         self.entropy = entropy
         self.bury = bury
         self.on_room = on_room
-        self.windows = Windows()
+        self.windows = Windows(limits.max_memory_bytes)
         self.topics = Topics(desk)
         self.exchanges = Exchanges(desk, self.topics, declarations.exchanges, bury, on_room)
         self.declared_bindings: dict[str, list[tuple[str, str]]] = {}  # by queue: exchange and key
@@ -633,6 +633,9 @@ class Destinations:
         to it gets nothing more, and what becomes of a message that is out no longer matters.
         """
         self.exchanges.release(queue)
+        if isinstance(queue, DurableQueue):
+            self.windows.size -= queue.window_bytes
+            self.windows.out -= queue.bytes_out()
         queue.end()
         if queue.name.startswith(OUTBOX_PREFIX):
             del self.outboxes[queue.name.removeprefix(OUTBOX_PREFIX)]
@@ -654,5 +657,3 @@ class Destinations:
             for batch in (desk.open, desk.at_sea):
                 if batch is not None:
                     batch.parts.pop(queue, None)
-            self.windows.size -= queue.window_bytes
-            self.windows.out -= queue.out_bytes

@@ -8,6 +8,19 @@ from radiator.broker.states import State
 from radiator.message import Message
 
 
+class Stub(Message):
+    """What stays in memory of a message whose bytes are on the disk alone: its times.
+
+    Its other fields are not set: to use them is a bug, which an AttributeError tells. Its size is the entry's.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, message: Message) -> None:
+        self.accepted_ms = message.accepted_ms
+        self.expires_ms = message.expires_ms
+
+
 @dataclass(slots=True, eq=False)
 class Entry:
     """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count. was_out: a consumer
@@ -21,6 +34,11 @@ class Entry:
     redeliveries: int = 0
     redelivered: bool = False
     was_out: bool = False
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether its bytes must be read back before they can be used."""
+        return type(self.message) is Stub
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from radiator.broker.deliveries import settle
 from radiator.broker.destinations import Destinations
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue, cost_of
+from radiator.broker.memory import Memory
 from radiator.broker.plans import Arrival, Plan, Planner, can_hand, no_consumer, with_ttl
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import Ack, Nack, Send
@@ -44,11 +45,10 @@ class Intake:
 
     __slots__ = (
         "batch_room", "copies", "copies_turn", "desk", "destinations", "disk_left_bytes", "disk_room", "limits",
-        "lookups", "memory_bytes", "memory_room", "memory_tight_bytes", "message", "planner", "promised_bytes",
-        "remembered", "waiting_bytes",
+        "lookups", "memory", "memory_room", "message", "planner", "promised_bytes", "remembered",
     )  # fmt: skip
 
-    def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory_tight_bytes: int) -> None:
+    def __init__(self, desk: Desk, destinations: Destinations, limits: Limits, memory: Memory) -> None:
         self.desk = desk
         self.destinations = destinations
         self.limits = limits
@@ -57,10 +57,7 @@ class Intake:
         self.disk_room = Room("disk")
         self.disk_left_bytes = 0  # until SENDs must wait for it; of that, what links may still bring (cluster/room.py)
         self.promised_bytes = 0
-        # as last weighed, and what has come in since; of that, what goes on when a batch is on the disk
-        self.memory_bytes = 0
-        self.waiting_bytes = 0
-        self.memory_tight_bytes = memory_tight_bytes
+        self.memory = memory
         self.lookups: dict[int, tuple[Room, DurableQueue, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
@@ -95,7 +92,7 @@ class Intake:
         message = self.message(command, command.destination, headers, settings.message_ttl_ms)
         queue.put(message)
         if not queue.is_persistent:
-            self.memory_bytes += size
+            self.memory.bytes += size
             queue.pump()
         return None
 
@@ -119,16 +116,22 @@ class Intake:
             queue.pump()
         return True
 
-    def blocked(self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int) -> Resource | None:
+    def blocked(
+        self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int, is_commit: bool = False
+    ) -> Resource | None:
         """The room that this must wait for although its queue would take it: others wait there that came first, or it
-        is tight.
+        is tight. is_commit: the connection lets go of what it holds.
         """
         if queue is not None and queue.waiters and queue.waiters[0] is not connection:
             return queue
-        memory, disk, batch = self.memory_room, self.disk_room, self.batch_room
-        if self.memory_bytes > self.memory_tight_bytes or (memory.waiters and memory.waiters[0] is not connection):
-            return memory
+        memory = self.memory
+        if memory.bytes > memory.tight_bytes:
+            if not is_commit and memory.is_above_share(connection):
+                return self.memory_room
+            if queue is not None and not is_persistent and not memory.has_room(queue, size):
+                return queue
         if is_persistent:
+            disk, batch = self.disk_room, self.batch_room
             # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
             if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):
                 return disk
@@ -153,7 +156,7 @@ class Intake:
         needs, persistent_bytes = self.needs(puts)
         if plan.immediate:
             self.check_immediate(plan, needs)
-        blocked = self.first_blocked(connection, needs, persistent_bytes, plan)
+        blocked = self.first_blocked(connection, needs, persistent_bytes, plan, transaction is not None)
         if blocked is not None:
             return blocked
         # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
@@ -175,7 +178,8 @@ class Intake:
         settlements = transaction.settlements if transaction is not None else []
         is_persistent = self.settle_stored(settlements) or persistent_bytes > 0
         desk = self.desk
-        rest = _Rest(self, [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent], plan, settlements)
+        memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
+        rest = _Rest(self, connection, memory_puts, plan, settlements)
         # what waits for the disk is not overtaken by what the same connection sends next
         must_wait = (is_persistent or connection.rest_batch > desk.committed) and not rest.is_empty
         if must_wait:
@@ -265,18 +269,26 @@ class Intake:
         return bool(settled)
 
     def first_blocked(
-        self, connection: Connection, needs: dict[Queue, tuple[int, int]], persistent_bytes: int, plan: Plan
+        self,
+        connection: Connection,
+        needs: dict[Queue, tuple[int, int]],
+        persistent_bytes: int,
+        plan: Plan,
+        is_commit: bool,
     ) -> Resource | None:
         """The first room that the whole must wait for. Raises Refusal where any target refuses."""
         full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
         if full:
             return full[0]
-        for queue in needs:
-            blocked = self.blocked(connection, queue, queue.is_persistent, persistent_bytes)
+        for queue, (_, size) in needs.items():
+            is_persistent = queue.is_persistent
+            blocked = self.blocked(
+                connection, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
+            )
             if blocked is not None:
                 return blocked
         if not needs and (plan.publishes or plan.copies):
-            blocked = self.blocked(connection, None, False, 0)
+            blocked = self.blocked(connection, None, False, 0, is_commit)
             if blocked is not None:
                 return blocked
         cost = len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY
@@ -381,6 +393,7 @@ class _Rest:
     """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
 
     intake: Intake
+    connection: Connection
     puts: list[tuple[Queue, Message, int]]
     plan: Plan
     settlements: list[tuple[Ack | Nack, list[Delivery]]]
@@ -412,8 +425,9 @@ class _Rest:
         return cost_of(len(sizes), sum(sizes))
 
     def weigh(self, size: int) -> None:
-        self.intake.memory_bytes += size
-        self.intake.waiting_bytes += size
+        self.intake.memory.bytes += size
+        self.intake.memory.waiting_bytes += size
+        self.connection.rest_bytes += size
 
     def carry_out(self) -> None:
         intake = self.intake
@@ -427,12 +441,12 @@ class _Rest:
         for queue, message, due_ms in self.puts:
             if not queue.is_gone:
                 queue.take_in(message, due_ms)
-                intake.memory_bytes += message.size
+                intake.memory.bytes += message.size
                 touched[queue] = None
         exchanges = intake.destinations.exchanges
         for queue, message, due_ms in self.plan.copies:
             if exchanges.deliver(queue, message, due_ms):
-                intake.memory_bytes += message.size
+                intake.memory.bytes += message.size
                 touched[queue] = None
         for reply_queue, message in self.plan.replies:
             if reply_queue is None or reply_queue.is_gone or not reply_queue.has_room(1, message.size):

@@ -148,7 +148,7 @@ class Staging:
                 "abort some first.",
             )
         self.judge(connection, transaction)
-        blocked = self.intake.blocked(connection, None, True, transaction.size)
+        blocked = self.intake.blocked(connection, None, True, transaction.size, is_commit=True)
         if blocked is not None:
             return blocked
         self.leaving.drop(name)

@@ -67,6 +67,9 @@ def _summary(answer: dict[str, Any]) -> str:
     if ahead_s:
         where = "ahead" if ahead_s > 0 else "behind"
         lines.append(f"THE SYSTEM'S CLOCK IS NOT FOLLOWED: it is {duration_text(abs(ahead_s))} {where}")
+    if holders := answer.get("memory_holders", []):
+        most = ", ".join(f"{printable(str(one['name']))} {size(one, 'bytes')}" for one in holders)
+        lines.insert(2, f"memory: held most by {most}")
     return "\n".join(lines)
 
 

@@ -179,6 +179,7 @@ LIMITS: dict[str, Check] = {
     "connect_timeout_s": seconds(0.1, DAY_S),
     "frame_timeout_s": seconds(0.1, DAY_S),
     "block_timeout_s": seconds(0, DAY_S),
+    "transaction_max_s": seconds(0.1, 30 * DAY_S),
     "prepared_max_s": seconds(1, 365 * DAY_S),
     "app_max_s": seconds(1, 3650 * DAY_S),
     "tcp_timeout_s": seconds(1, DAY_S),

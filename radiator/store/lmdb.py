@@ -717,6 +717,8 @@ class LmdbStore:
 
     def load(self, load: Load) -> Loaded:
         """See the contract. Raises StoreError where LMDB itself cannot read on."""
+        if load.positions:
+            return self._load_at(load)
         first = records.message_key(load.queue, load.after) + b"\0"
         prefix = records.queue_key(load.queue)
         loaded = Loaded(load.request)
@@ -735,6 +737,21 @@ class LmdbStore:
                         break
                     found.append(self._stored_message(key, value, redelivery))
                     bytes_left -= len(value)
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
+        return loaded
+
+    def _load_at(self, load: Load) -> Loaded:
+        """Those of the given positions that are there."""
+        loaded = Loaded(load.request)
+        try:
+            with self._env.begin() as txn:
+                redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+                for position in load.positions:
+                    key = records.message_key(load.queue, position)
+                    value = txn.get(key, db=self._tables[MESSAGES])
+                    if value is not None:
+                        loaded.messages.append(self._stored_message(key, value, redelivery))
         except lmdb.Error as error:
             raise StoreError(f"{self._file} cannot be read: {error}. {_CHECK_HINT}.") from error
         return loaded

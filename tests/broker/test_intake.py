@@ -396,7 +396,7 @@ def test_what_waits_for_an_earlier_batch_is_weighed() -> None:
     node.auto = True
     node.turn([])
     node.wait(0.25)
-    assert node.paused == set() and node.broker.intake.waiting_bytes == 0
+    assert node.paused == set() and node.broker.memory.waiting_bytes == 0
 
 
 def test_largest_holder_is_closed_past_the_memory() -> None:
@@ -411,14 +411,15 @@ def test_largest_holder_is_closed_past_the_memory() -> None:
 
 
 def test_who_does_not_read_is_closed_when_producers_wait_for_what_it_holds() -> None:
-    node = Node(limits=Limits(max_memory_bytes=100_000, outbox_max_bytes=10**9))
+    declared = Declarations(queues={"m": QueueSettings(persistent=False)}, create_topics=True)
+    node = Node(declared, limits=Limits(max_memory_bytes=100_000, outbox_max_bytes=10**9))
     node.open(1, 2, 9)
     node.say(subscribe(1, "/topic/t"), subscribe(2, "/topic/t"))
     node.reads_slowly.add(1)
     node.say(send(9, "/topic/t", bytes(85_000)))
     node.wait(0.25)
     assert not node.is_refused(1), "nobody waits for it"
-    node.say(send(9, "q", b"x", b"r"))
+    node.say(send(9, "m", bytes(20_000), b"r"))
     assert node.paused == {9}
     node.wait(0.25)
     assert node.refusal(1).code == "memory" and not node.is_refused(2)
@@ -924,16 +925,3 @@ def test_frames_up_to_the_largest_size_come_in() -> None:
     node.open(1, 9)
     node.say(subscribe(1, "q"), send(9, "q", bytes(16 * MIB), b"r"))
     assert node.receipts(9) == [b"r"] and len(node.message(1).message.body) == 16 * MIB
-
-
-def test_send_in_a_transaction_waits_past_80_percent_of_the_memory() -> None:
-    node = Node(limits=Limits(max_memory_bytes=100_000))
-    node.open(1, 2)
-    node.say(begin(1), begin(2))
-    node.say(send(1, "q", b"x" * 79_000, b"r1", transaction=b"t"))
-    node.say(send(2, "q", b"x" * 2_000, b"r2", transaction=b"t"))
-    node.say(send(2, "q", b"x", b"r3", transaction=b"t"))
-    assert node.receipts(1) == [b"r1"] and node.receipts(2) == [b"r2"] and 2 in node.paused
-    node.say(abort(1))
-    node.wait(1.1)
-    assert node.receipts(2) == [b"r2", b"r3"] and not node.paused

@@ -397,7 +397,7 @@ def test_those_of_several_are_applied_by_turns() -> None:
         broker.say(committed(name, version))
     for name in "pqrstu":
         assert broker.stored(name) == bodies(LOAD_MESSAGES + 7)
-    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.intake.waiting_bytes == 0
+    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.memory.waiting_bytes == 0
     assert broker.broker.chores == type(broker.broker.chores)()
 
 
@@ -420,7 +420,7 @@ def test_a_full_queue_is_waited_for_and_nothing_is_lost() -> None:
     assert broker.receipts(2) == [b"committed"] and broker.stored("a") == bodies(3)
     (described,) = broker.broker.staging.described(10)
     assert described.is_committed and described.applied == 3 and described.waits == "/queue/a has no room."
-    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.intake.waiting_bytes == 0
+    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.memory.waiting_bytes == 0
     broker = broker.crashed()
     assert broker.stored("a") == bodies(3)
     broker.open(2)

@@ -5,7 +5,7 @@ left alone. S12: a message that kills its consumers is dead-lettered after exact
 open transactions and their bytes end at the limits, and leave no trace. Each in the simulated node, with the clock as
 an argument, over many random cases; and first in a real broker.
 
-A transaction has no greatest age: one that stays below the limits may stay open as long as its connection.
+How long one may stay open is shown in tests/broker/test_memory.py, with the clock as an argument.
 """
 
 import contextlib

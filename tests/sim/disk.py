@@ -404,7 +404,12 @@ class SimDisk:
         loaded = Loaded(load.request)
         found = loaded.messages
         size = 0
-        for queue, position in sorted(self.platter.messages):
+        asked = sorted(self.platter.messages)
+        if load.positions:
+            there = ((load.queue, position) for position in load.positions)
+            asked = [place for place in there if place in self.platter.messages]
+            load = replace(load, after=0, messages_max=len(asked), bytes_max=1 << 62)
+        for queue, position in asked:
             if queue != load.queue or position <= load.after:
                 continue
             message = self.platter.messages[queue, position]

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from heapq import nsmallest
 from typing import Any
 
@@ -15,7 +16,7 @@ from radiator.broker.states import State
 from radiator.broker.turn import Desk
 from radiator.commands import Loaded, StoredMessage
 from radiator.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
-from radiator.message import unescape
+from radiator.message import Message, unescape
 from radiator.reads import Load
 
 PEEK_COUNT = 10  # where none is asked for
@@ -57,10 +58,32 @@ def _messages(desk: Desk, queue: Queue, count: int, beyond: list[StoredMessage])
                 Entry(stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered)
             )
     oldest = nsmallest(count, [*oldest, *looked], key=_position)
+    if isinstance(queue, DurableQueue):
+        stubs: list[int] = []
+        size = 0
+        for index, entry in enumerate(oldest):
+            size += entry.size if entry.is_stub else 0
+            if stubs and size > 4 * LOAD_BYTES:
+                del oldest[index:]  # what is beyond is not read back for one answer
+                break
+            stubs += [entry.position] if entry.is_stub else []
+        answers: list[Loaded] = []
+        if stubs:
+            queue.read(stubs, answers.append)
+        while stubs and not answers:
+            yield PAUSE
+        found = {stored.position: stored.message for answer in answers for stored in answer.messages}
+        oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
     body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
     # who has left meanwhile is not shown
-    shown = (_shown(desk, entry, body_bytes_max) for entry in oldest if entry.state not in (State.REMOVING, State.GONE))
+    left = (State.REMOVING, State.GONE)
+    shown = (_shown(desk, one, body_bytes_max) for one in oldest if not one.is_stub and one.state not in left)
     yield {"messages": Part(shown)}
+
+
+def _read(entry: Entry, message: Message | None) -> Entry:
+    """As it is, with bytes that were read back; a stub where it has left since, or is damaged."""
+    return replace(entry, message=message) if entry.is_stub and message is not None else entry
 
 
 def _position(entry: Entry) -> int:

@@ -71,7 +71,10 @@ def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
         sentence += _of_other_nodes(broker, asked)
     if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
         sentence += f" {otherwise}"
-    if asked.waiters or _is_full(asked):
+    if asked.waiters and not asked.is_persistent and broker.intake.memory_room.is_tight and not _is_full(asked):
+        waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
+        sentence += f" {waiting} for room: {_of_memory(broker)}"
+    elif asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
     elif verdict != "disk-tight" and broker.intake.disk_room.is_tight:
         sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(broker)}"
@@ -134,6 +137,11 @@ def _most_stored(broker: "Broker") -> str:
     return f" Of all queues {stored.name} holds most, {held}."
 
 
+def _of_memory(broker: "Broker") -> str:
+    """Who keeps producers waiting."""
+    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {broker.memory.told()}."
+
+
 def _is_full(asked: Queue) -> bool:
     """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
     ledger = asked.ledger
@@ -173,7 +181,7 @@ def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]
         share = broker.cluster.share_here(asked) if broker.cluster is not None else None
         return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
     if ROOM in at:
-        if isinstance(asked, DurableQueue) and not asked.ready and not asked.returned:
+        if isinstance(asked, DurableQueue) and asked.peek_head() is None:
             return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
         return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
     consumers = count_text(at.total(), "consumer")
@@ -224,7 +232,7 @@ def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str,
             f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(broker)}"
         )
     if broker.intake.memory_room.is_tight:
-        return "memory-tight", "It is empty, and the broker's memory is nearly used up: producers wait."
+        return "memory-tight", f"It is empty, and {_of_memory(broker)}"
     share = broker.cluster.share_here(asked) if broker.cluster is not None else None
     if share is None:
         return "empty", f"It is empty: {_done_with(asked)}."
@@ -421,4 +429,5 @@ def _rooms(broker: "Broker") -> Answer:
         "blocked_by_memory": len(intake.memory_room.waiters),
         "is_disk_tight": intake.disk_room.is_tight,
         "is_memory_tight": intake.memory_room.is_tight,
+        "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
     }

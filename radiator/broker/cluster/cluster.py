@@ -534,7 +534,8 @@ class Cluster:
 
     def room_for(self, queue: Queue) -> int:
         """How many messages disk, memory and the queue's bounds let come in, LINK_CREDIT_MAX at most."""
-        if self.intake.disk_room.is_tight or self.intake.memory_room.is_tight or not queue.has_room(1, 0):
+        is_memory_tight = self.intake.memory_room.is_tight and not queue.is_persistent
+        if self.intake.disk_room.is_tight or is_memory_tight or not queue.has_room(1, 0):
             return 0
         most = queue.settings.max_messages
         return LINK_CREDIT_MAX if most is None else min(LINK_CREDIT_MAX, most - queue.ledger.stored - queue.reserved)

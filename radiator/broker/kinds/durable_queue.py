@@ -3,16 +3,20 @@
 The window is the head of the queue: what is READY in memory, in order, without a gap. `beyond` messages follow it
 on the disk (or on their way there). A new message stays in memory only where nothing is beyond and the window has
 room; otherwise it is read back when the window runs low. Delayed messages (delayed.py) are no part of all this.
+
+What is in flight, or has come back, may be a stub: its place and counts are in memory, its bytes on the disk alone.
+They are read back before it is handed out again, or goes elsewhere.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 
-from radiator.broker.entry import DelayedEntry, Entry
+from radiator.broker.consumers import Delivery
+from radiator.broker.entry import DelayedEntry, Entry, Stub
 from radiator.broker.kinds.delayed import Delayed
 from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.states import PERSISTENT_MOVES, Event, State, move
@@ -24,29 +28,38 @@ from radiator.limits import (
     BATCH_BYTES,
     LOAD_BYTES,
     LOAD_MESSAGES,
+    OUT_BYTES,
     WAKES_AT_ONCE,
     WINDOW_BYTES,
     WINDOW_MESSAGES,
     WINDOWS_BYTES,
+    WINDOWS_SHARE,
 )
 from radiator.message import Message
 from radiator.reads import Load
-from radiator.settings import QueueSettings
+from radiator.settings import DEAD_LETTER, QueueSettings
 from radiator.writes import Books, Count, Ledger, Put, Remove
 
 _columns = attrgetter(*(field.name for field in fields(Ledger)))  # copy.copy takes four times as long, in each batch
 
 
 class Windows:
-    """The bytes of all windows together, those of what is in flight (`out`), and the loads that are under way.
+    """The bytes of all windows together (`size`), those of what is in flight (`out`), their bounds, and the loads that
+    are under way. load_bytes: what one load brings.
 
     Of those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then. woken, woken_bytes: how
     many the batch `woken_in` has woken: each takes only so many, whatever else it holds, so that it stays short.
     """
 
-    __slots__ = ("is_disk_tight", "next_wakes", "out", "size", "waiting", "wakes", "woken", "woken_bytes", "woken_in")
+    __slots__ = (
+        "is_disk_tight", "load_bytes", "next_wakes", "out", "out_max", "size", "size_max", "waiting", "wakes", "woken",
+        "woken_bytes", "woken_in",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, max_memory_bytes: int) -> None:
+        self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
+        self.out_max = min(OUT_BYTES, self.size_max // 2)
+        self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
         self.size = 0
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
@@ -54,6 +67,11 @@ class Windows:
         self.wakes = 0
         self.next_wakes: dict[Delayed, None] = {}
         self.woken = self.woken_bytes = self.woken_in = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether one more load may be too much: then each brings one message."""
+        return self.size + self.load_bytes > self.size_max
 
     def ask(self, desk: Desk, load: Load, answer: Callable[[Loaded], None]) -> None:
         """Have something read back."""
@@ -99,8 +117,8 @@ class DurableQueue(Queue):
     __slots__ = (
         "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
         "freed_unread", "is_loading", "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged",
-        "purges_delayed",
-        "spared", "storing", "taken_unread", "unread", "unseen", "wait_for_commit", "waking", "window_bytes",
+        "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread", "unread", "unseen",
+        "wait_for_commit", "waking", "window_bytes",
         "window_end", "windows",
     )  # fmt: skip
 
@@ -126,6 +144,8 @@ class DurableQueue(Queue):
         self.beyond = ledger.stored - ledger.stored_delayed
         self.window_end = 0
         self.window_bytes = 0
+        # among `returned` and `waking`
+        self.stubs = self.stub_bytes = 0
         self.storing: dict[int, Entry] = {}
         self.waking: dict[int, Entry] = {}
         self.delayed = Delayed(self, desk)
@@ -183,20 +203,28 @@ class DurableQueue(Queue):
         return None
 
     def window_takes(self, size: int) -> bool:
-        """Whether one more fits the window; an empty one takes one message of any size."""
-        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
-        return count == 0 or (
+        """Whether one more fits the window; an empty one takes one message of any size for a consumer that has room."""
+        count = self.window_count
+        if count == 0 and self.ring:
+            return True
+        return (
             count < WINDOW_MESSAGES
-            and self.window_bytes + size <= WINDOW_BYTES
-            and self.windows.size + size <= WINDOWS_BYTES
+            and (self.window_bytes + size <= WINDOW_BYTES or count == 0)
+            and self.windows.size + size <= self.windows.size_max
         )
+
+    @property
+    def window_count(self) -> int:
+        """Messages that have their place in the window."""
+        return len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
 
     def window_takes_again(self, size: int) -> bool:
         """Whether one that found no room would find it, and others with it: so that few are read back in vain. What one
         load brings must not stand in the way.
         """
         count = len(self.ready) + len(self.returned) + len(self.waking)
-        return count <= LOAD_MESSAGES and self.window_bytes <= LOAD_BYTES and self.window_takes(size)
+        has_little = count <= LOAD_MESSAGES and self.window_bytes <= LOAD_BYTES
+        return has_little and (self.window_count == 0 or self.window_takes(size))
 
     def committed(self, part: Part) -> None:
         """Only here does a stored message become READY, and so deliverable."""
@@ -220,8 +248,8 @@ class DurableQueue(Queue):
             seen = next(iter(self.asks.values()), self.desk.committed)
             self.dedup_pending = {i: (number, end) for i, (number, end) in self.dedup_pending.items() if number > seen}
         self.delayed.committed()
-        if self.waiters and self.beyond:
-            self.refill()
+        if self.waiters and (self.beyond or self.stubs):
+            self.refill(is_needed=bool(self.stubs))
         if self.purge_through:
             self.go_on_purging()
         self.pump()
@@ -240,17 +268,25 @@ class DurableQueue(Queue):
             if entry.state in (State.STORING, State.WAKING):
                 del (self.storing if entry.state is State.STORING else self.waking)[entry.position]
                 self.left_ready(entry)
-        self.windows.out -= entry.size
+        if type(entry.message) is not Stub:
+            self.windows.out -= entry.size
         move(entry, event, PERSISTENT_MOVES)
         self.desk.part(self).removing.append(entry)
         self.desk.write(Remove(self.number, entry.position))
 
     def keep_count(self, entry: Entry) -> None:
-        """The count is on the disk before the RECEIPT of a NACK leaves."""
+        """The count is on the disk before the RECEIPT of a NACK leaves. Its bytes stay where the window has room."""
         # D4
-        self.window_bytes += entry.size
-        self.windows.size += entry.size
-        self.windows.out -= entry.size
+        if type(entry.message) is not Stub:
+            self.windows.out -= entry.size
+            if self.window_takes(entry.size):
+                self.window_bytes += entry.size
+                self.windows.size += entry.size
+            else:
+                entry.message = Stub(entry.message)
+        if type(entry.message) is Stub:
+            self.stubs += 1
+            self.stub_bytes += entry.size
         self.desk.part(self)
         self.desk.write(Count(self.number, entry.position, entry.redeliveries))
 
@@ -266,6 +302,10 @@ class DurableQueue(Queue):
             self.spared.add(entry.position)
 
     def left_ready(self, entry: Entry) -> None:
+        if type(entry.message) is Stub:
+            self.stubs -= 1
+            self.stub_bytes -= entry.size
+            return
         self.window_bytes -= entry.size
         self.windows.size -= entry.size
         self.windows.out += entry.size
@@ -273,10 +313,128 @@ class DurableQueue(Queue):
     def books(self) -> Books:
         return Books(self.number, Ledger(*_columns(self.ledger)))
 
+    # ---- stubs ------------------------------------------------------------------------------------------------------
+
+    def peek_head(self) -> Entry | None:
+        head = self.head()
+        return None if head is None or type(head.message) is Stub else head
+
+    def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        return type(entry.message) is Stub and self.goes_elsewhere(entry, event, delay_ms)
+
+    def goes_elsewhere(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether a message that is out is stored anew by this event: as a dead letter, or as a delayed one."""
+        settings = self.settings
+        is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.desk.now_ms
+        if settings.dead_letter is not None and (is_dead or entry.redeliveries >= settings.max_redeliveries):
+            return True
+        return not is_dead and bool(settings.redelivery_delay_ms if delay_ms is None else delay_ms)
+
+    def let_go_of_bytes(self, count: int) -> None:
+        """Of so many that were handed out last, stubs are kept, until what is in flight has no more bytes than it may.
+
+        No others: what was read back while it is out is about to be needed.
+        """
+        windows = self.windows
+        for delivery in islice(reversed(self.entries_out.values()), count):
+            if windows.out <= windows.out_max:
+                return
+            entry = delivery.entry
+            windows.out -= entry.size
+            entry.message = Stub(entry.message)
+
+    def bytes_out(self) -> int:
+        """What of `Windows.out` is of this queue."""
+        entries = [delivery.entry for delivery in self.entries_out.values()]
+        entries += [entry for entry in self.doubts.values() if entry is not None]
+        return sum(entry.size for entry in entries if not entry.is_stub)
+
+    def let_go_of_window(self) -> None:
+        """Nobody has room for what was read back, and all windows together are full: its places are enough."""
+        while self.ready:
+            entry = self.ready.popleft()
+            self.window_bytes -= entry.size
+            self.windows.size -= entry.size
+            self.stubs += 1
+            self.stub_bytes += entry.size
+            entry.message = Stub(entry.message)
+            heapq.heappush(self.returned, (entry.position, entry))
+
+    def read_stubs(self, is_needed: bool) -> bool:
+        """Have the next of those that came back read, if any. is_needed: however many before it are in memory."""
+        is_crowded, bytes_left = self.windows.is_crowded, self.windows.load_bytes
+        asked: dict[int, Entry] = {}
+        for count, (position, entry) in enumerate(_ascending(self.returned)):
+            if entry.is_stub:
+                if asked and (is_crowded or bytes_left < entry.size):
+                    break
+                asked[position] = entry
+                bytes_left -= entry.size
+            if len(asked) == LOAD_MESSAGES or (count == LOAD_MESSAGES and not is_needed):
+                break
+        if asked:
+            self.is_loading = True
+            self.read([*asked], partial(self.stubs_read, asked))
+        return bool(asked)
+
+    def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
+        """Have the messages at these places, ascending, read back."""
+        load = Load(self.desk.next_position(), self.number, 0, len(positions), 0, tuple(positions))
+        self.windows.ask(self.desk, load, answer)
+
+    def stubs_read(self, asked: dict[int, Entry], answer: Loaded) -> None:
+        """They are as they were, unless they have left since, or are damaged."""
+        self.is_loading = False
+        if self.is_gone:
+            return
+        found = {stored.position: stored.message for stored in answer.messages}
+        for position, entry in asked.items():
+            if entry.state is not State.READY or not entry.is_stub:
+                continue
+            self.left_ready(entry)
+            message = self.found_at(position, found)
+            if message is None:
+                self.returned = [pair for pair in self.returned if pair[0] != position]
+                heapq.heapify(self.returned)
+                self.tell_damaged(position)
+            else:
+                entry.message = message
+                self.window_bytes += entry.size
+                self.windows.size += entry.size
+        self.went_on()
+
+    def found_at(self, position: int, found: dict[int, Message | None]) -> Message | None:
+        """What was read back of a stub; None: it is damaged. Raises StoreError where it is not there at all."""
+        # D32: nothing counts as gone that was not removed
+        if position not in found:
+            raise StoreError(f"/queue/{self.name} has no message {position:x}, which was not removed")
+        return found[position]
+
+    def out_read(self, delivery: Delivery, found: dict[int, Message | None]) -> None:
+        """A stub that is out, unless it came back meanwhile, was read back, or is damaged. Raises StoreError."""
+        entry = delivery.entry
+        if self.is_gone or not delivery.is_out or not entry.is_stub:
+            return
+        message = self.found_at(entry.position, found)
+        if message is None:
+            self.left_out(entry)
+            self.tell_damaged(entry.position)
+        else:
+            entry.message = message
+            self.windows.out += entry.size
+
+    def tell_damaged(self, position: int) -> None:
+        """It stays where it is, and is delivered no more."""
+        self.damaged += 1
+        self.desk.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
+
     # ---- the window -------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
+        out = len(self.entries_out)
         super().pump()
+        if self.windows.out > self.windows.out_max:
+            self.let_go_of_bytes(len(self.entries_out) - out)
         if self.is_waking:
             self.delayed.ask()
         if (
@@ -297,19 +455,24 @@ class DurableQueue(Queue):
         Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some
         wake: their places may be in the stretch, and not on the disk yet.
         """
-        if self.beyond == 0 or self.is_loading or self.wait_for_commit or self.is_gone or self.storing:
+        if self.is_loading or self.is_gone:
+            return
+        if self.stubs and (is_needed or self.peek_head() is None) and self.read_stubs(is_needed):
+            return
+        if self.beyond == 0 or self.wait_for_commit or self.storing:
             return
         if self.delayed.woken_in > self.desk.committed:
             return
-        crowded = self.windows.size + LOAD_BYTES > WINDOWS_BYTES
-        if crowded and self.ready and not is_needed:
+        crowded = self.windows.is_crowded
+        if crowded and (self.ready or self.returned) and not is_needed:
             return
         self.is_loading = True
         self.asked_after = self.window_end
         self.asked_at = self.desk.committed
         self.unseen = 0
         request = self.desk.next_position()
-        load = Load(request, self.number, self.window_end, LOAD_MESSAGES, 1 if crowded else LOAD_BYTES)
+        bytes_max = 1 if crowded else self.windows.load_bytes
+        load = Load(request, self.number, self.window_end, LOAD_MESSAGES, bytes_max)
         self.windows.ask(self.desk, load, self.loaded)
 
     def loaded(self, answer: Loaded) -> None:
@@ -334,8 +497,7 @@ class DurableQueue(Queue):
                 continue  # damaged: unread until the link settles it
             self.beyond -= 1
             if message is None:
-                self.damaged += 1
-                self.desk.note("error", "damaged_record", queue=self.name, position=f"{stored.position:x}")
+                self.tell_damaged(stored.position)
                 continue
             redelivered = stored.redelivered
             if stored.position in self.freed_unread:
@@ -361,6 +523,12 @@ class DurableQueue(Queue):
             self.ready.append(entry)
         if self.taken_unread:
             self.taken_unread = {position for position in self.taken_unread if position > self.window_end}
+        self.went_on()
+        if self.windows.is_crowded and not self.ring:
+            self.let_go_of_window()
+
+    def went_on(self) -> None:
+        """More is in memory."""
         if self.purge_through:
             self.go_on_purging()
         if self.waiters:
@@ -430,7 +598,9 @@ class DurableQueue(Queue):
             return True
         fits = self.window_takes(size)
         is_behind = position > self.window_end
-        if not fits and not is_behind:
+        # an empty window takes one of any size, if need be without its bytes: else nobody would ever ask for it
+        is_stub = not fits and not is_behind and self.window_count == 0
+        if not fits and not is_behind and not is_stub:
             self.delayed.blocked_bytes = max(1, size)
             return False
         # D20: the Wake and the Put are in one batch
@@ -449,6 +619,11 @@ class DurableQueue(Queue):
             self.window_end = position
         self.waking[position] = entry
         self.desk.part(self).waking.append(entry)
+        if is_stub:
+            entry.message = Stub(message)
+            self.stubs += 1
+            self.stub_bytes += size
+            return True
         self.window_bytes += size
         self.windows.size += size
         return True
@@ -478,7 +653,7 @@ class DurableQueue(Queue):
         return len(self.storing) + len(self.waking)
 
     def tell_oldest(self, done: Callable[[int | None], None]) -> None:
-        if self.peek_head() is not None or self.ready_count == 0:
+        if self.head() is not None or self.ready_count == 0:
             super().tell_oldest(done)
             return
 
@@ -505,7 +680,17 @@ class DurableQueue(Queue):
     def beyond_memory(self) -> tuple[int, int]:
         kept, kept_bytes = self.kept()
         held = kept + len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
-        return self.ledger.stored - held, self.ledger.stored_bytes - kept_bytes - self.window_bytes
+        count, size = self.ledger.stored - held, self.ledger.stored_bytes - kept_bytes - self.window_bytes
+        if self.settings.overflow == DEAD_LETTER:
+            return count + self.stubs, size
+        return count, size - self.stub_bytes
+
+    def may_evict(self, messages: int, size: int) -> bool:
+        may = super().may_evict(messages, size)
+        if may and self.settings.overflow == DEAD_LETTER and self.stubs and self.peek_head() is None:
+            self.refill(is_needed=True)
+            return False
+        return may
 
     def droppable(self) -> list[Entry]:
         return super().droppable() + [*self.waking.values(), *self.storing.values()]
@@ -518,10 +703,24 @@ class DurableQueue(Queue):
         return super().in_memory_count + self.storing_count
 
     def oldest(self) -> Entry | None:
-        if self.waking:
-            first, head = min(self.waking), self.peek_head()
+        """One that becomes a dead letter is not a stub: `may_evict` has seen to it that there are enough others."""
+        stubs: list[tuple[int, Entry]] = []
+        waking = self.waking
+        if self.settings.overflow == DEAD_LETTER:
+            waking = {position: entry for position, entry in waking.items() if not entry.is_stub}
+            while self.returned and self.returned[0][1].is_stub:
+                stubs.append(heapq.heappop(self.returned))
+        oldest = self.oldest_of(waking)
+        for pair in stubs:
+            heapq.heappush(self.returned, pair)
+        return oldest
+
+    def oldest_of(self, waking: dict[int, Entry]) -> Entry | None:
+        """Of these and of what has its place in the window."""
+        if waking:
+            first, head = min(waking), self.head()
             if head is None or first < head.position:
-                return self.waking[first]
+                return waking[first]
         if self.ready or self.returned:
             return super().oldest()
         return next(iter(self.storing.values()), None)
@@ -536,9 +735,9 @@ class DurableQueue(Queue):
 
     def has_ready(self) -> bool:
         """Whether one is READY in memory; if not, the next stretch is asked for."""
-        if self.ready or self.returned:
+        if self.peek_head() is not None:
             return True
-        if self.beyond > self.unread:
+        if self.stubs or self.beyond > self.unread:
             self.refill()
         return False
 
@@ -562,8 +761,7 @@ class DurableQueue(Queue):
                 self.freed_unread.add(position)  # a load under way does not see the mark
             if position <= self.window_end:  # which is over: it is damaged
                 self.beyond -= 1
-                self.damaged += 1
-                self.desk.note("error", "damaged_record", queue=self.name, position=f"{position:x}")
+                self.tell_damaged(position)
             return
         entry.redelivered = entry.redelivered or redelivered
         move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
@@ -669,3 +867,14 @@ class DurableQueue(Queue):
     def end(self) -> None:
         super().end()
         self.end_purge()
+
+
+def _ascending(heap: list[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
+    """What a heap holds, in order, without taking it out; so many as are asked for cost little more than those."""
+    next_ones = [(heap[0], 0)] if heap else []
+    while next_ones:
+        pair, place = heapq.heappop(next_ones)
+        yield pair
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(heap):
+                heapq.heappush(next_ones, (heap[below], below))

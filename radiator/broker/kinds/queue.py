@@ -177,7 +177,11 @@ class Queue:
         """Hand out what is ready to those that have room, round robin."""
         ring = self.ring
         while ring:
-            if not self.ready and not self.returned:
+            if self.returned:
+                if self.peek_head() is None:
+                    self.refill()
+                    return
+            elif not self.ready:
                 self.refill()
                 if not self.ready:
                     return
@@ -193,7 +197,7 @@ class Queue:
                 subscription.connection.unlist(subscription)
 
     def take_head(self) -> Entry | None:
-        """The READY entry that is next, or None if what was there had expired."""
+        """The READY entry that `peek_head` has shown, or None if it had expired."""
         returned = self.returned
         if returned and (not self.ready or returned[0][0] < self.ready[0].position):
             entry = heapq.heappop(returned)[1]
@@ -369,11 +373,21 @@ class Queue:
         if message.expires_ms:
             ledger.stored_expiring += 1
 
-    def peek_head(self) -> Entry | None:
-        """The READY entry that is next."""
+    def head(self) -> Entry | None:
+        """The READY entry in memory that is next; it may be a stub."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].position):
             return self.returned[0][1]
         return self.ready[0] if self.ready else None
+
+    def peek_head(self) -> Entry | None:
+        """The same with its bytes, or None where there is none or those must be read back first (`refill`)."""
+        return self.head()
+
+    def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether what becomes of a message that is out by NACK, LOST or OVERDUE, or by GIVE_UP where it is rejected,
+        needs bytes that must be read back first.
+        """
+        return False
 
     def begin_timeout(self, delivery: Delivery, timeout_s: float) -> None:
         """It is overdue when it has been out for so long from now."""
@@ -551,7 +565,7 @@ class Queue:
 
     def tell_oldest(self, done: Callable[[int | None], None]) -> None:
         """`done` gets the age in milliseconds of the oldest message that is READY, or None."""
-        head = self.peek_head()
+        head = self.head()
         done(None if head is None else max(0, self.desk.now_ms - head.message.accepted_ms))
 
     def used(self) -> None:
