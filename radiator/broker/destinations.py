@@ -140,7 +140,7 @@ class Destinations:
         self.queues: dict[str, Queue] = {}
         self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
         self.logs: dict[str, Log] = {}
-        self.readers = Readers(desk)
+        self.readers = Readers(desk, self.windows.out_max)
         self.retention = Retention(desk, self.logs)
         self.replies: dict[str, Queue] = {}
         # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get

@@ -67,9 +67,9 @@ class Memory:
 
     def has_room(self, queue: Queue, size: int) -> bool:
         """While memory is tight: whether so much more may come into a memory queue. It may hold as much as is free: one
-        that holds little goes on, however full the others are.
+        that holds little goes on, however full the others are, and one that holds next to nothing in any case.
         """
-        if queue.memory_bytes + size <= self.bound_bytes - self.bytes:
+        if queue.memory_bytes + size <= max(self.least_bytes, self.bound_bytes - self.bytes):
             return True
         self.is_awaited = True
         return False

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Read, Tick
+from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, StoredRecord, Tick
 from radiator.errors import StoreError
 from radiator.limits import GIB, KIB, LOAD_BYTES, MIB, Limits
-from radiator.reads import Load
+from radiator.reads import Load, LoadLog
 from radiator.replies import Deliver
 from radiator.settings import DEAD_LETTER as DEAD_LETTER_OVERFLOW
-from radiator.settings import DROP_OLDEST, Declarations, QueueSettings
+from radiator.settings import DROP_OLDEST, Declarations, LogSettings, QueueSettings
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, header, nack, queue, queues, send, subscribe
 
@@ -469,3 +469,46 @@ def test_the_clock_of_a_transaction_stands_still_while_its_commit_waits_for_room
     assert node.receipts(1) == [b"r"]
     node.turn([Tick(GIB, 0)])
     assert not node.broker.transactions
+
+
+# ---- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_records_that_a_reader_never_acks_are_stubs_and_come_again_whole() -> None:
+    node = Node(Declarations(logs={"l": LogSettings()}, create_queues=True), SMALL)
+    node.open(2, 9)
+    node.say(*(send(9, "/log/l", body(number)) for number in range(60)))
+    node.say(subscribe(2, "/log/l", CLIENT_INDIVIDUAL, group="g", start=(EARLIEST, 0), prefetch_count=100))
+    there = node.messages(2)
+    assert numbers_of(there) == list(range(60))
+    readers = node.broker.destinations.readers
+    assert readers.out <= readers.out_max == 16 * KIB
+    for number in (50, 7, 51):
+        node.say(nack(there[number]))
+    again = node.messages(2)
+    assert numbers_of(again) == [50, 7, 51] and all(one.redelivered for one in again)
+    for one in [*(there[number] for number in range(60) if number not in (7, 50, 51)), *again]:
+        node.say(ack(one))
+    assert not node.is_refused(2) and (readers.out, readers.size) == (0, 0)
+    node.close(2)
+
+
+def test_a_record_that_retention_has_taken_meanwhile_is_told_of() -> None:
+    node = Node(Declarations(logs={"l": LogSettings()}, create_queues=True), SMALL)
+    node.open(2, 9)
+    node.say(*(send(9, "/log/l", body(number)) for number in range(60)))
+    node.say(subscribe(2, "/log/l", CLIENT_INDIVIDUAL, start=(EARLIEST, 0), prefetch_count=100))
+    there = node.messages(2)
+    node.auto = False
+    node.say(nack(there[40]))
+    (question,) = node.questions
+    node.questions.clear()
+    node.auto = True
+    assert isinstance(question, LoadLog) and question.offset == 40
+    node.turn([LoadedLog(question.request, [StoredRecord(40, None)])])
+    assert [note.event for note in node.notes].count("damaged_log") == 1 and not node.is_refused(2)
+    for one in there:
+        if one is not there[40]:
+            node.say(ack(one))
+    readers = node.broker.destinations.readers
+    assert not node.is_refused(2) and (readers.out, readers.size) == (0, 0)

@@ -7,9 +7,10 @@ position (../groups.py). `ack:auto` needs nothing of all that: what is handed to
 import heapq
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Delivery, Subscription
-from radiator.broker.entry import Entry
+from radiator.broker.entry import Entry, Stub
 from radiator.broker.groups import Group
 from radiator.broker.kinds.log import Log, Partition
 from radiator.broker.kinds.queue import Queue
@@ -31,20 +32,21 @@ from radiator.replies import Deliver, Refuse
 
 
 class Readers:
-    """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked;
-    tails_bytes: of the last records that logs keep in memory. positions: of all groups, one for each partition. ahead:
-    records that groups have acked beyond their positions. watched: partitions that are read, by all that read them.
-    timed: those with an end that time may bring. due: who goes on in the next turn, since this one has handed out
-    enough.
+    """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked, and
+    out_max: past it only places are kept, and what comes back is read again. tails_bytes: of the last records that logs
+    keep in memory. positions: of all groups, one for each partition. ahead: records that groups have acked beyond their
+    positions. watched: partitions that are read, by all that read them. timed: those with an end that time may bring.
+    due: who goes on in the next turn, since this one has handed out enough.
     """
 
     __slots__ = (
-        "ahead", "all", "desk", "due", "handed", "handed_turn", "out", "positions", "size", "tails_bytes", "timed",
-        "watched",
+        "ahead", "all", "desk", "due", "handed", "handed_turn", "out", "out_max", "positions", "size", "tails_bytes",
+        "timed", "watched",
     )  # fmt: skip
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, out_max: int) -> None:
         self.desk = desk
+        self.out_max = out_max
         self.all: dict[LogReader, None] = {}
         self.timed: dict[LogReader, None] = {}
         self.due: dict[LogReader, None] = {}
@@ -258,7 +260,7 @@ class LogReader(Queue):
     def drop_ready(self, cursor: Cursor) -> None:
         """What it has of that partition beyond what is out, somebody else reads."""
         entries = [*self.ready, *(entry for _, entry in self.returned)]
-        self.weigh(-sum(entry.size for entry in entries if _is_of(entry, cursor)))
+        self.weigh(-sum(entry.size for entry in entries if _is_of(entry, cursor) and not entry.is_stub))
         self.ready = deque(entry for entry in self.ready if not _is_of(entry, cursor))
         self.returned = [pair for pair in self.returned if not _is_of(pair[1], cursor)]
         heapq.heapify(self.returned)
@@ -279,12 +281,13 @@ class LogReader(Queue):
             cursor.is_over = True
             if not cursor.partition.cursors:
                 self.log.clear_tail(cursor.partition)
+        out = [delivery.entry for delivery in self.entries_out.values()]
+        self.readers.out -= sum(entry.size for entry in out if not entry.is_stub)
         super().end()
         self.readers.forget(self)
         self.unsent.clear()
         self.behind.clear()
         self.weigh(-self.held_bytes)
-        self.readers.out -= self.out_bytes
         self.out_bytes = 0
 
     def weigh(self, size: int) -> None:
@@ -367,15 +370,18 @@ class LogReader(Queue):
 
     def pass_over(self, cursor: Cursor, end: int) -> None:
         """Records before that are damaged."""
-        count = end - cursor.next
+        self.tell_damaged(cursor, cursor.next, end - cursor.next)
+        cursor.next = end
+
+    def tell_damaged(self, cursor: Cursor, first: int, count: int) -> None:
+        """Nobody gets these; for the group they are done."""
         self.log.damaged += count
         self.desk.note(
-            "error", "damaged_log", log=self.log.bare_name, partition=cursor.index, offset=cursor.next, records=count
+            "error", "damaged_log", log=self.log.bare_name, partition=cursor.index, offset=first, records=count
         )
         if self.group is not None:
-            for offset in range(cursor.next, end):
+            for offset in range(first, first + count):
                 self.group.done(cursor, offset)
-        cursor.next = end
 
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
         """It is READY, unless it is before the beginning, behind the end, or acked."""
@@ -444,6 +450,9 @@ class LogReader(Queue):
                     if self.ready_for_end:
                         self.say_end()
                     return
+            if self.returned and self.returned[0][1].is_stub:
+                self.read_again(self.returned[0][1])
+                return
             if not subscription.has_room():
                 del self.ring[subscription]
                 subscription.is_listed = False
@@ -457,6 +466,9 @@ class LogReader(Queue):
             else:
                 entry = self.take_head()
                 self.deliver(entry, subscription)
+                if readers.out > readers.out_max:
+                    readers.out -= entry.size
+                    entry.message = Stub(entry.message)
                 given = 1 + entry.size // RECORD_BYTES
             left -= given
             readers.handed += given
@@ -495,6 +507,33 @@ class LogReader(Queue):
         if group is not None:
             group.read[cursor.index] = max(group.read[cursor.index], record.offset + 1)
         return record
+
+    def read_again(self, record: Entry) -> None:
+        """What is next has come back, and its bytes are on the disk alone."""
+        if self.is_loading:
+            return
+        assert isinstance(record, Record)
+        self.is_loading = True
+        self.log.read(record.cursor.index, record.offset, 1, 1, partial(self.read_back, record))
+
+    def read_back(self, record: "Record", answer: LoadedLog) -> None:
+        """It is as it was, unless it is damaged, or retention has taken it."""
+        self.is_loading = False
+        if self.is_gone:
+            return
+        cursor = record.cursor
+        is_first = bool(self.returned) and self.returned[0][1] is record
+        found = [one.message for one in answer.records if one.offset == record.offset and one.message is not None]
+        if is_first and found:
+            record.message = found[0]
+            self.weigh(record.size)
+        elif is_first and record.offset < cursor.partition.first:
+            self.overtaken(cursor)
+            return
+        elif is_first:
+            heapq.heappop(self.returned)
+            self.tell_damaged(cursor, record.offset, 1)
+        self.pump()
 
     @property
     def ready_for_end(self) -> bool:
@@ -556,7 +595,8 @@ class LogReader(Queue):
         move(record, event, MEMORY_MOVES)
         cursor = record.cursor
         if not (self.subscription.is_over or cursor.is_over or cursor.is_leaving):
-            self.weigh(record.size)
+            if not record.is_stub:
+                self.weigh(record.size)
             record.redelivered = True
             record.redeliveries += 1
             self.redelivered += 1
@@ -571,7 +611,8 @@ class LogReader(Queue):
         record = delivery.entry
         assert isinstance(record, Record)
         self.left_out(record)
-        self.readers.out -= record.size
+        if not record.is_stub:
+            self.readers.out -= record.size
         record.cursor.out -= 1
         return record
 
