@@ -321,6 +321,7 @@ def test_a_stub_whose_record_is_damaged_is_told_of_and_the_others_come() -> None
     is_exact(node)
 
 
+@pytest.mark.durability("D32")
 def test_a_stub_that_the_store_has_not_ends_the_broker() -> None:
     node = filled(30, queue(dead_letter="dead"))
     there = node.messages(2)
