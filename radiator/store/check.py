@@ -219,7 +219,7 @@ def _has(snapshot: Snapshot, number: int) -> bool:
 def _check_declared(kind: str, name: str, text: str, report: Report) -> None:
     given = _json_object(text)
     if kind not in _DECLARED:
-        report.find(f"{name!r} is declared to be of kind {kind!r}; there are {' and '.join(_DECLARED)}.")
+        report.find(f"{name!r} is declared to be of kind {kind!r}; there are {', '.join(_DECLARED)}.")
     elif given is None:
         report.find(f"What is declared of the {kind} {name!r} is no JSON object.")
     else:

@@ -68,6 +68,8 @@ def create(data_dir: Path) -> None:
         REDELIVERED_BELOW: records.encode_number(REDELIVERED_BELOW, 0),
         NEXT_QUEUE: records.encode_number(NEXT_QUEUE, 1),
     }
+    new.touch(0o600)
+    new.chmod(0o600)  # before LMDB opens it a second time: a umask may have taken its owner's bits
     write_meta(new, rows, map_size=MIB, made=TABLES)
     install(new, data_dir / directory.DATA_FILE)
 

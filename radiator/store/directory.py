@@ -76,6 +76,7 @@ def prepare(directory: Path) -> None:
     """
     try:
         directory.mkdir(mode=_DIRECTORY_MODE)
+        directory.chmod(_DIRECTORY_MODE)  # a umask may have taken its owner's bits too
         sync_directory(directory.parent)
     except FileExistsError:
         pass
@@ -221,6 +222,7 @@ def lay_out_lock(directory: Path) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     opened = os.open(directory / LMDB_LOCK_FILE, flags, _FILE_MODE)
     try:
+        os.fchmod(opened, _FILE_MODE)
         os.posix_fallocate(opened, 0, _LMDB_LOCK_BYTES)
     finally:
         os.close(opened)
