@@ -4,7 +4,7 @@ Words are never changed after construction: one may be said to many. Sequences a
 2**63; names of nodes are NODE_NAME_MAX_BYTES at most; `queue` is a NAME without `/queue/`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from radiator.limits import LINK_COST_BYTES
 from radiator.message import Message
@@ -48,9 +48,11 @@ class Welcome:
 class Transfer:
     """One message changes its owner. It is in doubt on the sender's disk before this is said.
 
-    sequence: the one after the last; epoch: of this connection. destination: `/queue/NAME` or `/fanout/NAME`.
+    sequence: the one after the last; epoch: of this connection. destination: `/queue/NAME`, `/fanout/NAME` or
+    `/topic/NAME`.
     message: as stored, with its time of acceptance and its expiry. path: names of the nodes it has been on, the sender
-    included. left: how many more the sender could give of that queue.
+    included. left: how many more the sender could give of that queue; of a topic's message for how many durable
+    subscriptions room was reckoned.
     """
 
     epoch: int
@@ -185,7 +187,7 @@ class Publish:
     """A message for subscribers of a topic of scope "cluster" behind this link.
 
     sequence: ascends for each origin and incarnation; not every node gets every one. hops: links it has crossed.
-    message.destination is the topic's address.
+    message.destination is the topic's address. copied: nodes whose durable subscriptions get it as a copy instead.
     """
 
     origin: str
@@ -194,6 +196,19 @@ class Publish:
     hops: int
     message_id: bytes
     message: Message
+    copied: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Standing:
+    """Topics of scope "cluster" that durable subscriptions of the sender want: all of them when the link comes up
+    (is_full), then what has changed. counts: how many have each of these patterns.
+    """
+
+    is_full: bool
+    patterns: list[str]
+    counts: list[int]
+    patterns_gone: list[str]
 
 
 Word = (
@@ -211,4 +226,5 @@ Word = (
     | Digest
     | News
     | Publish
+    | Standing
 )

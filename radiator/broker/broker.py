@@ -147,7 +147,7 @@ class Broker:
         if node is not None or recovery.doubts:
             self.cluster = Cluster(node, declarations, recovery, desk, self.destinations, self.intake, self.refuse)
             if node is not None:
-                self.destinations.spread(self.cluster.spreading)
+                self.destinations.spread(self.cluster.spreading, self.cluster.standing)
         self.connections: dict[int, Connection] = {}
         self.transactions: dict[Transaction, Connection] = {}  # all that are open, the oldest first
         self.parked: dict[int, Connection] = {}

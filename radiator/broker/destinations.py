@@ -60,6 +60,7 @@ from radiator.writes import (
 
 if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
+    from radiator.broker.cluster.standing import Standing
 
 PEERS_TOPIC = "system.peers"  # what happens to nodes and links
 OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
@@ -591,13 +592,16 @@ class Destinations:
         if is_new and not for_send and not pattern and name not in self.topics.exact:
             self.check_count()
 
-    def spread(self, spreading: "Spreading") -> None:
+    def spread(self, spreading: "Spreading", standing: "Standing | None") -> None:
         """This node is one among others, who are told what is wanted here."""
         self.topics.spreading = spreading
+        self.topics.standing = standing
         for bindings in self.exchanges.bound.values():
             for exchange, pattern in bindings:
                 if exchange == TOPICS:
                     spreading.subscribed(pattern)
+                    if standing is not None:
+                        standing.subscribed(pattern)
 
     # ---- temp queues ------------------------------------------------------------------------------------------------
 

@@ -297,7 +297,7 @@ class Intake:
         if plan.publishes and len(self.desk.turn.replies) >= REPLIES_PER_TURN:
             return FLUSH
         topics = self.destinations.topics
-        for name, message in plan.publishes:
+        for name, message, _ in plan.publishes:
             if topics.must_flush(topics.matching(name), message.size):
                 return FLUSH
             if topics.spreading is not None and topics.spreading.must_flush(name, message.size):
@@ -421,7 +421,8 @@ class _Rest:
     def cost_bytes(self) -> int:
         plan = self.plan
         sizes = [message.size for _, message, _ in (*self.puts, *plan.copies)]
-        sizes += [message.size for _, message in (*plan.publishes, *plan.replies)]
+        sizes += [message.size for _, message, _ in plan.publishes]
+        sizes += [message.size for _, message in plan.replies]
         return cost_of(len(sizes), sum(sizes))
 
     def weigh(self, size: int) -> None:
@@ -455,11 +456,11 @@ class _Rest:
                 reply_queue.put(message)
                 touched[reply_queue] = None
         topics = intake.destinations.topics
-        for name, message in self.plan.publishes:
+        for name, message, copied in self.plan.publishes:
             message_id = topics.new_id()
             topics.publish(message, topics.matching(name), message_id)
             if topics.spreading is not None:
-                topics.spreading.publish(name, message, message_id)
+                topics.spreading.publish(name, message, message_id, copied)
             intake.desk.count("topic_messages")
         for queue in touched:
             queue.pump()

@@ -3,13 +3,13 @@
 Nothing is changed by that, but for a queue that first use creates, and the subscription that answers come to.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from radiator.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, REPLY, TEMP, TOPIC, split
 from radiator.broker.consumers import Connection, Subscription
-from radiator.broker.destinations import Destinations, Fanout, is_reserved_log
+from radiator.broker.destinations import OUTBOX_PREFIX, Destinations, Fanout, is_reserved_log
 from radiator.broker.exchanges import Exchange
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
@@ -36,7 +36,7 @@ class Plan:
 
     def __init__(self) -> None:
         self.puts: list[Arrival] = []
-        self.publishes: list[tuple[str, Message]] = []
+        self.publishes: list[tuple[str, Message, Sequence[str]]] = []
         self.replies: list[tuple[Queue | None, Message]] = []
         self.copies: list[tuple[Queue, Message, int]] = []
         self.through: list[Fanout | Exchange] = []
@@ -170,7 +170,7 @@ class Planner:
             plan.immediate.update(dict.fromkeys(copies, command.destination))
 
     def plan_topic(self, plan: Plan, command: Send, headers: bytes, name: str) -> None:
-        """To whoever is subscribed, and a copy for each durable subscription."""
+        """To whoever is subscribed; a copy for each durable subscription, and for each node of the list with one."""
         destinations = self.destinations
         destinations.check_topic(name, for_send=True)
         topics = destinations.topics
@@ -179,9 +179,10 @@ class Planner:
             before = topics.durable.steps
             durable = topics.durable.matching(name)
             plan.steps += topics.durable.steps - before
+        copied = self.nodes_with_durable(name)
         if command.mandatory or command.immediate:
             is_live = bool(topics.matching(name)) or self.is_wanted_elsewhere(name)
-            if command.mandatory and not is_live and not durable:
+            if command.mandatory and not is_live and not durable and not copied:
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
                 )
@@ -191,7 +192,22 @@ class Planner:
         for queue in durable:
             copy = with_ttl(message, queue.settings.message_ttl_ms, self.desk.now_ms)
             plan.puts.append((queue, copy, command.dedup_id, 0))
-        plan.publishes.append((name, message))
+        if copied:
+            # D19: as a fanout's, in the batch of the local durable subscriptions
+            dedup_id = _dedup_id_of_copies(command.destination, command.dedup_id)
+            kept = [destinations.outboxes[node] for node in copied]
+            plan.unkept.extend((outbox, message.size) for outbox in kept if outbox in destinations.copies_dropped)
+            kept = [outbox for outbox in kept if outbox in destinations.copies_to]
+            plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept)
+            copied = [outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in kept]
+        plan.publishes.append((name, message, copied))
+
+    def nodes_with_durable(self, topic: str) -> Sequence[str]:
+        """The other nodes of the list where a durable subscription wants it."""
+        topics = self.destinations.topics
+        if topics.standing is None or topics.spreading is None or not topics.spreading.is_cluster(topic):
+            return ()
+        return topics.standing.nodes(topic)
 
     def plan_reply(self, plan: Plan, command: Send, headers: bytes, queue: Queue | None) -> None:
         """To somebody's temp queue: dropped where that is gone or full, unless it must not be."""

@@ -51,6 +51,7 @@ _DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
     "exchange": exchange_settings,
     "fanout": fanout_children,
     "no-copies": lambda given: None,
+    "durable-at": lambda given: None,
 }
 
 

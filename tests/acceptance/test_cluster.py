@@ -684,6 +684,34 @@ def test_a_snapshot_of_a_disk_is_linked_again_at_the_latest_after_the_command_in
     assert "stores_disagree" in a.log or is_in_doubt
 
 
+@pytest.mark.parametrize("fault", ["cut", "silence", "killed"])
+def test_durable_subscription_at_another_node_misses_nothing(
+    linked: Linked, wire: Callable[[Node], Wire], fault: str
+) -> None:
+    nodes = linked("ab")
+    with nodes["b"].wire() as keeper:
+        keeper.subscribe("/topic/news.#", "kept", headers={"durable": "true", "prefetch-count": "100"})
+    sender = wire(nodes["a"])
+    sent = [f"{number}" for number in range(145)]
+    for number, body in enumerate(sent):
+        if number == 20:
+            if fault == "killed":
+                nodes["b"].kill()
+            else:
+                getattr(nodes.network, fault)("a", "b")
+        sender.send("/topic/news.x", body)
+    if fault == "killed":
+        nodes["a"].kill()
+        nodes.start()
+    nodes.network.heal()
+    nodes.wait_until_linked()
+    soon(lambda: nodes["a"].peers()["b"]["outbox"] == 0, "copies wait")
+    keeper = wire(nodes["b"])
+    keeper.subscribe("/topic/news.#", "kept", headers={"durable": "true", "prefetch-count": "200"})
+    assert [frame.body.decode() for frame in keeper.messages(145)] == sent
+    assert is_silent(keeper)
+
+
 def hand_over_each_way(nodes: Nodes) -> None:
     """A job of each node is done at each other one."""
     for giver, taker in permutations(nodes.all, 2):

@@ -425,10 +425,19 @@ class Mesh:
                 self.mistakes.append(f"missed: {body!r} of {origin} did not come to {where}; links: {self.publishes}")
         keeping = [k for k in self.keepers if k.wants(topic, origin) and k.node.name in there]
         for keeper in keeping:
-            if not keeper.has(body):
+            if not keeper.has(body) and not self.waits_for(keeper.node.name, origin, body):
                 where = f"{keeper.name!r} at {keeper.node.name} (durable, {keeper.pattern}; away: {keeper.is_away})"
                 self.mistakes.append(f"missed: {body!r} of {origin} is not kept for {where}; links: {self.publishes}")
         self.judge_ways(origin, body, {client.node.name for client in [*wanting, *keeping]})
+
+    def waits_for(self, name: str, origin: str, body: bytes) -> bool:
+        """Whether there is a copy of it that waits for that node to be linked, which it is not."""
+        platter = self.nodes[origin].disk.platter
+        outbox = f"$outbox/{name}"
+        return name not in self.neighbours[origin] and any(
+            message.body == body and platter.queues[queue][0] == outbox
+            for (queue, _), message in platter.messages.items()
+        )
 
     @property
     def dropped(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from radiator.addresses import FANOUT, QUEUE, split
+from radiator.addresses import FANOUT, QUEUE, TOPIC, split
 from radiator.broker.cluster.agreement import Agreement
 from radiator.broker.cluster.copies import KIND as NO_COPIES
 from radiator.broker.cluster.copies import Copies
@@ -21,6 +21,8 @@ from radiator.broker.cluster.peer import Doubtful, Peer
 from radiator.broker.cluster.room import Rooms
 from radiator.broker.cluster.sharing import Share
 from radiator.broker.cluster.spreading import Spreading
+from radiator.broker.cluster.standing import KIND as DURABLE_AT
+from radiator.broker.cluster.standing import Standing
 from radiator.broker.consumers import Connection
 from radiator.broker.destinations import OUTBOX_PREFIX, PEERS_TOPIC, Destinations
 from radiator.broker.intake import FLUSH, Intake, Resource
@@ -59,6 +61,7 @@ from radiator.links import (
     Word,
     cost_bytes,
 )
+from radiator.links import Standing as StandingWord
 from radiator.message import ESCAPING_1_2, Message, header_line
 from radiator.recovery import Recovery
 from radiator.settings import BLOCK, CLUSTER, REJECT, Declarations, Node
@@ -74,7 +77,8 @@ class Cluster:
 
     __slots__ = (
         "agreement", "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining",
-        "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "rooms", "shares", "spreading",
+        "full", "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "rooms", "shares", "spreading",
+        "standing",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +112,8 @@ class Cluster:
         self.due: OrderedDict[Share, bool] = OrderedDict()
         self.outboxes: dict[str, Outbox] = {}
         self.copies: Copies | None = None
+        self.standing: Standing | None = None
+        self.full: dict[Queue, None] = {}  # of durable subscriptions, when a copy came
         if node is None:
             self.spreading = Spreading(desk, "", 0, declarations, "", self.deliver, self.say)
             return
@@ -117,11 +123,16 @@ class Cluster:
         for queue in destinations.queues.values():
             self.share(queue)
         destinations.on_new = self.share
-        for name in [*destinations.outboxes, *(node.peers if fanouts else ())]:
+        has_copies = bool(fanouts or declarations.cluster_topics)
+        for name in [*destinations.outboxes, *(node.peers if has_copies else ())]:
             peer = self.peers.get(name)
             if peer is not None and name not in self.outboxes:
                 self.outboxes[name] = Outbox(destinations.outbox(name), peer, self.handover, self.lacking)
-        if fanouts:
+        if has_copies:
+            rows_kept = [row.name for row in recovery.declared if row.kind == DURABLE_AT]
+            self.standing = Standing(desk, declarations, self.peers, node.peers, rows_kept)
+            for peer in self.peers.values():
+                peer.topic_times = self.standing.times
             dropped = {row.name for row in recovery.declared if row.kind == NO_COPIES}
             self.copies = Copies(desk, destinations, intake.limits, node, dropped)
 
@@ -308,6 +319,8 @@ class Cluster:
         if self.spreading.is_rerouted:
             self.reconsider()
         self.spreading.end_turn()
+        if self.standing is not None:
+            self.standing.end_turn()
         if self.due:
             self.step_shares()
 
@@ -340,6 +353,8 @@ class Cluster:
 
     def on_welcome(self, peer: Peer, word: Welcome) -> None:
         self.handover.welcome(peer, word)
+        if self.standing is not None:
+            self.standing.linked(peer)
         self.reconsider()
         outbox = self.outboxes.get(peer.name)
         if outbox is not None:
@@ -383,6 +398,13 @@ class Cluster:
         if share is not None:
             share.offered_by(peer, word)
 
+    def on_standing(self, peer: Peer, word: StandingWord) -> None:
+        if self.standing is not None:
+            self.standing.hear(peer, word)
+            peer.has_stood = True
+            if peer.name in self.outboxes:
+                self.outboxes[peer.name].pumped()
+
     def on_declared(self, peer: Peer, word: Declared) -> None:
         self.agreement.hear(peer, word)
 
@@ -402,7 +424,8 @@ class Cluster:
 
     def on_want(self, peer: Peer, word: Want) -> None:
         assert peer.link is not None
-        children = max(self.our_fanouts.values(), default=0) if word.is_copies else 1
+        durable = self.standing.most if self.standing is not None else 0
+        children = max(durable, 1, *self.our_fanouts.values()) if word.is_copies else 1
         self.rooms.want(peer.link, word, children)
         self.top_up(peer.link, word.is_copies)
 
@@ -438,10 +461,12 @@ class Cluster:
             raise LinkError(str(refusal)) from None
         link = peer.link
         assert link is not None, "a word is heard on a link only"
-        if kind == FANOUT and name in self.declarations.cluster_fanouts:
+        is_fanout = kind == FANOUT and name in self.declarations.cluster_fanouts
+        if is_fanout or (kind == TOPIC and self.standing is not None):
             if peer.copies >= peer.copies_granted:
                 raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
-            self.rooms.take(link, True, cost_bytes(word.message.size, len(self.destinations.fanout(name).children)))
+            times = len(self.destinations.fanout(name).children) if is_fanout else max(1, word.left)
+            self.rooms.take(link, True, cost_bytes(word.message.size, times))
             self.top_up(link, is_copies=True)
             peer.copies += 1
         elif kind == QUEUE:
@@ -459,7 +484,12 @@ class Cluster:
         kind, name = split(word.destination)
         if kind == QUEUE:
             return self.accept_message(peer, name, word)
-        self.accept_copy(peer, name, word)
+        if kind == FANOUT:
+            self.destinations.fanouts[name].accepted += 1
+            children = self.destinations.fanout(name).children
+            self.accept_copy(peer, word, [self.destinations.target(child) for child in children])
+        else:
+            self.accept_copy(peer, word, self.durable_at(name))
         return True
 
     def accept_message(self, peer: Peer, name: str, word: Transfer) -> bool:
@@ -474,11 +504,20 @@ class Cluster:
         share.pumped()
         return True
 
-    def accept_copy(self, peer: Peer, name: str, word: Transfer) -> None:
-        """One copy into each child, all in one batch with the sequence."""
-        old, children = word.message, self.destinations.fanout(name).children
-        for child in children:
-            queue = self.destinations.target(child)
+    def durable_at(self, topic: str) -> list[Queue]:
+        """Of the durable subscriptions that want what is sent to that topic at another node."""
+        if not self.spreading.is_cluster(topic):
+            return []
+        queues = self.destinations.topics.durable.matching(topic)
+        self.full.update({queue: None for queue in queues if not self.room_for(queue)})
+        return queues
+
+    def accept_copy(self, peer: Peer, word: Transfer, queues: list[Queue]) -> None:
+        """One copy into each child, or each durable subscription, all in one batch with the sequence."""
+        old = word.message
+        if not queues:
+            self.desk.count("topic_copies_unwanted")
+        for queue in queues:
             expires_ms = old.expires_ms
             if queue.settings.message_ttl_ms is not None:
                 by_queue = self.desk.now_ms + queue.settings.message_ttl_ms
@@ -488,7 +527,6 @@ class Cluster:
             copy = Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms)
             queue.put_handed_over(copy, 0, word.redelivered, peer.name)
             queue.pump()
-        self.destinations.fanouts[name].accepted += 1
         if peer.copies_granted - peer.copies <= LINK_WINDOW // 2:
             self.grant_copies(peer)
 
@@ -519,8 +557,14 @@ class Cluster:
             self.rooms.top_up(link, is_copies, max(1, len(self.links)))
 
     def grant_copies(self, peer: Peer) -> None:
-        """Credit for copies of fanouts, while all children and the disk have room."""
-        if peer.link is None or self.is_draining or not self.declarations.cluster_fanouts:
+        """Credit for copies of fanouts and topics, while all children and the disk have room."""
+        if peer.link is None or self.is_draining or self.standing is None:
+            return
+        if self.full:
+            self.full = {queue: None for queue in self.full if not queue.is_gone and not self.room_for(queue)}
+            if any(queue.settings.overflow in (BLOCK, REJECT) for queue in self.full):
+                return
+        if self.intake.disk_room.is_tight or self.intake.memory_room.is_tight:
             return
         for name in sorted(self.declarations.cluster_fanouts):
             for child in self.destinations.fanout(name).children:
@@ -546,10 +590,12 @@ class Cluster:
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 
-    def deliver(self, name: str, message: Message, message_id: bytes) -> None:
-        """What was published elsewhere, to our own subscribers, durable ones too."""
+    def deliver(self, name: str, message: Message, message_id: bytes, is_copied: bool) -> None:
+        """What was published elsewhere, to our own subscribers; to durable ones where they get no copy of it."""
         topics = self.destinations.topics
         topics.publish(message, topics.matching(name), message_id)
+        if is_copied:
+            return
         for queue in topics.durable.matching(name):
             self.intake.collect(queue, message)
 
@@ -707,4 +753,5 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     Digest: Cluster.on_news,
     News: Cluster.on_news,
     Publish: Cluster.on_news,
+    StandingWord: Cluster.on_standing,
 }

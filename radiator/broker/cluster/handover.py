@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from radiator.broker.cluster.lane import Lane
 from radiator.broker.cluster.link import Link
-from radiator.broker.cluster.peer import FANOUTS, Doubtful, Peer
+from radiator.broker.cluster.peer import COPIES, Doubtful, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
@@ -66,7 +66,7 @@ class Handover:
         """
         link = peer.link
         assert link is not None, "only who is linked has room"
-        is_copies = destination.startswith(FANOUTS)
+        is_copies = destination.startswith(COPIES)
         lane, cost = link.gives[is_copies], peer.cost_of(destination, size)
         if lane.waiting and next(iter(lane.waiting)) != pumped:
             lane.waiting[pumped] = None
@@ -123,7 +123,7 @@ class Handover:
         peer.doubt_bytes += entry.size
         peer.touch()
         if peer.link is not None:
-            peer.link.gives[destination.startswith(FANOUTS)].used += peer.cost_of(destination, entry.size)
+            peer.link.gives[destination.startswith(COPIES)].used += peer.cost_of(destination, entry.size)
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
         link, epoch = peer.link, peer.out_epoch
         path = [*path, self.name]

@@ -36,8 +36,15 @@ class Outbox:
         self.is_lacking = False
 
     def is_taken(self, entry: Entry) -> bool:
-        """Whether the other node has declared its fanout."""
-        return entry.message.destination.removeprefix(FANOUTS) in self.peer.fanouts
+        """Whether the other node has declared its fanout, or said on this link what its durable subscriptions want."""
+        address = entry.message.destination
+        if address.startswith(FANOUTS):
+            return address.removeprefix(FANOUTS) in self.peer.fanouts
+        return self.peer.has_stood
+
+    def left(self, address: str) -> int:
+        """Of a fanout's copy what waits here, of a topic's how often it is reckoned to be stored there."""
+        return self.queue.ready_count if address.startswith(FANOUTS) else self.peer.times(address)
 
     def pumped(self) -> None:
         """Hand over what is ready, in order; what the other node does not take is passed over."""
@@ -59,12 +66,14 @@ class Outbox:
             if not self.is_taken(entry):
                 stays.append(entry)
                 continue
+            address = entry.message.destination
             queue.doubt(entry)
             self.credit -= 1
             self.given += 1
-            self.handover.offer(peer, queue, entry, entry.message.destination, (), queue.ready_count)
+            self.handover.offer(peer, queue, entry, address, (), self.left(address))
         for entry in stays:
             queue.put_back(entry)
-        if stays and not self.is_lacking:
+        lacking = [entry.message.destination for entry in stays if entry.message.destination.startswith(FANOUTS)]
+        if lacking and not self.is_lacking:
             self.is_lacking = True
-            self.tell_lacking(peer, stays[0].message.destination.removeprefix(FANOUTS))
+            self.tell_lacking(peer, lacking[0].removeprefix(FANOUTS))

@@ -14,7 +14,7 @@ from radiator.limits import EPOCH_STEP_MAX, LINK_CAUSE_MAX
 from radiator.links import Hello, Taken, Welcome, cost_bytes
 from radiator.writes import KeepPeer
 
-FANOUTS = "/fanout/"  # what the destination of a copy begins with
+FANOUTS, TOPICS = COPIES = "/fanout/", "/topic/"  # what the destination of a copy begins with
 UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
 
 
@@ -43,9 +43,9 @@ class Peer:
 
     __slots__ = (
         "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "epoch_step", "fanouts", "handed_over",
-        "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_refused", "is_replaced",
-        "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken", "said_last",
-        "sealed", "since_s", "store_id", "taken_in", "unlike", "waiting",
+        "has_stood", "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_refused",
+        "is_replaced", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken",
+        "said_last", "sealed", "since_s", "store_id", "taken_in", "topic_times", "unlike", "waiting",
     )  # fmt: skip
 
     def __init__(self, desk: Desk, name: str, our_fanouts: dict[str, int], row: KeepPeer | None = None) -> None:
@@ -64,6 +64,7 @@ class Peer:
         self.link: Link | None = None
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.is_deaf = False
+        self.has_stood = False  # it has said on this link what its durable subscriptions want
         self.is_replaced = False  # it came with another store, and has not said yet what that has
         self.epoch_step = 1
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
@@ -74,11 +75,17 @@ class Peer:
         self.cause = ""
         self.handed_over = self.taken_in = 0
         self.unlike: dict[str, str] = {}
+        self.topic_times: Callable[[str, str], int] = lambda node, topic: 1
 
     def cost_of(self, destination: str, size: int) -> int:
         """What a message of that size costs it. A copy of a fanout that it has not declared stays here."""
-        is_copy = destination.startswith(FANOUTS)
-        return cost_bytes(size, self.fanouts.get(destination.removeprefix(FANOUTS), 1) if is_copy else 1)
+        return cost_bytes(size, self.times(destination))
+
+    def times(self, destination: str) -> int:
+        """How often it stores what goes there."""
+        if destination.startswith(FANOUTS):
+            return self.fanouts.get(destination.removeprefix(FANOUTS), 1)
+        return self.topic_times(self.name, destination.removeprefix(TOPICS)) if destination.startswith(TOPICS) else 1
 
     @property
     def state(self) -> str:
@@ -118,7 +125,7 @@ class Peer:
         """ON LINK DOWN: what is in doubt stays in doubt."""
         # D17: nothing here, or anywhere else, gives back what is in doubt because a link is lost
         self.link = None
-        self.is_welcome = False
+        self.is_welcome = self.has_stood = False
         self.copies = self.copies_granted = 0
         self.since_s = self.desk.now_s
 

@@ -6,7 +6,8 @@ neighbours below it behind which somebody wants it. On a link nothing is said of
 is answered: from then on each side has heard all that the other knows, so a change of what it does not know is a fault.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from radiator.broker.cluster import routes
 from radiator.broker.cluster.interest import Interest, OwnInterest
@@ -43,9 +44,10 @@ VERSION_COST_BYTES = 48
 class Spreading:
     """Topics of this node among others.
 
-    boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id):
-    to the subscribers here. tell(event, **fields): `joined` and `left` (node: within TOPIC_HOPS_MAX links, or no more),
-    `routes` (changed: how many other nodes are reached in another way), `learned` (node, address).
+    boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id,
+    is_copied): to the subscribers here; is_copied: but to no durable one. tell(event, **fields): `joined` and `left`
+    (node: within TOPIC_HOPS_MAX links, or no more), `routes` (changed: how many other nodes are reached in another
+    way), `learned` (node, address).
     """
 
     __slots__ = (
@@ -61,7 +63,7 @@ class Spreading:
         boot: int,
         declarations: Declarations,
         address: str,
-        deliver: Callable[[str, Message, bytes], None],
+        deliver: Callable[[str, Message, bytes, bool], None],
         tell: Callable[..., None],
     ) -> None:
         self.desk = desk
@@ -147,12 +149,15 @@ class Spreading:
 
     # ---- messages ---------------------------------------------------------------------------------------------------
 
-    def publish(self, name: str, message: Message, message_id: bytes) -> None:
-        """Say it on the links behind which somebody wants it; subscribers here are the caller's."""
+    def publish(self, name: str, message: Message, message_id: bytes, copied: Sequence[str] = ()) -> None:
+        """Say it on the links behind which somebody wants it; who is subscribed here is the caller's business. copied:
+        see Publish.
+        """
         links = self.route(self.name, name)
         if links:
             self.sequence += 1
-            self.say(links, Publish(self.name, self.own.incarnation, self.sequence, 1, message_id, message))
+            word = Publish(self.name, self.own.incarnation, self.sequence, 1, message_id, message, [*copied])
+            self.say(links, word)
 
     def is_wanted(self, name: str) -> bool:
         """Whether somebody on another node that is reached wants it."""
@@ -196,10 +201,10 @@ class Spreading:
         known.sequence = word.sequence
         name = word.message.destination[len(ADDRESS) :]
         if self.is_cluster(name):
-            self.deliver(name, word.message, word.message_id)
+            self.deliver(name, word.message, word.message_id, self.name in word.copied)
         links = self.route(word.origin, name)
         if links and word.hops < TOPIC_HOPS_MAX:
-            onward = Publish(word.origin, word.incarnation, word.sequence, word.hops + 1, word.message_id, word.message)
+            onward = replace(word, hops=word.hops + 1)
             self.say(links, onward, link)
 
     def route(self, origin: str, name: str) -> tuple[Link, ...]:

@@ -17,6 +17,7 @@ from radiator.replies import Deliver, Refuse
 
 if TYPE_CHECKING:
     from radiator.broker.cluster.spreading import Spreading
+    from radiator.broker.cluster.standing import Standing
     from radiator.broker.kinds.queue import Queue
 
 
@@ -52,7 +53,7 @@ class TopicSubscription:
 class Topics:
     """All topics of the broker. is_pressed: half of the memory that the broker may have is used."""
 
-    __slots__ = ("desk", "durable", "is_pressed", "spreading", "subscriptions")
+    __slots__ = ("desk", "durable", "is_pressed", "spreading", "standing", "subscriptions")
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -60,6 +61,7 @@ class Topics:
         self.subscriptions: Trie[TopicSubscription] = Trie()
         self.durable: Trie[Queue] = Trie()  # the queues of durable subscriptions
         self.spreading: Spreading | None = None  # tells other nodes what is wanted here
+        self.standing: Standing | None = None  # the same of durable subscriptions
 
     @property
     def exact(self) -> dict[str, dict[TopicSubscription, None]]:
@@ -82,12 +84,16 @@ class Topics:
         """From now on a durable subscription gets what matches into its queue."""
         if self.spreading is not None:
             self.spreading.subscribed(pattern)
+        if self.standing is not None:
+            self.standing.subscribed(pattern)
         self.durable.add(pattern, queue)
 
     def unbind(self, pattern: str, queue: "Queue") -> None:
         """It gets nothing more."""
         if self.spreading is not None:
             self.spreading.unsubscribed(pattern)
+        if self.standing is not None:
+            self.standing.unsubscribed(pattern)
         self.durable.remove(pattern, queue)
 
     def matching(self, name: str) -> list[TopicSubscription]:

@@ -209,8 +209,10 @@ def _check_topic(address: str) -> None:
 def _working_destination(raw: bytes) -> str:
     """Where a message is handed over to."""
     destination = _destination(raw)
-    if not destination.startswith(("/queue/", "/fanout/")):
-        raise Violation(f"{shown(raw)} takes no message of another node: only queues and fanouts do.")
+    if not destination.startswith(("/queue/", "/fanout/", "/topic/")):
+        raise Violation(f"{shown(raw)} takes no message of another node: only queues, fanouts and topics do.")
+    if destination.startswith("/topic/"):
+        _topic(destination.removeprefix("/topic/").encode())
     return destination
 
 
@@ -388,6 +390,7 @@ NUMBER = _number()
 REDELIVERIES = _number(REDELIVERIES_MAX)
 FLAG = Field(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
 NODE = _text(_node, NODE_NAME_MAX_BYTES)
+COUNTS = _list(_number(LINK_CHILDREN_MAX), lambda limits: NODE_PATTERNS_MAX)
 CHILDREN = _list(_number(LINK_CHILDREN_MAX), lambda limits: limits.max_destinations)
 NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)

@@ -16,6 +16,7 @@ from radiator.links import (
     Offer,
     Publish,
     Room,
+    Standing,
     Taken,
     Transfer,
     Untaken,
@@ -27,6 +28,7 @@ from radiator.protocols.peer.fields import (
     ADDRESS,
     CHILDREN,
     CODE,
+    COUNTS,
     DESTINATION,
     FLAG,
     MAC,
@@ -124,11 +126,12 @@ _TABLE = (
     WordSpec(22, Grant, (NAME_OR_NONE, NUMBER)),
     WordSpec(23, Digest, (VERSIONS,)),
     WordSpec(24, News, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
-    WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED)),
+    WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED, NEIGHBOURS)),
     WordSpec(26, Declared, (NAME, SETTINGS)),
     WordSpec(27, Room, (FLAG, NUMBER)),
     WordSpec(28, Want, (FLAG, NUMBER)),
     WordSpec(29, Untaken, (NUMBER, NAME)),
+    WordSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

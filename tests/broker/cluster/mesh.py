@@ -105,7 +105,8 @@ class Node:
             end.link.connection.outbox_bytes = 0
             end.link.connection.unwritten.clear()
 
-    def deliver(self, name: str, message: Message, message_id: bytes) -> None:
+    def deliver(self, name: str, message: Message, message_id: bytes, is_copied: bool) -> None:
+        assert not is_copied
         assert message.destination == "/topic/" + name
         if any(matches(p, name) for p in self.patterns):
             self.delivered.append(message_id)

@@ -189,7 +189,7 @@ def test_a_peer_that_has_more_than_it_was_offered_is_cut_off_and_nothing_is_dele
         {"epoch": 9},
         {"destination": "/queue/local"},
         {"destination": "/fanout/none"},
-        {"destination": "/topic/t.x"},
+        {"destination": "/exchange/amq.direct/k"},
         {"destination": "nonsense"},
     ],
 )

@@ -14,7 +14,22 @@ from hypothesis import strategies as st
 from radiator import limits as bounds
 from radiator.errors import Violation
 from radiator.limits import Limits
-from radiator.links import Ask, Digest, Grant, Hello, News, Offer, Publish, Taken, Transfer, Version, Welcome, Word
+from radiator.links import (
+    Ask,
+    Declared,
+    Digest,
+    Grant,
+    Hello,
+    News,
+    Offer,
+    Publish,
+    Standing,
+    Taken,
+    Transfer,
+    Version,
+    Welcome,
+    Word,
+)
 from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, SPECS, Said
@@ -190,11 +205,13 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (sent(destination="/fanout/f"), sent(destination="xfanout/f"), "is no address"),
     (sent(destination="/fanout/f"), sent(destination="x/queue/f"), "is no address"),
     (sent(destination="/fanout/f"), sent(destination="/fanout/\n"), "control character"),
-    (
-        replace(TRANSFER, destination="/fanout/f"),
-        replace(TRANSFER, destination="/topic/t"),
-        "takes no message of another node",
-    ),
+    (replace(TRANSFER, destination="/topic/t"), replace(TRANSFER, destination="/topic/*"), "is a pattern"),
+    (replace(PUBLISH, copied=["n"] * 1024), replace(PUBLISH, copied=["n"] * 1025), "at most 1024"),
+    (Standing(True, ["p"] * 4096, [], []), Standing(True, ["p"] * 4097, [], []), "at most 4096"),
+    (Standing(True, [], [1] * 4096, []), Standing(True, [], [1] * 4097, []), "at most 4096"),
+    (Standing(True, [], [], ["p"] * 4096), Standing(True, [], [], ["p"] * 4097), "at most 4096"),
+    (Declared("q", ["a=b"] * 32), Declared("q", ["a=b"] * 33), "at most 32"),
+    (Declared("q", ["a="]), Declared("q", ["a"]), "is no setting"),
     (replace(TRANSFER, destination="/fanout/f"), replace(TRANSFER, destination="/exchange/f/k"), "takes no message"),
     (replace(TRANSFER, destination="/fanout/f"), replace(TRANSFER, destination="f"), "is no address"),
     (replace(TRANSFER, redeliveries=2**31 - 1), replace(TRANSFER, redeliveries=2**31), "too large"),

@@ -15,6 +15,7 @@ from radiator.links import (
     Offer,
     Publish,
     Room,
+    Standing,
     Taken,
     Transfer,
     Untaken,
@@ -108,7 +109,10 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
     ),
     Publish: lambda c: Publish(
         node_name(c), number(c), number(c), number(c), b"0123456789abcdef-%d-%dt" % (c.randrange(99), c.randrange(99)),
-        message(c, f"/topic/{topic(c)}"),
+        message(c, f"/topic/{topic(c)}"), some(c, node_name),
+    ),
+    Standing: lambda c: Standing(
+        c.random() < 0.5, some(c, pattern), [c.randrange(9) for _ in range(c.choice((0, 1, 4)))], some(c, pattern)
     ),
 }  # fmt: skip
 
