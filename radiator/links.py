@@ -200,6 +200,17 @@ class Publish:
 
 
 @dataclass(slots=True)
+class Answer:
+    """A reply for somebody who has asked at that node: on the shortest way there, once, or lost with the link. hops:
+    links it has crossed. message.destination is `/reply-queue/ID@NODE`.
+    """
+
+    node: str
+    hops: int
+    message: Message
+
+
+@dataclass(slots=True)
 class Standing:
     """Topics of scope "cluster" that durable subscriptions of the sender want: all of them when the link comes up
     (is_full), then what has changed. counts: how many have each of these patterns.
@@ -227,4 +238,5 @@ Word = (
     | News
     | Publish
     | Standing
+    | Answer
 )

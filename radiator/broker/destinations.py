@@ -33,7 +33,7 @@ from radiator.declaring import (
 )
 from radiator.errors import Refusal, StoreError
 from radiator.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
-from radiator.patterns import is_pattern, matches, name_mistake, overlaps
+from radiator.patterns import is_node_name, is_pattern, matches, name_mistake, overlaps
 from radiator.recovery import Recovery, StoredLog
 from radiator.settings import (
     JOURNAL,
@@ -110,9 +110,9 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables", "dying_into",
-        "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new", "on_room",
-        "outboxes", "queues", "readers", "replies", "retention", "retired", "topics", "windows",
+        "at_node", "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables",
+        "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new",
+        "on_room", "outboxes", "queues", "readers", "replies", "retention", "retired", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -147,6 +147,7 @@ class Destinations:
         # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
         # more, those of copies_dropped count them alone; on_new hears of every queue that is made
         self.is_clustered = is_clustered
+        self.at_node = ""  # what ids of those who ask end with, so that other nodes know where to send the reply
         self.copies_to: list[DurableQueue] = []
         self.copies_dropped: list[DurableQueue] = []
         self.outboxes: dict[str, DurableQueue] = {}
@@ -618,10 +619,15 @@ class Destinations:
                     f"This connection has {count} temp queues: max_subscriptions bounds them too.",
                 )
             queue = MemoryQueue(name, TEMP_SETTINGS, self.desk, self.bury, self.on_room)
-            queue.reply_id = self.entropy(REPLY_ID_BYTES).hex()
+            queue.reply_id = self.entropy(REPLY_ID_BYTES).hex() + self.at_node
             connection.temp_queues[name] = queue
             self.replies[queue.reply_id] = queue
         return queue
+
+    def node_of_asker(self, reply_id: str) -> str:
+        """The other node that the id of a reply queue names; "" where it is of this one, or of nobody."""
+        _, at, node = reply_id.rpartition("@")
+        return node if at and self.at_node not in ("", at + node) and is_node_name(node) else ""
 
     def drop_temp_queues(self, connection: Connection) -> None:
         """They die with their connection."""

@@ -19,6 +19,7 @@ from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.commands import Ack, Nack, Send
 from radiator.errors import Refusal
 from radiator.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
+from radiator.links import Answer
 from radiator.message import Message
 from radiator.reads import LookUp
 from radiator.settings import BLOCK
@@ -107,14 +108,30 @@ class Intake:
             or connection.rest_batch > self.desk.committed
         ):
             return False
-        queue = self.destinations.replies.get(name)
+        if self.destinations.node_of_asker(name):
+            return False
         message = self.message(command, command.destination, command.headers, None)
-        if queue is None or not queue.has_room(1, message.size):
+        self.answer(self.destinations.replies.get(name), message)
+        return True
+
+    def answer(self, queue: Queue | None, message: Message) -> None:
+        """To who has asked, unless that is gone, or does not read."""
+        if queue is None or queue.is_gone or not queue.has_room(1, message.size):
             self.desk.count("replies_dropped")
         else:
             queue.put(message)
             queue.pump()
-        return True
+
+    def answer_at(self, node: str, message: Message) -> None:
+        """To who has asked at that node."""
+        spreading = self.destinations.topics.spreading
+        if spreading is None or not spreading.answer(Answer(node, 1, message)):
+            self.lose_answer(node)
+
+    def lose_answer(self, node: str) -> None:
+        """There is no way to who has asked, or no room on it."""
+        self.desk.count("replies_dropped")
+        self.desk.note("warning", "reply_dropped", node=node)
 
     def blocked(
         self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int, is_commit: bool = False
@@ -302,6 +319,8 @@ class Intake:
                 return FLUSH
             if topics.spreading is not None and topics.spreading.must_flush(name, message.size):
                 return FLUSH
+        if any(topics.spreading is not None and topics.spreading.must_flush_to(node) for node, _ in plan.answers):
+            return FLUSH
         return None
 
     def check_immediate(self, plan: Plan, needs: dict[Queue, tuple[int, int]]) -> None:
@@ -402,7 +421,8 @@ class _Rest:
     def is_empty(self) -> bool:
         has_memory_ack = any(not d.subscription.queue.is_persistent for _, ds in self.settlements for d in ds)
         plan = self.plan
-        return not (self.puts or plan.publishes or plan.replies or plan.copies or has_memory_ack)
+        has_reply = bool(plan.replies or plan.answers)
+        return not (self.puts or plan.publishes or has_reply or plan.copies or has_memory_ack)
 
     def reserve(self) -> None:
         for queue, message, _ in self.puts:
@@ -422,7 +442,7 @@ class _Rest:
         plan = self.plan
         sizes = [message.size for _, message, _ in (*self.puts, *plan.copies)]
         sizes += [message.size for _, message, _ in plan.publishes]
-        sizes += [message.size for _, message in plan.replies]
+        sizes += [message.size for _, message in (*plan.replies, *plan.answers)]
         return cost_of(len(sizes), sum(sizes))
 
     def weigh(self, size: int) -> None:
@@ -450,11 +470,9 @@ class _Rest:
                 intake.memory.bytes += message.size
                 touched[queue] = None
         for reply_queue, message in self.plan.replies:
-            if reply_queue is None or reply_queue.is_gone or not reply_queue.has_room(1, message.size):
-                intake.desk.count("replies_dropped")
-            else:
-                reply_queue.put(message)
-                touched[reply_queue] = None
+            intake.answer(reply_queue, message)
+        for node, message in self.plan.answers:
+            intake.answer_at(node, message)
         topics = intake.destinations.topics
         for name, message, copied in self.plan.publishes:
             message_id = topics.new_id()

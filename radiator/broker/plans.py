@@ -27,10 +27,11 @@ class Plan:
     """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
     counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
     put, and the address that says so. steps: what matching has cost. unkept: copies for nodes that none are kept for.
+    answers: replies for who has asked at another node.
     """
 
     __slots__ = (
-        "copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unkept",
+        "answers", "copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unkept",
         "unrouted",
     )  # fmt: skip
 
@@ -38,6 +39,7 @@ class Plan:
         self.puts: list[Arrival] = []
         self.publishes: list[tuple[str, Message, Sequence[str]]] = []
         self.replies: list[tuple[Queue | None, Message]] = []
+        self.answers: list[tuple[str, Message]] = []
         self.copies: list[tuple[Queue, Message, int]] = []
         self.through: list[Fanout | Exchange] = []
         self.unrouted: list[Exchange] = []
@@ -112,7 +114,7 @@ class Planner:
         elif kind == TEMP:
             self.plan_puts(plan, command, headers, (destinations.temp_queue(connection, name),), 0)
         elif kind == REPLY:
-            self.plan_reply(plan, command, headers, destinations.replies.get(name))
+            self.plan_reply(plan, command, headers, name)
         else:
             raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
         return plan
@@ -209,9 +211,14 @@ class Planner:
             return ()
         return topics.standing.nodes(topic)
 
-    def plan_reply(self, plan: Plan, command: Send, headers: bytes, queue: Queue | None) -> None:
+    def plan_reply(self, plan: Plan, command: Send, headers: bytes, name: str) -> None:
         """To somebody's temp queue: dropped where that is gone or full, unless it must not be."""
         message = self.message(command, command.destination, headers, None)
+        node = self.destinations.node_of_asker(name)
+        if node:
+            self.plan_answer(plan, command, message, node)
+            return
+        queue = self.destinations.replies.get(name)
         if command.mandatory:
             if queue is None:
                 raise Refusal(
@@ -225,6 +232,18 @@ class Planner:
                 raise no_consumer(command.destination, "it is the address of nobody (any more)")
             plan.immediate[queue] = command.destination
         plan.replies.append((queue, message))
+
+    def plan_answer(self, plan: Plan, command: Send, message: Message, node: str) -> None:
+        """To a temp queue of another node."""
+        spreading = self.destinations.topics.spreading
+        if command.immediate:
+            raise no_consumer(command.destination, f"it is at the node {node}")
+        if command.mandatory and (spreading is None or spreading.way(node) is None):
+            raise Refusal(
+                "no-subscriber",
+                f"{command.destination} is at the node {node}, which is not reached, and the message is mandatory.",
+            )
+        plan.answers.append((node, message))
 
     def due_ms(self, command: Send, kind: str, name: str) -> int:
         """Until when it is kept back; 0: it is not. Raises Refusal where nothing can be."""

@@ -728,3 +728,18 @@ def swap_disks(one: Node, other: Node) -> None:
     one.data_dir.rename(aside)
     other.data_dir.rename(one.data_dir)
     aside.rename(other.data_dir)
+
+
+@pytest.mark.parametrize("server_at", "abc")
+def test_reply_of_a_server_at_another_node_reaches_who_has_asked(
+    abc: Nodes, wire: Callable[[Node], Wire], server_at: str
+) -> None:
+    asker, server = wire(abc["a"]), wire(abc[server_at])
+    queue = f"/queue/work.asked.{server_at}"
+    server.subscribe(queue)
+    asker.send(queue, "question", {"reply-to": "/temp-queue/answers", "correlation-id": "7"})
+    request = server.message()
+    server.send(request["reply-to"], "answer", {"correlation-id": request["correlation-id"], "mandatory": "true"})
+    server.ack(request)
+    answer = asker.message()
+    assert (answer.body, answer["correlation-id"]) == (b"answer", "7")

@@ -7,6 +7,7 @@ so). What a word may do to the store it does through the turn's open batch, as a
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -40,9 +41,11 @@ from radiator.limits import (
     REDELIVERIES_MAX,
     REPLIES_PER_TURN,
     SHARES_PER_TURN,
+    TOPIC_HOPS_MAX,
     UNLIKE_TOLD,
 )
 from radiator.links import (
+    Answer,
     Ask,
     Declared,
     Digest,
@@ -123,6 +126,7 @@ class Cluster:
         for queue in destinations.queues.values():
             self.share(queue)
         destinations.on_new = self.share
+        destinations.at_node = f"@{node.name}"
         has_copies = bool(fanouts or declarations.cluster_topics)
         for name in [*destinations.outboxes, *(node.peers if has_copies else ())]:
             peer = self.peers.get(name)
@@ -280,6 +284,8 @@ class Cluster:
         # a word of a few bytes may ask for thousands of answers
         if len(self.desk.turn.replies) >= REPLIES_PER_TURN or (isinstance(word, Publish) and self.must_flush(word)):
             return FLUSH
+        if isinstance(word, Answer) and word.node != self.name and self.spreading.must_flush_to(word.node):
+            return FLUSH
         if isinstance(word, Publish) and self.must_wait(connection, word):
             return self.intake.batch_room
         if isinstance(word, Transfer) and self.intake.is_batch_full(connection):
@@ -397,6 +403,16 @@ class Cluster:
         share = self.share_of(word.queue)
         if share is not None:
             share.offered_by(peer, word)
+
+    def on_answer(self, peer: Peer, word: Answer) -> None:
+        """To who has asked here; or on."""
+        if not 1 <= word.hops <= TOPIC_HOPS_MAX:
+            raise LinkError(f"A reply has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
+        if word.node == self.name:
+            name = word.message.destination.removeprefix("/reply-queue/")
+            self.intake.answer(self.destinations.replies.get(name), word.message)
+        elif word.hops == TOPIC_HOPS_MAX or not self.spreading.answer(replace(word, hops=word.hops + 1)):
+            self.intake.lose_answer(word.node)
 
     def on_standing(self, peer: Peer, word: StandingWord) -> None:
         if self.standing is not None:
@@ -754,4 +770,5 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     News: Cluster.on_news,
     Publish: Cluster.on_news,
     StandingWord: Cluster.on_standing,
+    Answer: Cluster.on_answer,
 }

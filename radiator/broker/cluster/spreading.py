@@ -32,12 +32,13 @@ from radiator.limits import (
     TOPIC_HOPS_MAX,
     TREES_KEPT,
 )
-from radiator.links import Digest, News, Publish, Version
+from radiator.links import Answer, Digest, News, Publish, Version
 from radiator.message import Message
 from radiator.patterns import overlaps
 from radiator.settings import Declarations
 
 ADDRESS = "/topic/"
+TO_NODE = ""  # in routes, where an origin stands: the way to a node
 VERSION_COST_BYTES = 48
 
 
@@ -163,6 +164,28 @@ class Spreading:
         """Whether somebody on another node that is reached wants it."""
         return bool(self.route(self.name, name))
 
+    def way(self, node: str) -> Link | None:
+        """The link on which what is for that node goes; None: it is not reached."""
+        links = self.routes.get((TO_NODE, node))
+        if links is None:
+            via = routes.branches(self.tree(self.name), self.name).get(node)
+            links = (self.told[via],) if via is not None else ()
+            self.keep_route((TO_NODE, node), links)
+        return links[0] if links else None
+
+    def must_flush_to(self, node: str) -> bool:
+        """Whether the link to it is full only because this turn's words have not been written yet."""
+        link = self.way(node)
+        return link is not None and link.is_full and link.connection.posted_turn == self.desk.turn_number
+
+    def answer(self, word: Answer) -> bool:
+        """On its way to that node. False: it is lost, since there is no way, or no room on it."""
+        link = self.way(word.node)
+        if link is None or link.is_full:
+            return False
+        link.tell(word, word.message.size)
+        return True
+
     def must_flush(self, name: str, size: int, origin: str | None = None) -> bool:
         """Whether a link is full only because this turn's words have not been written yet, or enough routes for others
         were found in it. origin: None: it is here.
@@ -219,10 +242,13 @@ class Spreading:
             if nodes:
                 behind = routes.branches(self.tree(origin), self.name)
                 links = tuple(self.told[via] for via in sorted({behind[node] for node in nodes if node in behind}))
+        self.keep_route((origin, name), links)
+        return links
+
+    def keep_route(self, key: tuple[str, str], links: tuple[Link, ...]) -> None:
         if len(self.routes) >= ROUTES_KEPT:
             self.routes.clear()
-        self.routes[origin, name] = links
-        return links
+        self.routes[key] = links
 
     def tree(self, origin: str) -> routes.Tree:
         tree = self.trees.get(origin)

@@ -378,6 +378,13 @@ def _read_published(reader: Reader) -> Message:
     return message
 
 
+def _read_answer(reader: Reader) -> Message:
+    message = _read_message(reader)
+    if not message.destination.startswith("/reply-queue/"):
+        raise Violation(f"{shown(message.destination.encode())} is no address of who has asked: /reply-queue/ID is.")
+    return message
+
+
 def _message_bytes(limits: Limits) -> int:
     return _MESSAGE_HEAD.size + ADDRESS_MAX_BYTES + _block_bytes(limits) + limits.max_frame_bytes
 
@@ -404,6 +411,7 @@ NONCE = _octets(re.compile(rb".{%d}" % NONCE_BYTES, re.DOTALL), NONCE_BYTES, f"n
 MAC = _octets(re.compile(rb".{32}", re.DOTALL), 32, "proof: it has 32 bytes")
 MESSAGE_ID = _octets(_MESSAGE_ID, _MESSAGE_ID_MAX_BYTES, "id of a message")
 MESSAGE = Field(_read_message, _write_message, _message_bytes)
+ANSWER = Field(_read_answer, _write_message, _message_bytes)
 PUBLISHED = Field(_read_published, _write_message, _message_bytes)
 SETTINGS = _list(_text(_setting, NAME_MAX_BYTES + _SETTING_NAME_BYTES), lambda limits: LINK_SETTINGS_MAX)
 NAMES = _list(NAME, lambda limits: limits.max_destinations)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from radiator.limits import Limits
 from radiator.links import (
+    Answer,
     Ask,
     Declared,
     Digest,
@@ -26,6 +27,7 @@ from radiator.links import (
 )
 from radiator.protocols.peer.fields import (
     ADDRESS,
+    ANSWER,
     CHILDREN,
     CODE,
     COUNTS,
@@ -132,6 +134,7 @@ _TABLE = (
     WordSpec(28, Want, (FLAG, NUMBER)),
     WordSpec(29, Untaken, (NUMBER, NAME)),
     WordSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),
+    WordSpec(31, Answer, (NODE, NUMBER, ANSWER)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

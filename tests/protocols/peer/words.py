@@ -6,6 +6,7 @@ from random import Random
 from radiator.commands import Command, Open
 from radiator.limits import PATH_HOPS_MAX, Limits
 from radiator.links import (
+    Answer,
     Ask,
     Declared,
     Digest,
@@ -111,6 +112,7 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
         node_name(c), number(c), number(c), number(c), b"0123456789abcdef-%d-%dt" % (c.randrange(99), c.randrange(99)),
         message(c, f"/topic/{topic(c)}"), some(c, node_name),
     ),
+    Answer: lambda c: Answer(node_name(c), number(c), message(c, f"/reply-queue/{c.randrange(99)}@{node_name(c)}")),
     Standing: lambda c: Standing(
         c.random() < 0.5, some(c, pattern), [c.randrange(9) for _ in range(c.choice((0, 1, 4)))], some(c, pattern)
     ),
