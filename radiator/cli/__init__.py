@@ -49,7 +49,7 @@ COMMANDS: tuple[Command, ...] = (
 
 HELP_COLUMNS = 96
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
-_DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class _Parser(argparse.ArgumentParser):

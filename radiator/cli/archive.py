@@ -52,6 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     try:
         from radiator.archive import archiver, source, verify
+        from radiator.store.unreadable import last_words
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
     if arguments.verify is not None:
@@ -59,6 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.config is None:
         raise ConfigError(["--config is needed with --to: it says where the broker's data is."])
     config = load(arguments.config)
+    last_words(config.data_dir)
     plan = archiver.Plan(
         directory=arguments.to,
         names=arguments.log,

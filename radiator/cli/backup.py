@@ -16,8 +16,10 @@ def _backup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_backup(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import backup
+    from radiator.store.unreadable import last_words
 
     os.stat(arguments.file.parent)  # raises what names it: a sentence about the file beside it would puzzle
+    last_words(arguments.data_dir)
     backup(arguments.data_dir, arguments.file, arguments.compact)
     return 0
 
@@ -29,8 +31,10 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_restore(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import restore
+    from radiator.store.unreadable import last_words
 
     os.stat(arguments.file)  # raises: what is not there is no damaged backup
+    last_words(arguments.file)
     return print_report(restore(arguments.file, arguments.data_dir), arguments.data_dir)
 
 

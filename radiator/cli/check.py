@@ -19,12 +19,14 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.check import check
+    from radiator.store.unreadable import last_words
 
     if arguments.data_dir.is_file():
         raise StoreError(
             f"{arguments.data_dir} is a file, and this checks a data directory. "
             "`radiator restore` makes one from a backup, and checks it."
         )
+    last_words(arguments.data_dir)
     return print_report(check(arguments.data_dir), arguments.data_dir)
 
 
@@ -56,7 +58,8 @@ CHECK = Command(
     description=(
         "Reads every record of a stopped or running broker's data and verifies its checksum, recounts every "
         "queue, and compares that with the ledgers. Changes nothing. What is wrong is listed, one a line; "
-        "then the exit status is 1; it is 2 where there is no data directory to read."
+        "then the exit status is 1; it is 2 where there is no data directory to read, and 74 where the disk cannot be "
+        "read."
     ),
     example="radiator check /var/lib/radiator",
     add_arguments=_arguments,

@@ -29,12 +29,14 @@ def store_of(arguments: argparse.Namespace) -> "Iterator[tuple[Source, str]]":
     Raises StoreError, ConfigError.
     """
     from radiator.archive.source import Source
+    from radiator.store.unreadable import last_words
 
     data_dir, node = arguments.data, ""
     if data_dir is None:
         config = load(arguments.config)
         data_dir = config.data_dir
         node = config.node.name if config.node is not None else ""
+    last_words(data_dir)
     with Source(data_dir) as source:
         yield source, node
 

@@ -14,7 +14,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.rename import rename
+    from radiator.store.unreadable import last_words
 
+    last_words(arguments.data_dir)
     before = rename(arguments.data_dir, arguments.name)
     was = f"that of the node {before}" if before else "nobody's"
     where = printable(str(arguments.data_dir))

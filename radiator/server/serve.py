@@ -6,12 +6,14 @@
 Nothing is served before the store's boot number is on the disk, and nothing is closed before what was accepted is.
 """
 
+import faulthandler
 import gc
 import os
 import resource
 import signal
 import time
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import gevent
@@ -19,7 +21,7 @@ from gevent.event import Event
 
 from radiator import __version__
 from radiator.broker.broker import Broker
-from radiator.errors import RadiatorError
+from radiator.errors import EXIT_DISK_FAILED, RadiatorError
 from radiator.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
@@ -40,12 +42,14 @@ from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
 from radiator.server.links import Links
 from radiator.server.listener import Listener
-from radiator.server.log import Log
+from radiator.server.log import Log, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.timetable import Timetable
 from radiator.settings import Config
+from radiator.store.directory import DATA_FILE
 from radiator.store.lmdb import open_store
+from radiator.store.unreadable import last_words
 from radiator.writes import StoppedClean
 
 _STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
@@ -60,11 +64,22 @@ def serve(config: Config, trust_clock: bool = False) -> int:
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     keep_heap()
+    _have_last_words(config.data_dir)
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
         return _made(config, store, trust_clock).run()
     finally:
         store.close()
+
+
+def _have_last_words(data_dir: Path) -> None:
+    """Ends that the system makes leave a line: of a disk that cannot be read, and of LMDB's own over damaged pages."""
+    faulthandler.enable(all_threads=False)
+
+    def halted(sentence: str) -> str:
+        return line("error", "halted", {"status": EXIT_DISK_FAILED, "sentence": sentence}, time.time())
+
+    last_words(data_dir / DATA_FILE, halted)
 
 
 def _made(config: Config, store: CheckedStore, trust_clock: bool) -> "Server":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radiator.declaring import exchange_settings, fanout_children
-from radiator.errors import DamagedRecord, DiskFailed, Refusal, StoreError, count_text
+from radiator.errors import DamagedRecord, Refusal, StoreError, count_text
 from radiator.limits import CHECK_SLICE_RECORDS
 from radiator.message import SEQUENCE_BITS
 from radiator.settings import STANDARD_EXCHANGES
@@ -56,7 +56,9 @@ _DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 def check(data_dir: str | Path) -> Report:
-    """Reads all of it. What is wrong is in the report; raises StoreError only where there is no store to read."""
+    """Reads all of it. What is wrong is in the report; raises StoreError only where there is no store to read, and
+    DiskFailed where the disk gives it not back: that says nothing of what was written.
+    """
     file = Path(data_dir) / directory.DATA_FILE
     if not directory.is_regular(file):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
@@ -67,7 +69,7 @@ def check(data_dir: str | Path) -> Report:
             with Reader(Path(data_dir)) as reader:
                 reader.check_structure()
                 _check_tables(reader, report)
-    except (StoreError, DiskFailed, OSError) as error:
+    except (StoreError, OSError) as error:
         report.find(str(error))
     return report
 

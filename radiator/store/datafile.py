@@ -25,6 +25,7 @@ from radiator.store.tables import (
     STORE_ID,
     TABLES,
 )
+from radiator.store.unreadable import reading
 
 LIB_VERSION = 0
 """LMDB 0.9's file format, which every other tool reads."""
@@ -117,13 +118,15 @@ def install(new: Path, target: Path) -> None:
 
 
 def checked_head(file: Path) -> directory.FileHead:
-    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off.
+    """The file's head, if it may be mapped. Raises StoreError for a file that is foreign, or cut off, and DiskFailed
+    for one that cannot be read.
 
     LMDB does not write free pages at the very end, so a short file can be whole: `commit` fills it up, but a crash may
     come between. Then the structural check decides, by plain reads of every page. A running broker may move on.
     """
     while True:
-        head = directory.read_head(file)
+        with reading(file):
+            head = directory.read_head(file)
         if head.end_bytes <= head.file_bytes:
             return head
         mistakes = structure_mistakes(file)
@@ -140,16 +143,16 @@ def structure_mistakes(file: Path) -> list[str]:
     """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it.
 
     Its own `verify` looks only at the first page of a value that has several: were another one behind the end of the
-    file, reading it through the map would kill the process.
+    file, reading it through the map would kill the process. Raises DiskFailed where it cannot be read.
     """
     try:
-        with file.open("rb") as opened:
+        with reading(file), file.open("rb") as opened:
             file_bytes = os.fstat(opened.fileno()).st_size
             verifier = _Verifier(opened, file_bytes)  # type: ignore[no-untyped-call]
             mistakes = [str(mistake) for mistake in verifier.verify()]  # type: ignore[no-untyped-call]
             beyond = verifier.live.find(1, file_bytes // verifier.psize)
         return mistakes if beyond < 0 else [*mistakes, f"page {beyond} is in use, but beyond the end of the file"]
-    except (VerifyError, OSError) as error:
+    except VerifyError as error:
         return [str(error)]
 
 

@@ -66,6 +66,7 @@ from radiator.store.tables import (
     TIME,
     tables_of,
 )
+from radiator.store.unreadable import READ_ERRORS
 from radiator.writes import (
     Append,
     Bind,
@@ -101,7 +102,7 @@ _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pa
 
 _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # what LMDB says of pages that are not what was written
 
-_DISK_ERRORS = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT}) | READ_ERRORS
 _CHECK_HINT = "Run `radiator check` on it"
 
 

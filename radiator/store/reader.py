@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lmdb
 
-from radiator.errors import StoreError
+from radiator.errors import DiskFailed, StoreError
 from radiator.limits import READERS_MAX
 from radiator.recovery import StoredLog
 from radiator.store import directory, records
@@ -15,13 +15,14 @@ from radiator.store.datafile import LIB_VERSION, checked_head
 from radiator.store.logs import find_block, read_logs
 from radiator.store.structure import StructureCheck
 from radiator.store.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
+from radiator.store.unreadable import READ_ERRORS, could_not_be_read
 
 
 class Reader:
     """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
 
     def __init__(self, path: Path) -> None:
-        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError."""
+        """A data directory, or a single file (a backup, which nobody writes to). Raises StoreError, or DiskFailed."""
         self.file = path / directory.DATA_FILE if path.is_dir() else path
         head = checked_head(self.file)
         self._page_bytes = head.page_bytes
@@ -40,6 +41,8 @@ class Reader:
                 lib_version=LIB_VERSION,
             )
         except lmdb.Error as error:
+            if getattr(error, "code", 0) in READ_ERRORS:
+                raise DiskFailed(could_not_be_read(self.file, error)) from error
             raise StoreError(f"{self.file} cannot be read: {error}.") from error
 
     def __enter__(self) -> "Reader":

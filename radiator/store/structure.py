@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import lmdb
 
-from radiator.errors import DiskFailed, StoreError
+from radiator.errors import StoreError
 from radiator.limits import STRUCTURE_PAGES, STRUCTURE_SLICE_S
 from radiator.store import directory
+from radiator.store.unreadable import reading
 
 # LMDB 0.9 on a 64-bit machine: the head of a page (number, flags, where its free space begins and ends), of the pages
 # of one large value (number, flags, how many), of a node (size of its data or number of its child, flags, size of its
@@ -85,14 +86,12 @@ class StructureCheck:
         """The next slice. Raises StoreError where a page is damaged, DiskFailed where one cannot be read."""
         until_s = time.monotonic() + STRUCTURE_SLICE_S
         try:
-            with self._env.begin() as txn:
+            with reading(self._path), self._env.begin() as txn:
                 tables = self._tables(txn.id())
                 if tables:
                     self._look_at(tables, until_s)
         except lmdb.Error as error:
             raise StoreError(f"{self._path} cannot be read: {error}.") from error
-        except OSError as error:
-            raise DiskFailed(f"{self._path} could not be read: {error}.") from error
 
     def _look_at(self, tables: list[Table], until_s: float) -> None:
         """So many leaves, or as many as can be looked at until then, but at least one."""

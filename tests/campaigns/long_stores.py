@@ -44,7 +44,7 @@ CASE_MAX_S = 60
 ROUNDS_MAX = 4000
 DELAY_MS = 10_000
 GOOD, WRONG = 0, 3
-_TOLD_BY = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)  # LMDB's own end: server/last_words.py has a line for it
+_TOLD_BY = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)  # LMDB's own end, of which the broker leaves a line
 
 
 def declared() -> Declarations:
