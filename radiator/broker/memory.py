@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """bytes: as last weighed, and what has come in since. tight_bytes: past it only those go on who hold little.
-    share_bytes: what a connection may hold then. waiting_bytes: what goes on when a batch is on the disk.
-    is_awaited: whether somebody has found no room in a memory queue since it was last weighed. holders: who held most
-    then, with bytes: `connection NUMBER`, and addresses of memory queues.
+    """bytes: as last weighed (`weighed_bytes`), and what has come in since, gone again or not. tight_bytes: past it
+    only those go on who hold little. share_bytes: what a connection may hold then; least_bytes: next to nothing.
+    waiting_bytes: what goes on when a batch is on the disk. is_awaited: whether somebody has found no room in a memory
+    queue since it was last weighed. holders: who held most then, with bytes: `connection NUMBER`, and addresses of
+    memory queues.
     """
 
     __slots__ = (
         "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "share_bytes", "tight_bytes",
-        "waiting_bytes",
+        "waiting_bytes", "weighed_bytes",
     )  # fmt: skip
 
     def __init__(self, destinations: "Destinations", limits: Limits) -> None:
@@ -35,7 +36,7 @@ class Memory:
         self.tight_bytes = int(MEMORY_TIGHT * bound)
         self.share_bytes = max(bound // MEMORY_SHARE, min(limits.max_frame_bytes, bound // 2))
         self.least_bytes = min(NEXT_TO_NOTHING_BYTES, bound // 64)
-        self.bytes = 0
+        self.bytes = self.weighed_bytes = 0
         self.waiting_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
@@ -53,7 +54,8 @@ class Memory:
             held = [(size, f"connection {one.number}") for one in there if (size := held_by(one) - one.rest_bytes)]
         held += [(queue.memory_bytes, queue.address) for queue in self.queues() if queue.ledger.stored]
         self.holders = [(name, size) for size, name in nlargest(HOLDERS_TOLD, held)]
-        return sum(size for size, _ in held) + self.waiting_bytes
+        self.weighed_bytes = sum(size for size, _ in held) + self.waiting_bytes
+        return self.weighed_bytes
 
     @property
     def on_disk_too(self) -> int:
@@ -62,8 +64,8 @@ class Memory:
         return windows.size + windows.out + self.destinations.readers.memory_bytes
 
     def is_above_share(self, connection: Connection) -> bool:
-        """Whether its SENDs wait while memory is tight."""
-        return held_by(connection) > self.share_bytes
+        """Whether its SENDs wait while memory is tight. Past the bound, until the largest have gone, nearly all do."""
+        return held_by(connection) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)
 
     def has_room(self, queue: Queue, size: int) -> bool:
         """While memory is tight: whether so much more may come into a memory queue. It may hold as much as is free: one

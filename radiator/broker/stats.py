@@ -186,7 +186,7 @@ def of(broker: "Broker") -> Numbers:
         "transactions": total(len(c.transactions) for c in connections),
         "prepared": broker.staging.count,
         "parked": len(broker.parked),
-        "memory_bytes": broker.memory.bytes + broker.memory.on_disk_too,
+        "memory_bytes": broker.memory.weighed_bytes + broker.memory.on_disk_too,
         "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
         "batches": broker.batches,
         "store": broker.disk_numbers(),

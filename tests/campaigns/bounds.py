@@ -18,6 +18,7 @@ from radiator.limits import KIB, MIB
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
+from tests.campaigns import burdens
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.growth import anonymous_bytes
 
@@ -269,5 +270,17 @@ CAMPAIGNS = (
         mutant_cases=2,
         quick_mutants=2,
         needs=("linux",),
+    ),
+    Campaign(
+        number="T7c",
+        name="bounds",
+        title="lays clients of every kind that can hold something on small bounds, with bystanders who must not notice",
+        unit="burdens",
+        run=burdens.lay_all,
+        cases=(1, 32, 200),
+        mutants=("small-holders-wait-too", "transactions-open-for-ever", "unacked-bytes-stay"),
+        quick_mutants=1,
+        needs=("linux",),
+        is_timed=True,
     ),
 )

@@ -31,7 +31,7 @@ class Rooms:
     def available_bytes(self) -> int:
         """What may still be promised. A batch reckons with half as much again on the disk as its messages have."""
         intake = self.intake
-        if intake.disk_room.is_tight or intake.memory_room.is_tight:
+        if intake.disk_room.is_tight:
             return 0
         return max(0, intake.disk_left_bytes - self.desk.open.disk_bytes) * 2 // 3 - intake.promised_bytes
 
