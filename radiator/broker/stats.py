@@ -42,6 +42,7 @@ def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
         "storing": queue.storing_count,
         "delayed": queue.delayed_count,
         "in_doubt": queue.doubt_count,
+        "set_aside": queue.aside_count,
         "checked_out": checked_out,
         "consumers": len(queue.subscriptions),
         **dict(zip(_COLUMNS, _columns(ledger), strict=True)),

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 _QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "checked_out", "storing", "consumers", "stored",
-    "stored_bytes", "damaged", "blocked", "adds_up",
+    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "set_aside", "checked_out", "storing",
+    "consumers", "stored", "stored_bytes", "damaged", "blocked", "adds_up",
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
 _QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")

@@ -11,8 +11,8 @@ from radiator.client import Client
 from radiator.errors import count_text
 
 _NUMBERS = (
-    "messages", "ready", "in_flight", "storing", "delayed", "in_doubt", "checked_out", "damaged", "consumers",
-    "blocked", "records", "readers", "groups", "blocked_by_disk", "blocked_by_memory",
+    "messages", "ready", "in_flight", "storing", "delayed", "in_doubt", "set_aside", "checked_out", "damaged",
+    "consumers", "blocked", "records", "readers", "groups", "blocked_by_disk", "blocked_by_memory",
 )  # fmt: skip
 _NOUNS = frozenset({"messages", "consumers", "records", "readers", "groups"})
 _LED_TO_SHOWN = 20  # queues and logs that a fanout or an exchange leads to

@@ -271,6 +271,11 @@ def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
             f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
             "has asked for messages."
         )
+    if share.queue.ready_count <= share.queue.aside_count:
+        return "set-aside", (
+            f"{ready}, nobody is subscribed here, and no link can carry that to another node: the log says why "
+            "(`message_set_aside`). A consumer here gets it."
+        )
     if share.staying:
         return "resting", (
             f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "

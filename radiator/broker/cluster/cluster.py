@@ -104,7 +104,7 @@ class Cluster:
         self.is_draining = False
         self.lag_s = 0.0
         self.known = dict.fromkeys(node.peers) if node is not None else {}
-        self.handover = Handover(desk, self.name, self.accept)
+        self.handover = Handover(desk, intake.limits, self.name, self.accept)
         fanouts = self.our_fanouts
         rows = {row.peer: row for row in recovery.peers}
         self.rooms = Rooms(desk, intake)
@@ -248,6 +248,7 @@ class Cluster:
         """ON LINK DOWN."""
         link = connection.link
         peer = self.peers.get(link.name) if link is not None else None
+        self.handover.is_wary |= is_refused and cause.startswith("protocol:")
         if peer is not None and peer.link is link:
             self.unlink(peer)
             peer.not_linked(cause, is_refused)
@@ -704,7 +705,8 @@ class Cluster:
         return self.copies is not None and self.copies.keep(name)
 
     def drain(self, is_draining: bool) -> tuple[int, int]:
-        """Hand everything to the others, or no longer. How many messages are left, and how many stay (delayed ones)."""
+        """Hand everything to the others, or no longer. How many messages are left, and how many stay (delayed ones, and
+        those that no link can carry)."""
         if is_draining != self.is_draining:
             self.is_draining = is_draining
             self.desk.note("info", "draining" if is_draining else "not_draining")
@@ -712,7 +714,11 @@ class Cluster:
             self.reconsider()
         queues = self.destinations.stored_queues()
         shared = {*self.shares, *(OUTBOX_PREFIX + name for name in self.destinations.outboxes)}
-        left = sum(queue.ledger.stored - queue.ledger.stored_delayed for queue in queues if queue.name in shared)
+        left = sum(
+            queue.ledger.stored - queue.ledger.stored_delayed - queue.aside_count
+            for queue in queues
+            if queue.name in shared
+        )
         return left, sum(queue.ledger.stored for queue in queues) - left
 
     def hops(self) -> dict[str, int]:

@@ -13,8 +13,9 @@ from radiator.broker.cluster.peer import COPIES, Doubtful, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
+from radiator.carriage import carriage_mistake
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX
+from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX, Limits
 from radiator.links import Hello, Room, Taken, Transfer, Untaken, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -34,12 +35,16 @@ def path_of(headers: bytes) -> list[str]:
 
 
 class Handover:
-    """The procedures of both directions. `accept` stores what another node hands over, if there is such a queue."""
+    """The procedures of both directions. `accept` stores what another node hands over, if there is such a queue.
+    is_wary: another node could not read what this one said.
+    """
 
-    __slots__ = ("accept", "desk", "name", "waiting")
+    __slots__ = ("accept", "desk", "is_wary", "limits", "name", "waiting")
 
-    def __init__(self, desk: Desk, name: str, accept: Callable[[Peer, Transfer], bool]) -> None:
+    def __init__(self, desk: Desk, limits: Limits, name: str, accept: Callable[[Peer, Transfer], bool]) -> None:
         self.desk = desk
+        self.limits = limits
+        self.is_wary = False
         self.name = name
         self.accept = accept
         self.waiting: dict[Callable[[], None], None] = {}
@@ -100,6 +105,22 @@ class Handover:
         waiting, self.waiting = self.waiting, {}
         for pumped in waiting:
             pumped()
+
+    def is_carried(self, queue: DurableQueue, entry: Entry) -> bool:
+        """Whether links can carry it. What none can is set aside: told of once, and passed over; consumers here get it
+        all the same.
+
+        What came in since the start has passed the same rules then, and is asked only where links have broken.
+        """
+        if entry.position > self.desk.first_position and not self.is_wary:
+            return True
+        mistake = carriage_mistake(entry.message, self.limits)
+        if mistake and entry.position not in queue.aside:
+            queue.aside.add(entry.position)
+            message_id = self.desk.message_id(entry.position).decode()
+            self.desk.count("set_aside")
+            self.desk.note("error", "message_set_aside", queue=queue.name, id=message_id, sentence=mistake)
+        return not mistake
 
     def path_before(self, entry: Entry) -> list[str]:
         """Where it has been before it came here, since a consumer had it last, or its node was drained or started

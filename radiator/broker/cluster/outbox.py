@@ -50,13 +50,15 @@ class Outbox:
         """Hand over what is ready, in order; what the other node does not take is passed over."""
         queue, peer = self.queue, self.peer
         stays: list[Entry] = []
-        while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
+        aside: list[Entry] = []
+        while self.credit > 0 and len(stays) + len(aside) < PASSED_OVER_MAX and not queue.is_gone:
             if not self.handover.has_room(peer, self.pumped) or not queue.has_ready():
                 break
             head = queue.peek_head()
             if (
                 head is not None
                 and self.is_taken(head)
+                and self.handover.is_carried(queue, head)
                 and not self.handover.fits(peer, head.message.destination, head.size, self.pumped)
             ):
                 break
@@ -66,12 +68,15 @@ class Outbox:
             if not self.is_taken(entry):
                 stays.append(entry)
                 continue
+            if entry.position in queue.aside:
+                aside.append(entry)
+                continue
             address = entry.message.destination
             queue.doubt(entry)
             self.credit -= 1
             self.given += 1
             self.handover.offer(peer, queue, entry, address, (), self.left(address))
-        for entry in stays:
+        for entry in (*stays, *aside):
             queue.put_back(entry)
         lacking = [entry.message.destination for entry in stays if entry.message.destination.startswith(FANOUTS)]
         if lacking and not self.is_lacking:

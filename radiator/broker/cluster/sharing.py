@@ -142,8 +142,14 @@ class Share:
         """Surplus to those who have granted credit, round robin."""
         queue = self.queue
         stays: list[Entry] = []
-        while len(stays) < PASSED_OVER_MAX and queue.has_surplus() and queue.ready_count > self.kept:
+        aside: list[Entry] = []
+        while len(stays) + len(aside) < PASSED_OVER_MAX and queue.has_surplus() and queue.ready_count > self.kept:
+            if not any(taker.credit > 0 for taker in self.neighbours.values()):
+                break
             head = queue.peek_head()
+            if head is not None and not self.handover.is_carried(queue, head):
+                aside += filter(None, (queue.take_head(),))
+                continue
             taker = self.next_taker(head.size if head is not None else 0)
             if taker is None:
                 break
@@ -165,9 +171,9 @@ class Share:
             given[queue.name] = given.get(queue.name, 0) + 1
             taker.told = self.could_give(taker)
             self.handover.offer(taker.peer, queue, entry, self.address, path, taker.told)
-        for entry in stays:
+        for entry in (*stays, *aside):
             queue.put_back(entry)
-        self.staying = len(stays)
+        self.staying = len(stays) + len(aside)
         if stays and not self.refused_s:
             self.refused_s = self.desk.now_s
 

@@ -115,7 +115,7 @@ class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk."""
 
     __slots__ = (
-        "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
+        "aside", "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
         "freed_unread", "is_loading", "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged",
         "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread", "unread", "unseen",
         "wait_for_commit", "waking", "window_bytes",
@@ -165,6 +165,7 @@ class DurableQueue(Queue):
         self.doubts: dict[int, Entry | None] = {}
         self.doubt_bytes = 0
         self.unread = 0
+        self.aside: set[int] = set()  # what no link can carry, as was found; some may have left
         self.taken_unread: set[int] = set()
         self.freed_unread: set[int] = set()
         # told after each pump, where the queue is shared between nodes
@@ -672,6 +673,12 @@ class DurableQueue(Queue):
     @property
     def doubt_count(self) -> int:
         return len(self.doubts)
+
+    @property
+    def aside_count(self) -> int:
+        if self.aside:
+            self.aside.intersection_update([entry.position for entry in self.in_memory()])
+        return len(self.aside)
 
     def kept(self) -> tuple[int, int]:
         kept, kept_bytes = super().kept()

@@ -559,6 +559,11 @@ class Queue:
         return 0
 
     @property
+    def aside_count(self) -> int:
+        """Messages that no link can carry: they wait for consumers here."""
+        return 0
+
+    @property
     def memory_bytes(self) -> int:
         """What its messages cost in memory."""
         return 0

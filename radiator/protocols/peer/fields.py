@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from radiator.addresses import ADDRESS_MAX_BYTES, ADMIN, address_mistake, split
-from radiator.errors import Refusal, Violation, shown
+from radiator.addresses import ADDRESS_MAX_BYTES
+from radiator.carriage import NODE_NAME, block_bytes, carried_address, check_headers, check_sizes
+from radiator.errors import Violation, shown
 from radiator.limits import (
-    LINK_ADDED_LINE_BYTES,
-    LINK_ADDED_LINES,
     LINK_CHILDREN_MAX,
-    LINK_HEADERS_GROWTH,
     LINK_REFUSAL_BYTES,
     LINK_SETTINGS_MAX,
     LINK_TEXTS_KEPT,
@@ -34,13 +32,11 @@ from radiator.limits import (
     PATTERN_WILDCARDS_MAX,
     REDELIVERIES_MAX,
     STORE_ID_MAX_BYTES,
-    TIME_MAX_MS,
     TOPIC_WORDS_MAX,
     Limits,
-    largest_message_bytes,
 )
 from radiator.links import Version
-from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
+from radiator.message import Message
 from radiator.patterns import is_pattern, name_mistake
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -132,7 +128,6 @@ def _list(item: Field, most: Callable[[Limits], int], least: int = 0) -> Field:
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
 
-_NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]{0,%d}" % (NODE_NAME_MAX_BYTES - 1))
 _STORE_ID = re.compile(rb"[A-Za-z0-9]++")
 _ADDRESS = re.compile(rb"peer://(?:[A-Za-z0-9._-]++|\[([0-9A-Fa-f:.]++)\]):([0-9]{1,5})")
 _CODE = re.compile(rb"[a-z0-9-]{1,64}")
@@ -143,7 +138,7 @@ _SETTING_NAME_BYTES = 64
 
 @lru_cache(LINK_TEXTS_KEPT)
 def _node(raw: bytes) -> str:
-    if _NODE_NAME.fullmatch(raw) is None:
+    if NODE_NAME.fullmatch(raw) is None:
         raise Violation(
             f"{shown(raw)} is no name of a node: it has 1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not "
             "begin with a dot."
@@ -186,21 +181,6 @@ def _pattern(raw: bytes) -> str:
 
 
 @lru_cache(LINK_TEXTS_KEPT)
-def _destination(raw: bytes) -> str:
-    """Any address that a client may send to."""
-    try:
-        address = raw.decode()
-        split(address)
-    except (UnicodeDecodeError, Refusal) as error:
-        raise Violation(f"{shown(raw)} is no address: {error}") from None
-    if wrong := address_mistake(address):
-        raise Violation(f"{shown(raw)} is no address: it {wrong}.")
-    if address == ADMIN:
-        raise Violation(f"{ADMIN} is no address of a message: nothing that was sent there is stored.")
-    return address
-
-
-@lru_cache(LINK_TEXTS_KEPT)
 def _check_topic(address: str) -> None:
     """Raises Violation for a topic that nobody can send to."""
     _topic(address.removeprefix("/topic/").encode())
@@ -208,7 +188,7 @@ def _check_topic(address: str) -> None:
 
 def _working_destination(raw: bytes) -> str:
     """Where a message is handed over to."""
-    destination = _destination(raw)
+    destination = carried_address(raw)
     if not destination.startswith(("/queue/", "/fanout/", "/topic/")):
         raise Violation(f"{shown(raw)} takes no message of another node: only queues, fanouts and topics do.")
     if destination.startswith("/topic/"):
@@ -274,85 +254,20 @@ def _octets(pattern: re.Pattern[bytes], most: int, what: str) -> Field:
 
 # ---- messages -------------------------------------------------------------------------------------------------------
 
-# What MESSAGE says itself, and only once, or what belongs to another hop: never stored, so none may come this way.
-_HOP = rb"(?!(?:content-length|message-id|subscription|ack|destination|timestamp|redelivered|receipt|transaction):)"
-# A line is what its version's parser makes of it: another colon is escaped where that can be, so that every reader cuts
-# a line in the same place. An escape that the version does not define could not be sent on. No two parts of a pattern
-# can begin with the same byte, so it takes linear time; a group is never possessive, which CPython before 3.11.5 gets
-# wrong.
-_LINES = {
-    ESCAPING_1_0: rb"[^\n\0:]++:[^\n\0]*+\n",
-    ESCAPING_1_1: rb"(?:[^\n\0:\\]++|\\[\\nc])+:(?:[^\n\0:\\]++|\\[\\nc])*\n",
-    ESCAPING_1_2: rb"(?:[^\r\n\0:\\]++|\\[\\ncr])+:(?:[^\r\n\0:\\]++|\\[\\ncr])*\n",
-}
-_BLOCKS = {escaping: re.compile(rb"(?:" + _HOP + line + rb")*") for escaping, line in _LINES.items()}
-
-
-# What brokers add to a stored block, and no client can say: each once, and short, so that no block can grow on its way
-# past what the next node takes.
-_ADDED_NAMES = (
-    b"dead-letter-reason",
-    b"fanout-message-id",
-    b"node-path",
-    b"original-destination",
-    b"original-message-id",
-    b"redelivery-count",
-)
-assert len(_ADDED_NAMES) == LINK_ADDED_LINES, "limits.py counts them"
-_ADDED = re.compile(rb"^(" + b"|".join(_ADDED_NAMES) + rb"):.*\n", re.MULTILINE)
-_PATH_LINE = re.compile(rb"node-path:%b(?:,%b){0,%d}\n" % (_NODE_NAME.pattern, _NODE_NAME.pattern, PATH_HOPS_MAX - 1))
-
-
-def _block_bytes(limits: Limits) -> int:
-    return largest_message_bytes(limits) - limits.max_frame_bytes
-
-
-def _check_headers(block: bytes, escaping: int, limits: Limits) -> None:
-    pattern = _BLOCKS.get(escaping)
-    if pattern is None:
-        raise Violation(f"A message is escaped by rules number {escaping}: there are 0, 1 and 2.")
-    if pattern.fullmatch(block) is None:
-        raise Violation(f"The header block {shown(block)} of a message is none of STOMP 1.{escaping}.")
-    if not block.isascii():
-        try:
-            block.decode()
-        except UnicodeDecodeError:
-            raise Violation(f"The header block {shown(block)} of a message is not UTF-8.") from None
-    added: dict[bytes, int] = {}
-    for found in _ADDED.finditer(block):
-        line, name = found.group(0, 1)
-        if name in added or len(line) > LINK_ADDED_LINE_BYTES or (name == b"node-path" and not _PATH_LINE.match(line)):
-            raise Violation(f"The header {shown(line)} of a message is none that a node adds, or stands there twice.")
-        added[name] = len(line)
-    count, size = block.count(b"\n") - len(added), len(block) - sum(added.values())
-    most, most_bytes = limits.max_headers, LINK_HEADERS_GROWTH * limits.max_header_bytes
-    if count > most or size > most_bytes:
-        raise Violation(
-            f"A message has {count} headers of {size} bytes, beside those that nodes add: at most {most} (max_headers) "
-            f"and {most_bytes} ({LINK_HEADERS_GROWTH} x max_header_bytes) are taken here."
-        )
-
 
 def _read_message(reader: Reader) -> Message:
     data, limits = reader.data, reader.limits
     escaping, accepted_ms, expires_ms, destination_bytes, headers_bytes, body_bytes = _MESSAGE_HEAD.unpack_from(
         data, reader.skip(_MESSAGE_HEAD.size)
     )
-    if headers_bytes > _block_bytes(limits) or body_bytes > limits.max_frame_bytes:
-        raise Violation(
-            f"A message has {headers_bytes} bytes of headers and {body_bytes} of body: at most {_block_bytes(limits)} "
-            f"({LINK_HEADERS_GROWTH} x max_header_bytes, and some for nodes) and {limits.max_frame_bytes} "
-            "(max_frame_bytes) are taken here."
-        )
-    if accepted_ms > TIME_MAX_MS or expires_ms > 2 * TIME_MAX_MS:
-        raise Violation(f"A message of the time {accepted_ms}, to expire at {expires_ms}: both are too far away.")
+    check_sizes(headers_bytes, body_bytes, accepted_ms, expires_ms, limits)
     destination_at = reader.skip(destination_bytes + headers_bytes + body_bytes)
     headers_at = destination_at + destination_bytes
     body_at = headers_at + headers_bytes
     headers = data[headers_at:body_at]
-    _check_headers(headers, escaping, limits)
+    check_headers(headers, escaping, limits)
     return Message(
-        _destination(data[destination_at:headers_at]),
+        carried_address(data[destination_at:headers_at]),
         headers,
         escaping,
         data[body_at : body_at + body_bytes],
@@ -386,7 +301,7 @@ def _read_answer(reader: Reader) -> Message:
 
 
 def _message_bytes(limits: Limits) -> int:
-    return _MESSAGE_HEAD.size + ADDRESS_MAX_BYTES + _block_bytes(limits) + limits.max_frame_bytes
+    return _MESSAGE_HEAD.size + ADDRESS_MAX_BYTES + block_bytes(limits) + limits.max_frame_bytes
 
 
 _WORKING_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
