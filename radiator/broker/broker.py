@@ -15,7 +15,7 @@ from radiator.broker import admin
 from radiator.broker.answers import Answers, Turnstile
 from radiator.broker.applying import Applier, Applying
 from radiator.broker.checkouts import Checkouts
-from radiator.broker.chores import Chore, Expiring, Give, Sweeping, Waking
+from radiator.broker.chores import Chore, Expiring, Give, Purging, Sweeping, Waking
 from radiator.broker.clock import Clock
 from radiator.broker.cluster.cluster import Cluster
 from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, Transaction, reply_cost_bytes
@@ -24,6 +24,7 @@ from radiator.broker.destinations import Destinations
 from radiator.broker.entry import Entry
 from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
+from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.memory import Memory, held_by
 from radiator.broker.plans import Plan
@@ -65,6 +66,7 @@ from radiator.errors import Refusal, shown
 from radiator.journal import BURIED, DEAD_LETTERED, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
+    CHORE_MESSAGES,
     CLOCK_KEPT_IDLE_S,
     CLOCK_KEPT_S,
     FORGET_BUSY_S,
@@ -174,6 +176,7 @@ class Broker:
         desk = self.desk
         desk.turn = turn = Turn()
         desk.turn_number += 1
+        desk.handled = 0
         desk.now_s, desk.now_ms = now_s, self.clock.at(now_s, now_ms)
         if self.backlog:
             if any(type(event) is Stop and event.at_once for event in events):
@@ -396,14 +399,14 @@ class Broker:
             *(delivery for _, delivery in connection.unwritten if delivery is not None and delivery.is_out),
         ]
         connection.unwritten.clear()
-        queues.update((delivery.subscription.queue, None) for delivery in lost)
 
-        def given() -> None:
-            for queue in queues:
+        def given(touched: dict[Queue, None]) -> None:
+            for queue in queues | touched:
                 self.maybe_delete(queue)
 
         giving = Give(self.desk, Event.LOST, lost, given)
-        giving.step()
+        if not lost or self.desk.handled < CHORE_MESSAGES:
+            giving.step()
         if not giving.is_done:
             self.chores.append(giving)
         return True
@@ -866,7 +869,7 @@ class Broker:
                 None,
             )
         if lacking:
-            self.chores.append(Give(self.desk, Event.OVERDUE, lacking, queue.pump))
+            self.chores.append(Give(self.desk, Event.OVERDUE, lacking, lambda _: queue.pump()))
         queue.pump()
 
     def maybe_delete(self, queue: Queue) -> None:
@@ -876,6 +879,9 @@ class Broker:
             self.delete(queue)
 
     def delete(self, queue: Queue) -> None:
+        if isinstance(queue, MemoryQueue) and queue.ledger.stored > CHORE_MESSAGES:
+            # without its queue it would go all at once
+            self.chores.append(Purging(self.desk, queue, lambda _: None))
         self.destinations.delete(queue)
         if not queue.is_short_lived or queue.ledger.stored:
             self.desk.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
@@ -917,9 +923,9 @@ class Broker:
         return Message(f"/queue/{target.name}", headers, old.escaping, old.body, self.desk.now_ms, expires_ms)
 
     def step_chores(self) -> None:
-        """Long works, a slice each, while the open batch has room."""
+        """Long works, a slice each, while the open batch has room, and this turn."""
         for _ in range(len(self.chores)):
-            if self.desk.open.size >= BATCH_BYTES:
+            if self.desk.open.size >= BATCH_BYTES or self.desk.handled >= CHORE_MESSAGES:
                 return
             chore = self.chores.popleft()
             chore.step()

@@ -243,6 +243,7 @@ class Taking:
                 is_enough = True
                 break
             entry = queue.take_head()
+            self.desk.handled += 1
             if entry is None:
                 continue  # it had expired
             # D29: the record and the message's removal are in one batch
@@ -302,6 +303,7 @@ class Releasing:
             # D29: the record goes in the batch that has the message's Put
             self.queue.put(_as_taken(record.message), CameFrom(RELEASED, 0, self.log.name))
             self.total += 1
+        self.desk.handled += len(self.records)
         self.log.let_go(self.records[-1].offset + 1)
         self.records = []
         self.queue.pump()

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from radiator.broker.consumers import Delivery
 from radiator.broker.entry import Entry
+from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.reading import Reading, one_slice
-from radiator.broker.states import Event
+from radiator.broker.states import Event, State
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.journal import MOVED, CameFrom
 from radiator.limits import BATCH_BYTES, CHORE_MESSAGES
@@ -20,7 +21,9 @@ from radiator.writes import Sweep
 
 
 class Chore(Protocol):
-    """`step` does one slice. `can_go_on`: another step would do something without a further event."""
+    """`step` does one slice, and adds the messages that it has handled to Desk.handled: no more chores are stepped in a
+    turn once that comes to CHORE_MESSAGES. `can_go_on`: another step would do something without a further event.
+    """
 
     @property
     def is_done(self) -> bool: ...
@@ -32,19 +35,23 @@ class Chore(Protocol):
 
 
 class Give:
-    """LOST: what was out with a connection that ended comes back, or OVERDUE; `then` is called when all has.
+    """LOST: what was out with a connection that ended comes back, or OVERDUE; `then` is called when all has, with the
+    queues that it was of.
 
     lacking: what must be read back first, a slice after the other.
     """
 
-    __slots__ = ("desk", "event", "is_reading", "lacking", "left", "then")
+    __slots__ = ("desk", "event", "is_reading", "lacking", "left", "queues", "then")
 
-    def __init__(self, desk: Desk, event: Event, out: Iterable[Delivery], then: Callable[[], None]) -> None:
+    def __init__(
+        self, desk: Desk, event: Event, out: Iterable[Delivery], then: Callable[[dict[Queue, None]], None]
+    ) -> None:
         self.desk = desk
         self.event = event
         self.left = deque(out)
         self.lacking: list[Delivery] = []
         self.is_reading = False
+        self.queues: dict[Queue, None] = {}
         self.then = then
 
     @property
@@ -61,6 +68,7 @@ class Give:
             if self.desk.open.size >= BATCH_BYTES:
                 break
             delivery = self.left.popleft()
+            self.desk.handled += 1
             if self.is_lacking(delivery):
                 self.lacking.append(delivery)
             else:
@@ -72,8 +80,9 @@ class Give:
             Reading(some, lambda _: self.read(some))
         for queue in touched:
             queue.pump()
+        self.queues |= touched
         if self.is_done:
-            self.then()
+            self.then(self.queues)
 
     def read(self, some: list[Delivery]) -> None:
         """They have their bytes."""
@@ -156,6 +165,7 @@ class Expiring:
         for _ in range(CHORE_MESSAGES):
             if not self.can_go_on:
                 break
+            self.desk.handled += 1
             queue.take_head()
         if self.is_done:
             self.then(queue)
@@ -181,7 +191,39 @@ class Waking:
 
     def step(self) -> None:
         if not self.queue.is_gone:
+            self.queue.desk.handled += CHORE_MESSAGES
             self.queue.wake_due()
+
+
+class Purging:
+    """What a queue in memory held leaves its books; `done` gets the number."""
+
+    __slots__ = ("contents", "count", "desk", "done", "is_done", "queue")
+
+    def __init__(self, desk: Desk, queue: MemoryQueue, done: Callable[[int], None]) -> None:
+        self.desk = desk
+        self.queue = queue
+        self.contents = queue.take_all()
+        self.done = done
+        self.count = 0
+        self.is_done = False
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        for _ in range(CHORE_MESSAGES):
+            entry = self.contents.take()
+            if entry is None:
+                self.is_done = True
+                self.done(self.count)
+                return
+            self.desk.handled += 1
+            self.count += 1
+            if entry.state is State.DELAYED:
+                self.queue.end_delay(entry)
+            self.queue.discard(entry)
 
 
 class Moving:
@@ -228,6 +270,7 @@ class Moving:
                 is_full = True
                 break
             entry = source.take_head()
+            self.desk.handled += 1
             if entry is not None:
                 came_from = CameFrom(MOVED, entry.position, source.name)
                 target.put(self.moved(source, entry, target, None), came_from)

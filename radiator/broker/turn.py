@@ -107,6 +107,7 @@ class Desk:
         "committed",
         "counters",
         "first_position",
+        "handled",
         "id_beginning",
         "journal",
         "now_ms",
@@ -128,6 +129,7 @@ class Desk:
         self.now_ms = 0
         self.turn = Turn()
         self.turn_number = 0
+        self.handled = 0  # messages that long works have handled in this turn
         self.open = Batch(1)
         self.at_sea: Batch | None = None
         self.committed = 0

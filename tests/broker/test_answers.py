@@ -64,7 +64,8 @@ def test_a_long_answer_is_made_over_several_turns_with_others_in_between(do: str
     assert node.bodies(8) == [b"meanwhile"] and given(node) == []
     (answer,) = until_answered(node)
     names = [*answer["queues"]] if do == "stats" else [one["name"] for one in answer["queues"]]
-    assert answer["ok"] and names == there
+    # of "m", which came meanwhile, there may be a row or not
+    assert answer["ok"] and [name for name in names if name != "m"] == there
 
 
 def test_a_row_is_of_the_moment_it_is_made_in() -> None:

@@ -1,11 +1,18 @@
 """Long works go in slices of at most one batch, with everybody else in between."""
 
+import json
+from itertools import pairwise
+
 import pytest
 
-from radiator.commands import AUTO, CLIENT, Closed
+from radiator.commands import AUTO, CLIENT, Closed, Read, Send
 from tests.broker.conftest import shrink
 from tests.broker.node import Node
-from tests.broker.words import queue, send, subscribe
+from tests.broker.words import nack, queue, send, subscribe
+
+
+def admin(do: str, **asked: object) -> Send:
+    return send(9, "/admin", json.dumps({"do": do, **asked}).encode(), reply_to="t")
 
 
 def lost(node: Node, count: int) -> None:
@@ -22,14 +29,67 @@ def lost(node: Node, count: int) -> None:
 def test_lost_messages_come_back_a_slice_a_turn(small: None) -> None:
     node = Node()
     lost(node, 10)
-    assert node.numbers("q")["in_flight"] == 4 and node.again, "one slice at once, one as a chore"
+    assert node.numbers("q")["in_flight"] == 7 and node.again
     node.say(send(3, "/topic/t", receipt=b"r"))
-    assert node.receipts(3) == [b"r"] and node.numbers("q")["in_flight"] == 1
+    assert node.receipts(3) == [b"r"] and node.numbers("q")["in_flight"] == 4
     node.auto = True
     node.turn([])
     assert node.numbers("q")["in_flight"] == 0 and not node.again
     node.say(subscribe(3, "q", AUTO))
     assert node.bodies(3) == [b"%d" % n for n in range(10)]
+
+
+def test_long_works_that_begin_together_share_a_turn(small: None) -> None:
+    node = Node()
+    node.open(1, *range(10, 20), 9)
+    for number in range(40):
+        node.say(send(1, "q", b"%d" % number), send(1, "other"))
+    for connection in range(10, 20):
+        node.say(subscribe(connection, "q", CLIENT, prefetch_count=4))
+    assert node.numbers("q")["in_flight"] == 40
+    node.auto = False
+    move = Read(9, [admin("move", to="third", **{"from": "other"})])
+    node.turn([move, *(Closed(number) for number in range(10, 20))])
+    left = [40, node.numbers("q")["in_flight"]]
+    while node.again or node.at_sea is not None or node.seal():
+        if node.seal():
+            node.commit()
+        else:
+            node.turn([])
+        left.append(node.numbers("q")["in_flight"])
+    assert left[1] == 37 and left[-1] == 0, left
+    assert all(before - now <= 5 for before, now in pairwise(left)), "a slice, and the rest of another"
+    node.auto = True
+    node.turn([])
+    assert node.numbers("third")["messages"] == 40
+
+
+@pytest.mark.parametrize("does", ["purge", "delete"])
+def test_a_queue_in_memory_is_emptied_a_slice_a_turn(small: None, does: str) -> None:
+    node = Node()
+    node.open(1, 2, 9)
+    node.say(admin("declare", queue="q", persistent=False), *(send(1, "q", b"%d" % number) for number in range(10)))
+    node.say(subscribe(2, "q", CLIENT, prefetch_count=2))
+    node.take(9)
+    node.say(*(nack(deliver) for deliver in node.messages(2)[:1]), send(1, "q", b"late", delay_ms=60_000))
+    node.messages(2)
+    if does == "delete":
+        node.close(2)
+    there = node.broker.destinations.queues["q"]
+    node.auto = False
+    node.turn([Read(9, [admin(does, queue="q")]), Read(1, [send(1, "q", b"new")])])
+    purged = [there.ledger.purged]
+    while node.again:
+        node.turn([])
+        purged.append(there.ledger.purged)
+    assert purged[0] == 3 and all(now - before <= 3 for before, now in pairwise(purged))
+    assert there.ledger.purged == (9 if does == "purge" else 11)
+    node.auto = True
+    node.turn([])
+    if does == "purge":
+        (answer,) = node.bodies(9)
+        assert json.loads(answer) == {"ok": True, "purged": 9}
+    assert node.numbers("q")["messages"] == (3 if does == "purge" else 1), "what came later stays"
 
 
 def test_slice_waits_for_the_next_batch_when_the_open_one_is_full(small: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,9 +107,9 @@ def test_a_jump_of_a_year_takes_nothing_and_is_told(at_start: bool) -> None:
     assert is_whole(node)
     [told] = notes(node, "clock_not_followed")
     assert isinstance(told["ahead_s"], int) and abs(told["ahead_s"] - YEAR_S) <= 61
-    assert abs(node.broker.stats()["clock_ahead_s"] - YEAR_S) <= 61
+    assert abs(node.stats()["clock_ahead_s"] - YEAR_S) <= 61
     jump(node, -YEAR_S)
-    assert notes(node, "clock_followed") and node.broker.stats()["clock_ahead_s"] == 0
+    assert notes(node, "clock_followed") and node.stats()["clock_ahead_s"] == 0
     node.wait(2 * 3600)
     assert not is_whole(node)
 
@@ -138,7 +138,7 @@ def test_prepared_transactions_and_the_versions_of_apps_outlive_a_jump(at_start:
         node.open(1)
     jump(node, 0 if at_start else YEAR_S)
     node.wait(60)
-    assert node.broker.stats()["prepared"] == 1
+    assert node.stats()["prepared"] == 1
     node.say(Commit(1, b"p", b"committed", None, "app", 1))
     node.wait(60)
     assert node.stored("q") == [b"x"]

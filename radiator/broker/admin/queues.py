@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, Part
-from radiator.broker.chores import Moving
+from radiator.broker.chores import Moving, Purging
+from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import rows
 from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
@@ -133,7 +134,10 @@ def purge(request: Request) -> None:
         request.broker.desk.note("info", "purged", queue=queue.name, messages=count)
         request.answer_synced(lambda: {"purged": count})
 
-    queue.purge(done)
+    if isinstance(queue, MemoryQueue):
+        request.broker.chores.append(Purging(request.broker.desk, queue, done))
+    else:
+        queue.purge(done)
 
 
 def delete(request: Request) -> None:

@@ -1,7 +1,9 @@
 """A queue in memory: a message is READY as soon as it is accepted, and gone when the broker stops."""
 
 import heapq
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.queue import DeadLetter, Queue, cost_of
@@ -11,6 +13,23 @@ from radiator.journal import CameFrom
 from radiator.limits import CHORE_MESSAGES
 from radiator.message import Message
 from radiator.settings import QueueSettings
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a queue held, as it held it: however much that is, it was taken out in no time."""
+
+    ready: deque[Entry]
+    returned: list[tuple[int, Entry]]
+    delayed: list[tuple[int, int, Entry]]
+
+    def take(self) -> Entry | None:
+        """One of them; None: that was all."""
+        if self.ready:
+            return self.ready.popleft()
+        if self.returned:
+            return self.returned.pop()[1]
+        return self.delayed.pop()[2] if self.delayed else None
 
 
 class MemoryQueue(Queue):
@@ -80,13 +99,12 @@ class MemoryQueue(Queue):
         self.pump()
         return self.is_waking
 
-    def purge(self, done: Callable[[int], None]) -> None:
-        delayed = [entry for _, _, entry in self.delayed]
-        self.delayed.clear()
-        for entry in delayed:
-            self.end_delay(entry)
-            self.discard(entry)
-        super().purge(lambda count: done(count + len(delayed)))
+    def take_all(self) -> "Contents":
+        """All that is not in flight leaves at once; its books follow, as it is discarded."""
+        contents = Contents(self.ready, self.returned, self.delayed)
+        self.ready, self.returned, self.delayed = deque(), [], []
+        self.next_due_ms = 0
+        return contents
 
     # ---- numbers ----------------------------------------------------------------------------------------------------
 
