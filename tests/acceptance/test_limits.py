@@ -318,9 +318,10 @@ def test_half_open_connections_take_no_place_of_clients(tmp_path: Path) -> None:
         address = (broker.host, broker.port)
         crowd = crowd_of(20, address)
         assert all(is_open(one) for one in crowd[:3])
-        wires = [Wire(address) for _ in range(3)]
-        for wire in wires:
-            wire.connect()
+        wires = []
+        for _ in range(3):
+            wires.append(wire := Wire(address))
+            wire.connect()  # before the next one comes: which half-open one then has to go is left to chance
             wire.send("/queue/q", "x")
         assert "half_open_full" in broker.log
         crowd += crowd_of(200, address)
