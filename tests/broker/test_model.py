@@ -213,6 +213,7 @@ class Machine(RuleBasedStateMachine):
         self.bodies = 0
         self.connections = 0
         self.holds_commits = False
+        self.started: object = None  # what a start was last tried on
 
     # ---- helpers
 
@@ -618,6 +619,14 @@ class Machine(RuleBasedStateMachine):
         came = [r.receipt for r in told if isinstance(r, Receipt)]
         self.node.inbox[c] = []
         self.model.receipted(c, came)
+
+    @invariant()
+    def a_start_takes_what_is_on_the_disk(self) -> None:
+        """Whatever was said until now."""
+        disk = self.node.disk
+        if self.started != (disk, disk.commits):
+            self.started = disk, disk.commits
+            Node(self.node.declarations, self.node.limits, disk.platter)
 
     @invariant()
     def core_agrees_with_the_model(self) -> None:
