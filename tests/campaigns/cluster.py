@@ -67,6 +67,8 @@ CAMPAIGNS = (
             "stale-interest",
             "durable-interest-forgotten-at-a-restart",
             "published-elsewhere-not-kept",
+            "durable-gets-live-and-copy",
+            "durable-copy-not-put",
             "edge-of-one-end-counts",
             "give-back-on-disconnect",
             "no-epoch-fence",

@@ -29,6 +29,7 @@ from radiator.limits import (
     Limits,
 )
 from radiator.links import (
+    Answer,
     Ask,
     Declared,
     Digest,
@@ -39,6 +40,7 @@ from radiator.links import (
     Offer,
     Publish,
     Room,
+    Standing,
     Taken,
     Transfer,
     Untaken,
@@ -387,8 +389,11 @@ class History:
         if chance.random() >= LIES:
             return self.right_word(bad)
         kind = chance.choices(
-            (Hello, Welcome, Transfer, Taken, Untaken, Ask, Offer, Grant, Declared, Room, Want, Digest, News, Publish),
-            (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5),
+            (
+                *(Hello, Welcome, Transfer, Taken, Untaken, Ask, Offer, Grant, Declared, Room, Want),
+                *(Digest, News, Publish, Standing, Answer),
+            ),
+            (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5, 3, 3),
         )[0]
         if kind is Hello:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
@@ -424,6 +429,14 @@ class History:
             return Room(chance.random() < 0.5, self.number(0, 3000))
         if kind is Want:
             return Want(chance.random() < 0.5, self.number(0, 3000, 2**24))
+        if kind is Standing:
+            wanted = [f"t.y.{chance.randrange(5000)}" for _ in range(chance.choice((0, 1, 1000)))]
+            counts = [chance.choice((0, 1, LINK_CHILDREN_MAX)) for _ in wanted[chance.random() < 0.1 :]]
+            return Standing(chance.random() < 0.1, wanted, counts, wanted[:1] if chance.random() < 0.2 else [])
+        if kind is Answer:
+            node = chance.choice(NAMES)
+            reply = Message(f"/reply-queue/{chance.choice(('', 'x@'))}{node}", b"", ESCAPING_1_2, b"p", 1, 0)
+            return Answer(node, self.number(1, 16), reply)
         if kind is Digest:
             return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
         return self.news(bad, 1) if kind is News else self.published(1)

@@ -415,7 +415,7 @@ class Mesh:
         body = publisher.publish(topic)
         self.scheduler.run(self.scheduler.now_s + 0.8)
         if self.dropped > dropped:
-            return  # a link whose buffer takes a byte or two was busy with something else
+            return  # one was busy with something else
         origin = publisher.node.name
         there = self.distances(origin)
         wanting = [s for s in self.subscribers if s.wants(topic, origin) and s.node.name in there]
@@ -441,7 +441,11 @@ class Mesh:
 
     @property
     def dropped(self) -> int:
-        return sum(node.broker.desk.counters.get("topic_messages_dropped", 0) for node in self.nodes.values())
+        """Of topics, for links and subscribers whose buffers take a byte or two: who listens to `#` hears of the node
+        too, each second that a copy waits for one that is not linked.
+        """
+        names = ("topic_messages_dropped", "slow_topic_subscribers")
+        return sum(node.broker.desk.counters.get(name, 0) for node in self.nodes.values() for name in names)
 
     def judge_ways(self, origin: str, body: bytes, wanting: set[str]) -> None:
         distances = self.distances(origin)  # of those whom it can reach: what is said to others is lost

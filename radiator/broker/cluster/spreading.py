@@ -7,7 +7,6 @@ is answered: from then on each side has heard all that the other knows, so a cha
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from radiator.broker.cluster import routes
 from radiator.broker.cluster.interest import Interest, OwnInterest
@@ -227,7 +226,15 @@ class Spreading:
             self.deliver(name, word.message, word.message_id, self.name in word.copied)
         links = self.route(word.origin, name)
         if links and word.hops < TOPIC_HOPS_MAX:
-            onward = replace(word, hops=word.hops + 1)
+            onward = Publish(
+                word.origin,
+                word.incarnation,
+                word.sequence,
+                word.hops + 1,
+                word.message_id,
+                word.message,
+                word.copied,
+            )
             self.say(links, onward, link)
 
     def route(self, origin: str, name: str) -> tuple[Link, ...]:
