@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 
 from radiator.broker.consumers import Delivery
@@ -205,7 +205,8 @@ class DurableQueue(Queue):
 
     def window_takes(self, size: int) -> bool:
         """Whether one more fits the window; an empty one takes one message of any size for a consumer that has room."""
-        count = self.window_count
+        # written out, not `window_count`: each message comes here
+        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
         if count == 0 and self.ring:
             return True
         return (
@@ -331,16 +332,17 @@ class DurableQueue(Queue):
             return True
         return not is_dead and bool(settings.redelivery_delay_ms if delay_ms is None else delay_ms)
 
-    def let_go_of_bytes(self, count: int) -> None:
-        """Of so many that were handed out last, stubs are kept, until what is in flight has no more bytes than it may.
+    def let_go_of_bytes(self, handed_bytes: int) -> None:
+        """Of what was handed out last, so many bytes, stubs are kept, until all in flight has no more than it may.
 
         No others: what was read back while it is out is about to be needed.
         """
         windows = self.windows
-        for delivery in islice(reversed(self.entries_out.values()), count):
-            if windows.out <= windows.out_max:
+        for delivery in reversed(self.entries_out.values()):
+            if handed_bytes <= 0 or windows.out <= windows.out_max:
                 return
             entry = delivery.entry
+            handed_bytes -= entry.size
             windows.out -= entry.size
             entry.message = Stub(entry.message)
 
@@ -432,10 +434,11 @@ class DurableQueue(Queue):
     # ---- the window -------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        out = len(self.entries_out)
-        super().pump()
-        if self.windows.out > self.windows.out_max:
-            self.let_go_of_bytes(len(self.entries_out) - out)
+        if self.ring:
+            out_bytes = self.out_bytes
+            super().pump()
+            if self.windows.out > self.windows.out_max:
+                self.let_go_of_bytes(self.out_bytes - out_bytes)
         if self.is_waking:
             self.delayed.ask()
         if (
@@ -456,7 +459,7 @@ class DurableQueue(Queue):
         Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some
         wake: their places may be in the stretch, and not on the disk yet.
         """
-        if self.is_loading or self.is_gone:
+        if (self.beyond == 0 and not self.stubs) or self.is_loading or self.is_gone:
             return
         if self.stubs and (is_needed or self.peek_head() is None) and self.read_stubs(is_needed):
             return
