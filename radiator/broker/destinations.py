@@ -451,8 +451,8 @@ class Destinations:
         self._create_log(name, settings)
         return True
 
-    def delete_log(self, log: Log, may_be_reserved: bool = False) -> int:
-        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
+    def check_unused(self, log: Log, may_be_reserved: bool = False) -> None:
+        """Raises Refusal where the log cannot be deleted."""
         if log.is_declared:
             raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
         if is_reserved_log(log.bare_name) and not may_be_reserved:
@@ -462,6 +462,10 @@ class Destinations:
         for fanout in self.fanouts.values():
             if log.name in fanout.children:
                 raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
+
+    def delete_log(self, log: Log, may_be_reserved: bool = False) -> int:
+        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
+        self.check_unused(log, may_be_reserved)
         count, desk = log.records, self.desk
         self.exchanges.release(log)
         desk.write(log.books())

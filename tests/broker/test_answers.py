@@ -358,3 +358,48 @@ def test_no_flood_of_requests_makes_a_long_turn(large: Timed, kind: str) -> None
 
     longest_s = large.longest_turn_s(flood)
     assert longest_s <= TURN_MAX_S, f"a turn took {longest_s * 1000:.1f} ms of CPU"
+
+
+@pytest.mark.parametrize("kind", ["queue", "exchange", "log"])
+def test_the_deletion_of_what_has_very_many_bindings_makes_no_long_turn(kind: str) -> None:
+    node = Timed()
+    node.open(1, 9)
+    what = {"queue": "b", "exchange": "x", "log": "l"}
+    target = "/log/l" if kind == "log" else "b"
+    bind = node.broker.destinations.bind
+
+    def make() -> list[Event]:
+        for name in what:
+            node.admin(9, do="declare", **{name: what[name]})
+        for number in range(20_000):
+            bind("x", f"k{number}", target)
+        bind("amq.direct", "other", "b")
+        return [
+            Read(9, [request(do="delete", **{kind: what[kind]}), request(do="bind", exchange="x", key="k", queue="b")])
+        ]
+
+    assert node.longest_turn_s(make) <= TURN_MAX_S
+    destinations = node.broker.destinations
+    assert node.admin(9, do="describe", **{kind: what[kind]})["code"] == "no-such-destination"
+    left = destinations.exchanges.count
+    assert left == (0 if kind == "queue" else 1 if kind == "exchange" else 2), "what was not of it stays"
+    again = node.crashed()
+    assert again.broker.destinations.exchanges.count == left
+
+
+def test_a_restart_within_such_a_deletion_has_the_bindings_that_are_left() -> None:
+    node = Timed()
+    node.open(9)
+    node.admin(9, do="declare", queue="b")
+    for number in range(5000):
+        node.broker.destinations.bind("amq.topic", f"k{number}", "b")
+    node.turn([])
+    node.auto = False
+    node.say(request(do="delete", queue="b"))
+    node.turn([])
+    node.seal()
+    node.commit()
+    again = node.crashed()
+    assert again.has("b") and 0 < again.broker.destinations.exchanges.count < 5000
+    again.open(9)
+    assert again.admin(9, do="delete", queue="b")["ok"] and again.broker.destinations.exchanges.count == 0

@@ -2,8 +2,10 @@
 
 from itertools import islice
 
+from radiator.broker.admin import unbinding
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import Answer, Part
+from radiator.broker.kinds.queue import Queue
 from radiator.declaring import exchange_settings
 from radiator.limits import DESCRIBED_BINDINGS
 from radiator.settings import ExchangeSettings
@@ -69,6 +71,15 @@ def delete(request: Request) -> None:
     """The exchange goes, and its bindings with it."""
     request.has_only("exchange")
     name = request.name("exchange")
+    exchanges = request.broker.destinations.exchanges
+    exchange = exchanges.get(name)
+
+    def undo(binding: tuple[str, Queue]) -> None:
+        if binding in exchange.bindings:
+            exchanges.take_off(exchange, *binding)
+
+    if not exchange.is_declared and unbinding.begins(request, lambda: [*exchange.bindings], undo, delete):
+        return
     request.broker.destinations.delete_exchange(name)
     request.broker.desk.note("info", "deleted", exchange=name)
     request.answer_synced(lambda: {"deleted": 1})

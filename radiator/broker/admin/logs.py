@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from itertools import islice
 
+from radiator.broker.admin import unbinding
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import Answer, Part
 from radiator.broker.kinds.log import LOG_PREFIX, Log
@@ -59,7 +60,16 @@ def delete(request: Request) -> None:
     """The log goes, with its records and the positions of its groups."""
     request.has_only("log")
     log = named(request)
-    count = request.broker.destinations.delete_log(log)
+    destinations = request.broker.destinations
+    destinations.check_unused(log)
+
+    def undo(binding: tuple[str, str]) -> None:
+        if binding in destinations.bindings_of(log):
+            destinations.exchanges.undo(*binding, log)
+
+    if unbinding.begins(request, lambda: [*destinations.bindings_of(log)], undo, delete):
+        return
+    count = destinations.delete_log(log)
     request.broker.desk.note("info", "deleted", log=log.bare_name, records=count)
     request.answer_synced(lambda: {"deleted": count})
 

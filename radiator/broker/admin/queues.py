@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from radiator.broker.admin import unbinding
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, Part
 from radiator.broker.chores import Moving, Purging
+from radiator.broker.destinations import Destinations
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import rows
@@ -164,9 +167,19 @@ def delete(request: Request) -> None:
         raise Refusal("in-use", request.broker.checkouts.described(queue))
     if is_empty and queue.ledger.stored:
         raise Refusal("not-empty", f"{address} holds {count_text(queue.ledger.stored, 'message')}: purge it first.")
+    destinations = request.broker.destinations
+    if unbinding.begins(
+        request, lambda: [*destinations.bindings_of(queue)], partial(_undo, destinations, queue), delete
+    ):
+        return
     count = queue.ledger.stored
     request.broker.delete(queue)
     request.answer_synced(lambda: {"deleted": count})
+
+
+def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) -> None:
+    if binding in destinations.bindings_of(queue):
+        destinations.exchanges.undo(*binding, queue)
 
 
 def move(request: Request) -> None:
