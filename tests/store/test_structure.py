@@ -4,6 +4,7 @@ found by its page, and a broker on such a store ends with a sentence.
 
 import random
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,6 +103,30 @@ def test_every_flipped_bit_of_the_structure_that_the_whole_look_finds_is_found(t
             with pytest.raises(StoreError, match="damaged in LMDB's own structure: .*Restore a backup"):
                 look_at(file)
     assert found > 20
+
+
+@pytest.mark.parametrize("is_swap", [True, False])
+def test_leaves_in_each_others_places_are_found_though_each_is_sound(tmp_path: Path, is_swap: bool) -> None:
+    """Swapped or doubled, with their numbers put right: only the pages above know."""
+    filled(tmp_path / "data").store.close()
+    file = tmp_path / "data" / "data.mdb"
+    whole = file.read_bytes()
+    with lmdb.open(str(file), subdir=False, readonly=True, lock=False, max_dbs=32) as env:
+        check = StructureCheck(env, file, PAGE)
+        with env.begin() as txn:
+            [messages] = [table for table in check._tables(txn.id()) if table.name == "messages"]
+            leaves = [int.from_bytes(page[:8], sys.byteorder) for page, _, _ in check._leaves(messages, b"")]
+        check.close()
+    assert len(leaves) > 20
+    for one, other in zip(leaves, leaves[7:], strict=False):
+        data = bytearray(whole)
+        first, second = (slice(page * PAGE + 8, (page + 1) * PAGE) for page in (one, other))
+        data[first] = whole[second]
+        if is_swap:
+            data[second] = whole[first]
+        file.write_bytes(data)
+        with pytest.raises(StoreError, match="of the table messages has keys out of order"):
+            look_at(file)
 
 
 def look_at(file: Path) -> None:
