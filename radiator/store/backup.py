@@ -28,6 +28,7 @@ from radiator.store.datafile import (
     write_meta,
 )
 from radiator.store.mending import mend
+from radiator.store.mending_books import mend_books
 from radiator.store.reader import Reader, backup_meta
 from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 
@@ -154,7 +155,7 @@ def _mend(file: Path) -> list[str]:
         with open_for_writing(file, _map_bytes(file), subdir=False, lock=False) as env:
             tables = {name: env.open_db(name) for name in TABLES}
             with env.begin(write=True) as txn:
-                return mend(txn, tables)
+                return mend(txn, tables) + mend_books(txn, tables)
     except lmdb.Error as error:
         raise DiskFailed(f"Writing {file} failed: {error}.") from error
 

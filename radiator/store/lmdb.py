@@ -103,7 +103,10 @@ _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pa
 _DAMAGE = (lmdb.CorruptedError, lmdb.PageNotFoundError)  # what LMDB says of pages that are not what was written
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT}) | READ_ERRORS
-_CHECK_HINT = "Run `radiator check` on it"
+_CHECK_HINT = (
+    "Run `radiator check` on it; `radiator backup` and `radiator restore` make a store of what is sound, unless the "
+    "file itself is damaged"
+)
 
 
 def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":

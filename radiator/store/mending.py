@@ -1,7 +1,8 @@
 """What `restore` does about damaged rows that a start refuses, so that all else can be had again.
 
 Rows of settings, exchanges, bindings, positions of groups, versions, and prepared transactions are left out. The books
-of a segment are made anew from its blocks; a log whose name is damaged gets another one.
+of a segment are made anew from its blocks; a log whose name is damaged gets another one. Names and ledgers of queues:
+mending_books.py.
 """
 
 from collections.abc import Callable

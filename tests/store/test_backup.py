@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.lmdb import open_store
-from radiator.store.tables import FORMAT, META
-from radiator.writes import KeepSegment, KeepTime, StoppedClean
+from radiator.store.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
+from radiator.writes import Bind, KeepSegment, KeepSettings, KeepTime, Ledger, StoppedClean
 from tests.store.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
 from tests.store.test_check import running_writer, until
 from tests.store.test_lmdb import rewrite, run_forked
@@ -495,3 +496,52 @@ def test_a_restored_store_keeps_no_time_however_old_its_backup_is(tmp_path: Path
     restored = Scribe(tmp_path / "new").store
     assert restored.recovery.time_ms == 0
     restored.close()
+
+
+# ---- a store whose start is refused ---------------------------------------------------------------------------------
+
+
+def refused(path: Path) -> tuple[Scribe, int, int]:
+    """Two queues with messages, and the settings and a binding of the first."""
+    scribe = Scribe(path)
+    broken, sound = scribe.declare("broken"), scribe.declare("sound")
+    scribe.fill(broken, 5)
+    scribe.fill(sound, 7)
+    scribe.store.commit([KeepSettings(broken, "{}"), Bind("amq.direct", "k", broken), StoppedClean()])
+    scribe.store.close()
+    return scribe, broken, sound
+
+
+NONE = records.queue_key(0)
+BREAKS: dict[str, Callable[[Path, bytes], object]] = {
+    "ledger without a queue": lambda path, key: rewrite(path, QUEUES, key, None),
+    "queue without a ledger": lambda path, key: rewrite(path, LEDGERS, key, None),
+    "damaged name": lambda path, key: rewrite(path, QUEUES, key, b"x" * 20),
+    "damaged ledger": lambda path, key: rewrite(path, LEDGERS, key, b"x" * 200),
+    "ledger of fewer": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(2, 0, 2, 0))),
+    "ledger that does not add up": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(9))),
+    "a message of nobody": lambda path, key: rewrite(path, MESSAGES, records.message_key(9, 9), b"x" * 60),
+    "swept more than there is": lambda path, key: rewrite(path, RETIRED, NONE, records.encode_number(NONE, 4)),
+    "neither name nor ledger": lambda path, key: [rewrite(path, table, key, None) for table in (QUEUES, LEDGERS)],
+}
+
+
+@pytest.mark.parametrize("broken_by", BREAKS)
+def test_what_a_start_refuses_is_had_again_by_backup_and_restore(tmp_path: Path, broken_by: str) -> None:
+    """All queues: the others as they were, and what is left of the broken one."""
+    scribe, broken, sound = refused(tmp_path / "data")
+    BREAKS[broken_by](tmp_path / "data", records.queue_key(broken))
+    with pytest.raises(StoreError, match="`radiator check`.*`radiator backup` and `radiator restore`"):
+        open_store(tmp_path / "data", MAP_BYTES)
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert report.findings
+    assert check(tmp_path / "new").findings == []
+    again = Scribe(tmp_path / "new")
+    queues = {queue.number: queue for queue in again.store.recovery.queues}
+    assert queues[sound].name == "sound" and again.bodies(sound) == bodies_of(scribe, sound)
+    assert queues[broken].ledger.stored == 5 and again.bodies(broken) == bodies_of(scribe, broken)
+
+
+def bodies_of(scribe: Scribe, queue: int) -> list[bytes]:
+    return [message.body for (number, _), message in sorted(scribe.messages.items()) if number == queue]
