@@ -209,3 +209,22 @@ def test_more_patterns_than_can_be_end_the_link() -> None:
     nodes["a"].turn([Read(end[1], [Heard(end[1], Standing(False, many, [1] * len(many), []))])])
     assert nodes["a"].refusal(end[1]).code == "link-error"
     assert len(nodes.cluster("a").standing.known["b"]) == 1  # type: ignore[union-attr]
+
+
+def test_full_outbox_of_a_dead_node_stops_only_sends_to_what_it_wants_durably() -> None:
+    nodes = Nodes("ab")
+    a = nodes["a"]
+    a.open(1, 2, 3)
+    keep(nodes, "b")
+    nodes.cut("a", "b")
+    outbox = a.broker.destinations.outboxes["b"]
+    outbox.settings.max_bytes = 100_000
+    for number in range(20):
+        a.say(send(1, "/topic/t.x", b"x" * 10_000, receipt=b"%d" % number))
+    assert len(a.receipts(1)) < 20 and 1 in a.broker.parked, "its SENDs wait"
+    a.say(send(2, "work", receipt=b"queue"), send(2, "/topic/local.x", receipt=b"topic"))
+    assert a.receipts(2) == [b"queue", b"topic"]
+    nodes.link("a", "b")
+    nodes.run()
+    nodes.wait(1.1)
+    assert len(a.receipts(1)) == 20 and len(kept(nodes, "b")) == 20
