@@ -90,6 +90,7 @@ def prepare(directory: Path) -> None:
             f"The data directory {directory} belongs to user {found.st_uid}, this program runs as user {os.geteuid()}:"
             " run it as that user, or change the owner."
         )
+    directory.chmod(stat.S_IMODE(found.st_mode) | _DIRECTORY_MODE)  # nobody but root looks into one without
     if not is_regular(directory / DATA_FILE):
         _refuse_strangers(directory)
     directory.chmod(_DIRECTORY_MODE)
