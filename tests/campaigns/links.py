@@ -177,11 +177,14 @@ def strangers(run: Run) -> None:
 
 LIMITS = Limits(max_frame_bytes=2000, max_header_bytes=300, max_headers=20, max_destinations=6)
 MESSAGE_ROOM_BYTES = 8 * 1024  # of a frame with a message, beyond the limits of messages
+PUBLISHED = 25
+NAMES_ROOM_BYTES = 1024 * 66  # of the nodes that what is published names
 LITTLE_BYTES = 8 * 1024  # more than a word of a few numbers and names may take
 LITTLE_KINDS = (17, 19, 20, 21, 22)
 LISTS = {"path": 8, "fanouts": 6, "versions": 1024, "neighbours": 1024, "neighbours_gone": 1024, "patterns": 4096,
-         "patterns_gone": 4096}  # fmt: skip
-TEXTS = {"destination": 524, "address": 300, "queue": 255, "fanouts": 255, "patterns": 255, "patterns_gone": 255}
+         "patterns_gone": 4096, "settings": 32, "children": 6, "counts": 4096, "copied": 1024}  # fmt: skip
+TEXTS = {"destination": 524, "address": 300, "queue": 255, "fanouts": 255, "patterns": 255, "patterns_gone": 255,
+         "settings": 319}  # fmt: skip
 NODE_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 ADDED = (b"dead-letter-reason", b"fanout-message-id", b"node-path", b"original-destination", b"original-message-id",
          b"redelivery-count")  # fmt: skip
@@ -323,8 +326,9 @@ def without_beats(data: bytes, count: int) -> bytes:
 
 def claim(run: Run) -> None:
     """A head that claims a length, and bytes behind it until they are taken for too many."""
-    kind = run.chance.choice((*LITTLE_KINDS, 18, 25))
+    kind = run.chance.choice((*LITTLE_KINDS, 18, PUBLISHED))
     room = LITTLE_BYTES if kind in LITTLE_KINDS else 2000 + 300 + MESSAGE_ROOM_BYTES
+    room += NAMES_ROOM_BYTES if kind == PUBLISHED else 0
     size = run.chance.choice((room + 1, 2 * room, 2**31, 2**32 - 1))
     _, session = linked(LIMITS)
     said = [word for piece in (size.to_bytes(4, "big"), bytes([kind]), b"\0" * room) for word in session.receive(piece)]

@@ -226,7 +226,8 @@ def _setting(raw: bytes) -> str:
         text = raw.decode()
     except UnicodeDecodeError:
         text = ""
-    if "=" not in text or len(raw) > NAME_MAX_BYTES + _SETTING_NAME_BYTES:
+    is_plain = not any(c < " " or "\x7f" <= c < "\xa0" for c in text)  # it is shown to operators
+    if "=" not in text or len(raw) > NAME_MAX_BYTES + _SETTING_NAME_BYTES or not is_plain:
         raise Violation(f"{shown(raw)} is no setting of a queue: it is NAME=VALUE.")
     return text
 
