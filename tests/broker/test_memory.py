@@ -121,6 +121,20 @@ def test_those_that_come_back_between_others_come_in_order() -> None:
     is_exact(node)
 
 
+def test_what_comes_back_to_full_windows_leaves_its_bytes_on_the_disk() -> None:
+    node = filled(4)
+    node.messages(2)
+    node.say(*(send(9, "others", body(number)) for number in range(20)))
+    windows = node.broker.destinations.windows
+    assert out(node) == [False] * 4 and windows.size + BODY > windows.size_max
+    node.close(2)
+    assert windows.size <= windows.size_max and durable(node).stubs == 4
+    node.open(3)
+    node.say(subscribe(3, "q", CLIENT, prefetch_count=10))
+    assert numbers_of(node.messages(3)) == list(range(4))
+    is_exact(node)
+
+
 def test_stubs_that_are_rejected_are_dead_letters_with_all_their_bytes() -> None:
     node = filled(3 * LOAD_BYTES // BODY, queue(dead_letter="dead"))
     there = node.messages(2)
@@ -470,6 +484,19 @@ def test_the_clock_of_a_transaction_stands_still_while_its_commit_waits_for_room
     assert node.receipts(1) == [b"r"]
     node.turn([Tick(GIB, 0)])
     assert not node.broker.transactions
+
+
+def test_the_time_that_a_connection_was_kept_waiting_does_not_count_for_its_transaction() -> None:
+    node = Node(queue(max_messages=1), Limits(transaction_max_s=10, block_timeout_s=60))
+    node.open(1, 2, 3)
+    node.say(send(2, "q"), begin(1), send(1, "q"))
+    node.wait(30)
+    assert node.paused == {1}
+    node.say(subscribe(3, "q", "auto"))
+    node.wait(1)
+    assert not node.paused and not node.is_refused(1)
+    node.wait(10)
+    assert node.refusal(1).code == "transaction-timeout"
 
 
 # ---- logs -----------------------------------------------------------------------------------------------------------
