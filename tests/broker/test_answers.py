@@ -124,6 +124,7 @@ def test_nothing_is_made_for_one_who_does_not_read() -> None:
         node.turn([])
     assert len(given(node)) == 1, "what fills its outgoing buffer"
     assert not node.again and node.broker.connections[9].answer_bytes == 0
+    assert node.broker.connections[9].temp_queues["t"].ledger.stored == 1, "nor do others wait behind it"
     node.reads_slowly.clear()
     node.auto = True
     node.turn([])

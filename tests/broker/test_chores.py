@@ -178,3 +178,25 @@ def test_full_batch_keeps_a_sweep_waiting_without_a_turn(small: None, monkeypatc
     node.auto = True
     node.turn([])
     assert {name for name, _ in node.disk.platter.queues.values()} == {"other"} and not node.disk.platter.retired
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("dead_letter", [None, "dead"])
+@pytest.mark.parametrize("while_down", [True, False])
+def test_what_expires_after_a_restart_leaves_though_nobody_consumes(
+    small: None, is_clean: bool, dead_letter: str | None, while_down: bool
+) -> None:
+    node = Node(queue(message_ttl_ms=1000, dead_letter=dead_letter))
+    node.open(1)
+    for number in range(40):
+        node.say(send(1, "q", b"%d" % number))
+    if is_clean:
+        node.stop()
+    node.now_ms += 2000 if while_down else 500
+    again = node.crashed()
+    again.wait(0.1)
+    assert (again.numbers("q")["ready"] == 0) is while_down
+    again.wait(1)
+    numbers = again.numbers("q")
+    assert numbers["ready"] == numbers["messages"] == 0 and again.stored("q") == []
+    assert numbers["dead_lettered" if dead_letter else "expired"] == 40

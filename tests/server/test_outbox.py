@@ -94,3 +94,43 @@ def test_drop_keeps_only_what_was_begun() -> None:
     assert not outbox.took(outbox.pending_bytes)
     outbox.drop()
     assert outbox.pending_bytes == 0
+
+
+def test_a_large_frame_is_not_copied() -> None:
+    body = b"x" * (2 * WRITE_BYTES)
+    outbox = Outbox()
+    outbox.append(b"small")
+    outbox.append_pieces((b"head", body, b"\0"))
+    outbox.append(b"next")
+    assert outbox.next() == b"smallhead"
+    assert not outbox.took(9)
+    rest = outbox.next()
+    assert isinstance(rest, memoryview) and rest.obj is body
+    assert not outbox.took(len(body)) and outbox.delivered == 0
+    assert bytes(outbox.next()) == b"\0next"
+    assert outbox.took(1) and outbox.delivered == 1
+
+
+@given(st.data())
+def test_drop_leaves_whole_frames_however_they_were_taken(data: st.DataObject) -> None:
+    outbox, frames, sent = Outbox(), [b""], b""
+    for number in range(data.draw(st.integers(1, 8))):
+        body = bytes([number]) * data.draw(st.sampled_from([1, 1000, WRITE_BYTES // 2, WRITE_BYTES + 5]))
+        if len(body) > WRITE_BYTES:
+            outbox.append_pieces((b"head", body, b"\xff"))
+        else:
+            outbox.append(b"head" + body + b"\xff", is_deliver=True)
+        frames.append(frames[-1] + b"head" + body + b"\xff")
+        if data.draw(st.booleans()):
+            offered = outbox.next()
+            taken = data.draw(st.sampled_from([0, 1, 3, len(offered) // 2, len(offered)]))
+            sent += bytes(offered[: min(taken, len(offered))])
+            outbox.took(min(taken, len(offered)))
+            if not outbox.pending_bytes:
+                break
+    outbox.drop()
+    while outbox.pending_bytes:
+        offered = outbox.next()
+        sent += bytes(offered)
+        outbox.took(len(offered))
+    assert sent in frames
