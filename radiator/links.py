@@ -52,7 +52,8 @@ class Transfer:
     `/topic/NAME`.
     message: as stored, with its time of acceptance and its expiry. path: names of the nodes it has been on, the sender
     included. left: how many more the sender could give of that queue; of a topic's message for how many durable
-    subscriptions room was reckoned.
+    subscriptions room was reckoned. parcel: 0, or the number under which the body has gone ahead: then the message's
+    own is empty.
     """
 
     epoch: int
@@ -63,6 +64,7 @@ class Transfer:
     redeliveries: int
     redelivered: bool
     left: int
+    parcel: int = 0
 
 
 @dataclass(slots=True)
@@ -138,6 +140,39 @@ class Want:
 
     is_copies: bool
     size: int
+
+
+@dataclass(slots=True)
+class Parcel:
+    """I have a large message for `destination`, whose body may go ahead in pieces: say from where on (Proceed).
+
+    parcel: what it is called until it is handed over. life, boot, sequence: of its node, and its place there: they mean
+    this body and no other, on other links too. size: of the body; 0: what was said of this one before is taken back.
+    """
+
+    destination: str
+    parcel: int
+    life: int
+    boot: int
+    sequence: int
+    size: int
+
+
+@dataclass(slots=True)
+class Proceed:
+    """The bytes of that body may come, from `have` on: those before are here."""
+
+    parcel: int
+    have: int
+
+
+@dataclass(slots=True)
+class Piece:
+    """Bytes of that body, from `at` on."""
+
+    parcel: int
+    at: int
+    data: bytes
 
 
 def cost_bytes(size: int, children: int = 1) -> int:
@@ -234,6 +269,9 @@ Word = (
     | Declared
     | Room
     | Want
+    | Parcel
+    | Proceed
+    | Piece
     | Digest
     | News
     | Publish

@@ -45,9 +45,14 @@ def position_of(boot: int, sequence: int) -> int:
     return boot << SEQUENCE_BITS | sequence
 
 
+def split_position(position: int) -> tuple[int, int]:
+    """Boot and sequence."""
+    return position >> SEQUENCE_BITS, position & (1 << SEQUENCE_BITS) - 1
+
+
 def message_id(store_id: str, position: int) -> bytes:
     """The id on the wire: `STORE-BOOT-SEQUENCE`, unique across queues, restarts, restored backups and nodes."""
-    boot, sequence = position >> SEQUENCE_BITS, position & (1 << SEQUENCE_BITS) - 1
+    boot, sequence = split_position(position)
     return b"%b-%d-%d" % (store_id.encode(), boot, sequence)
 
 

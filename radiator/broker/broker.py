@@ -378,6 +378,8 @@ class Broker:
         if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
             connection.offer()
             self.answers.has_room(connection)
+        if connection.link is not None and self.cluster is not None:
+            self.cluster.written(connection)
         return True
 
     def closed(self, event: Closed) -> bool:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class Memory:
     """bytes: as last weighed (`weighed_bytes`), and what has come in since, gone again or not. tight_bytes: past it
     only those go on who hold little. share_bytes: what a connection may hold then; least_bytes: next to nothing.
-    waiting_bytes: what goes on when a batch is on the disk. is_awaited: whether somebody has found no room in a memory
-    queue since it was last weighed. holders: who held most then, with bytes: `connection NUMBER`, and addresses of
-    memory queues.
+    waiting_bytes: what goes on when a batch is on the disk. parts_bytes: of large messages that come from other nodes,
+    and are not whole. is_awaited: whether somebody has found no room in a memory queue since it was last weighed.
+    holders: who held most then, with bytes: `connection NUMBER`, and addresses of memory queues.
     """
 
     __slots__ = (
-        "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "share_bytes", "tight_bytes",
-        "waiting_bytes", "weighed_bytes",
+        "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "parts_bytes", "share_bytes",
+        "tight_bytes", "waiting_bytes", "weighed_bytes",
     )  # fmt: skip
 
     def __init__(self, destinations: "Destinations", limits: Limits) -> None:
@@ -38,6 +38,7 @@ class Memory:
         self.least_bytes = min(NEXT_TO_NOTHING_BYTES, bound // 64)
         self.bytes = self.weighed_bytes = 0
         self.waiting_bytes = 0
+        self.parts_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
 
@@ -54,7 +55,7 @@ class Memory:
             held = [(size, f"connection {one.number}") for one in there if (size := held_by(one) - one.rest_bytes)]
         held += [(queue.memory_bytes, queue.address) for queue in self.queues() if queue.ledger.stored]
         self.holders = [(name, size) for size, name in nlargest(HOLDERS_TOLD, held)]
-        self.weighed_bytes = sum(size for size, _ in held) + self.waiting_bytes
+        self.weighed_bytes = sum(size for size, _ in held) + self.waiting_bytes + self.parts_bytes
         return self.weighed_bytes
 
     @property

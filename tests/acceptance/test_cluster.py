@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -420,6 +421,34 @@ def test_names_of_outboxes_are_refused_to_clients(abc: Nodes, wire: Callable[[No
         one = wire(abc["a"])
         one.send_frame(command, {"destination": "/queue/$outbox/b", **headers})
         assert one.refusal().get("code") == "reserved"
+
+
+@pytest.mark.slow
+def test_a_small_message_passes_a_large_one_on_a_slow_link_and_that_goes_on_after_a_cut(
+    linked: Linked, wire: Callable[[Node], Wire]
+) -> None:
+    nodes = linked("ab")
+    near, far = wire(nodes["a"]), wire(nodes["b"])
+    for name in ("small", "large"):
+        far.subscribe(f"/queue/work.{name}", id=name, headers={"prefetch-count": "9"})
+        near.send(f"/queue/work.{name}", "first")
+        assert far.message().body == b"first"
+    nodes.network.slow("a")
+    body = Random(1).randbytes(4 << 20)
+    near.send("/queue/work.large", body)
+    for round_ in range(2):
+        began_s = time.monotonic()
+        near.send("/queue/work.small", f"five{round_}")
+        message = far.message(20)
+        assert message.body == b"five%d" % round_ and time.monotonic() - began_s < 8
+        if not round_:
+            nodes.network.cut("a", "b")
+            nodes.wait_until_linked(30)
+    nodes.network.heal()
+    message = far.message(30)
+    assert message["subscription"] == "large" and message.body == body
+    assert is_silent(far)
+    assert nodes["a"].peers()["b"]["in_doubt"] == 0
 
 
 # ---- operations

@@ -14,15 +14,18 @@ from random import Random
 
 from radiator import settings
 from radiator.broker.cluster.cluster import Cluster
+from radiator.broker.cluster.link import Link
 from radiator.commands import Closed, Heard, Open, Read, Send, Tick
 from radiator.limits import (
     GIB,
     LINK_CHILDREN_MAX,
     LINK_COST_BYTES,
+    LINK_PARTS_BYTES,
     LINK_WINDOW,
     MIB,
     NODES_MAX,
     PATTERNS_MAX,
+    PIECE_BYTES,
     QUEUE_HOPS_MAX,
     ROUTES_KEPT,
     TREES_KEPT,
@@ -38,6 +41,9 @@ from radiator.links import (
     Identity,
     News,
     Offer,
+    Parcel,
+    Piece,
+    Proceed,
     Publish,
     Room,
     Standing,
@@ -70,6 +76,7 @@ TOPICS = ("t.x", "t.x.y", "news", "system.peers")
 PATTERNS = (*TOPICS[:2], "t.#", "#", "t.*", "*.*")
 WILD = (0, 1, 2, 63, 64, 65, 2**31, 2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1)
 TURN_MAX_S = 2.0
+LARGE = (Parcel, Proceed, Piece)
 LARGE_BYTES = 5 * MIB  # one copy of it has room at the least, two have none
 LIMITS = Limits(max_destinations=40)
 
@@ -107,6 +114,7 @@ class Bad:
         self.granted: dict[str, int] = {}
         self.came: Counter[str] = Counter()
         self.room, self.cost = [0, 0], [0, 0]
+        self.parcels: dict[int, bytes] = {}  # bodies that go ahead, by the number that they are called by
 
 
 class History:
@@ -194,7 +202,7 @@ class History:
         number = chance.choice((1, 2, 3))
         deed = chance.random()
         if deed < 0.45:
-            body = b"m%d" % self.bodies
+            body = b"m%d" % self.bodies + (bytes(70_000) if chance.random() < 0.1 else b"")
             self.bodies += 1
             to = chance.choice(("work", "work", "w.1", "/fanout/events", "/topic/t.x"))
             places = {"work": ("work",), "w.1": ("w.1",), "/fanout/events": ("x", "y", "$outbox/b", "$outbox/c")}
@@ -368,6 +376,8 @@ class History:
             return Want(chance.random() < 0.5, chance.choice((1, 100_000)))
         if deed < 0.59 and peer.is_welcome:
             return Untaken(peer.out_epoch, chance.choice(("work", "w.1", "few")))
+        if deed < 0.61 and peer.is_answered and peer.link is not None:
+            return self.large(peer.link)
         if deed < 0.65:
             return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
@@ -377,6 +387,16 @@ class History:
         if deed < 0.85:
             return Ask(chance.choice(("work", "w.1", "w.2", "few")), [bad.name])
         return self.news(bad, 0) if deed < 0.93 else self.published(0)
+
+    def large(self, link: Link) -> Word:
+        """What comes next of a large message: that there is one, its bytes, or that its bytes may come."""
+        chance, coming, going = self.chance, link.incoming, link.outgoing
+        if going is not None and not going.may_go:
+            return Proceed(going.number, chance.randint(0, len(going.entry.message.body)))
+        if coming is None or not coming.may_come or coming.have == coming.size:
+            size = chance.choice((0, 1, 70_000))
+            return Parcel("/queue/work", chance.randint(1, 3), 1, 1, chance.randint(1, 3), size)
+        return Piece(coming.number, coming.have, bytes(min(PIECE_BYTES, coming.size - coming.have)))
 
     def granted(self, bad: Bad) -> list[str]:
         """Where it may hand over to."""
@@ -392,8 +412,9 @@ class History:
             (
                 *(Hello, Welcome, Transfer, Taken, Untaken, Ask, Offer, Grant, Declared, Room, Want),
                 *(Digest, News, Publish, Standing, Answer),
+                *LARGE,
             ),
-            (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5, 3, 3),
+            (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5, 3, 3, 3, 3, 3),
         )[0]
         if kind is Hello:
             bad.own_epoch = self.number(bad.own_epoch + 1, self.cluster.peers[bad.name].in_epoch + 1)
@@ -427,6 +448,13 @@ class History:
             )
         if kind is Room:
             return Room(chance.random() < 0.5, self.number(0, 3000))
+        if kind is Parcel:
+            numbers = [self.number(1) for _ in range(5)]
+            return Parcel(chance.choice(("/queue/work", "/fanout/events", "/queue/never")), *numbers)
+        if kind is Proceed:
+            return Proceed(self.number(1), self.number(0, 70_000))
+        if kind is Piece:
+            return Piece(self.number(1), self.number(0), chance.choice((b"", b"x", bytes(PIECE_BYTES))))
         if kind is Want:
             return Want(chance.random() < 0.5, self.number(0, 3000, 2**24))
         if kind is Standing:
@@ -530,11 +558,14 @@ class History:
         for bad in self.peers.values():
             if bad.number == number and isinstance(word, Room):
                 bad.room[word.is_copies] = word.through
+            going = self.cluster.peers[bad.name].link
+            if isinstance(word, Parcel) and bad.number == number and going is not None and going.outgoing is not None:
+                bad.parcels[going.outgoing.number] = going.outgoing.entry.message.body
             if bad.number == number and isinstance(word, Grant):
                 bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))
             if bad.number == number and isinstance(word, Transfer):
                 if word.message.expires_ms == 0:
-                    bad.said[word.sequence] = word.message.body
+                    bad.said[word.sequence] = bad.parcels[word.parcel] if word.parcel else word.message.body
                 bad.high = max(bad.high, word.sequence)
                 if len(self.cluster.peers[bad.name].doubts) > LINK_WINDOW:
                     self.wrong("more is in doubt than the window lets.")
@@ -572,6 +603,9 @@ class History:
 
     def bounds(self) -> None:
         """Whatever a peer can make grow."""
+        parcels = self.cluster.parcels
+        if parcels.held_bytes > LINK_PARTS_BYTES or any(one.until_s == 0 for one in parcels.kept.values()):
+            self.wrong(f"{parcels.held_bytes} bytes are held of what is not whole.")
         if self.node.broker.intake.promised_bytes:
             self.wrong(f"{self.node.broker.intake.promised_bytes} bytes are promised, and nobody is linked.")
         cluster, spreading = self.cluster, self.cluster.spreading

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 THERE, BACK = 0, 1  # from who dials, and to it
+HELD_BYTES = 64 * 1024  # what the system keeps of what has not passed yet: else it hides how slow a link is
 LOOK_S = 0.02  # how often a silenced direction looks whether it may go on
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
@@ -48,6 +49,7 @@ class Proxy:
         self._open: list[Pair] = []
         self._is_closed = False
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HELD_BYTES)
         self.port = int(self._listener.getsockname()[1])
         self._start(self._accept)
 
@@ -96,8 +98,12 @@ class Proxy:
         """Where the node is not there, or cannot be heard, neither is this."""
         self._wait(self.ways[THERE])
         try:
-            node = socket.create_connection(("127.0.0.1", self._target()), 5)
+            node = socket.socket()
+            node.settimeout(5)
+            node.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, HELD_BYTES)
+            node.connect(("127.0.0.1", self._target()))
         except OSError:
+            node.close()
             dialler.close()
             return
         node.settimeout(None)

@@ -17,7 +17,9 @@ from radiator.broker.cluster.copies import KIND as NO_COPIES
 from radiator.broker.cluster.copies import Copies
 from radiator.broker.cluster.handover import Handover, with_path
 from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.news import incarnation_of
 from radiator.broker.cluster.outbox import Outbox
+from radiator.broker.cluster.parcels import Parcels
 from radiator.broker.cluster.peer import Doubtful, Peer
 from radiator.broker.cluster.room import Rooms
 from radiator.broker.cluster.sharing import Share
@@ -38,6 +40,7 @@ from radiator.limits import (
     LINK_ROOM_BYTES,
     LINK_WINDOW,
     NODES_MAX,
+    PARTS_KEPT_S,
     REDELIVERIES_MAX,
     REPLIES_PER_TURN,
     SHARES_PER_TURN,
@@ -54,6 +57,9 @@ from radiator.links import (
     Identity,
     News,
     Offer,
+    Parcel,
+    Piece,
+    Proceed,
     Publish,
     Room,
     Taken,
@@ -80,8 +86,8 @@ class Cluster:
 
     __slots__ = (
         "agreement", "copies", "declarations", "desk", "destinations", "due", "handover", "intake", "is_draining",
-        "full", "known", "lag_s", "name", "node", "outboxes", "peers", "refuse", "rooms", "shares", "spreading",
-        "standing",
+        "full", "known", "lag_s", "name", "node", "outboxes", "parcels", "peers", "refuse", "rooms", "shares",
+        "spreading", "standing",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +110,8 @@ class Cluster:
         self.is_draining = False
         self.lag_s = 0.0
         self.known = dict.fromkeys(node.peers) if node is not None else {}
-        self.handover = Handover(desk, intake.limits, self.name, self.accept)
+        self.parcels = Parcels(desk, intake, incarnation_of(recovery.boot, desk.now_ms))
+        self.handover = Handover(desk, intake.limits, self.name, self.parcels, self.accept)
         fanouts = self.our_fanouts
         rows = {row.peer: row for row in recovery.peers}
         self.rooms = Rooms(desk, intake)
@@ -267,6 +274,7 @@ class Cluster:
         peer.unlinked()
         self.spreading.unlinked(link)
         self.rooms.unlinked(link)
+        self.parcels.unlinked(link)
         for share in self.shares.values():
             share.unlinked(peer)
         outbox = self.outboxes.get(peer.name)
@@ -368,6 +376,12 @@ class Cluster:
             outbox.pumped()
 
     def on_transfer(self, peer: Peer, word: Transfer) -> None:
+        if word.parcel:
+            assert peer.link is not None
+            body = self.parcels.body(peer.link, word.parcel)
+            if word.message.body:
+                raise LinkError(f"A message with {len(word.message.body)} bytes of body, which has come already.")
+            word = replace(word, message=replace(word.message, body=body))
         self.count(peer, word)
         self.handover.transfer(peer, word)
 
@@ -434,6 +448,30 @@ class Cluster:
         share = self.share_of(word.queue)
         if share is not None:
             share.granted_by(peer, word.through)
+
+    def on_parcel(self, peer: Peer, word: Parcel) -> None:
+        assert peer.link is not None
+        if not peer.is_answered:
+            raise LinkError(f"{peer.name} says Parcel before its Hello is answered.")
+        self.parcels.begin(peer.link, word)
+
+    def on_proceed(self, peer: Peer, word: Proceed) -> None:
+        assert peer.link is not None
+        self.parcels.proceed(peer.link, word)
+
+    def on_piece(self, peer: Peer, word: Piece) -> None:
+        assert peer.link is not None
+        self.parcels.piece(peer.link, word)
+        share = self.shares.get(peer.link.incoming.destination.removeprefix("/queue/")) if peer.link.incoming else None
+        if share is not None:
+            share.hoped_s = self.desk.now_s  # something comes
+
+    def written(self, connection: Connection) -> None:
+        """A link's outgoing buffer got smaller: the next pieces may go."""
+        link = connection.link
+        peer = self.peers.get(link.name) if link is not None else None
+        if link is not None and link.outgoing is not None and peer is not None and peer.link is link:
+            self.parcels.carry(link)
 
     def on_room(self, peer: Peer, word: Room) -> None:
         assert peer.link is not None
@@ -665,9 +703,14 @@ class Cluster:
                 continue
             if is_due:
                 self.grant_copies(peer)
+            self.parcels.look(peer.link)
             for lane in peer.link.gives:
                 if lane.waiting:
                     self.handover.retry(lane)
+        for link in self.parcels.ticked():
+            sentence = f"No more of a message's bytes came for {PARTS_KEPT_S:g} s, though they were asked for."
+            self.refuse(link.connection, "link-error", sentence, None)
+            self.closed(link.connection, f"link-error: {sentence}", is_refused=True)
         if not self.is_draining:
             self.rooms.grant_all(self.links)
         if is_due:
@@ -770,6 +813,9 @@ _HEARD: dict[type, Callable[[Cluster, Peer, Any], None]] = {
     Offer: Cluster.on_offer,
     Grant: Cluster.on_grant,
     Declared: Cluster.on_declared,
+    Parcel: Cluster.on_parcel,
+    Proceed: Cluster.on_proceed,
+    Piece: Cluster.on_piece,
     Room: Cluster.on_room,
     Want: Cluster.on_want,
     Digest: Cluster.on_news,

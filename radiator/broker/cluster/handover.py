@@ -6,16 +6,18 @@ the link is down; the next Welcome settles it. The protocol was model-checked (t
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from radiator.broker.cluster.lane import Lane
 from radiator.broker.cluster.link import Link
+from radiator.broker.cluster.parcels import Parcels
 from radiator.broker.cluster.peer import COPIES, Doubtful, Peer
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.carriage import carriage_mistake
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX, Limits
+from radiator.limits import BATCH_BYTES, LINK_WHOLE_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX, Limits
 from radiator.links import Hello, Room, Taken, Transfer, Untaken, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -39,12 +41,15 @@ class Handover:
     is_wary: another node could not read what this one said.
     """
 
-    __slots__ = ("accept", "desk", "is_wary", "limits", "name", "waiting")
+    __slots__ = ("accept", "desk", "is_wary", "limits", "name", "parcels", "waiting")
 
-    def __init__(self, desk: Desk, limits: Limits, name: str, accept: Callable[[Peer, Transfer], bool]) -> None:
+    def __init__(
+        self, desk: Desk, limits: Limits, name: str, parcels: Parcels, accept: Callable[[Peer, Transfer], bool]
+    ) -> None:
         self.desk = desk
         self.limits = limits
         self.is_wary = False
+        self.parcels = parcels
         self.name = name
         self.accept = accept
         self.waiting: dict[Callable[[], None], None] = {}
@@ -100,6 +105,13 @@ class Handover:
         for pumped in waiting:
             pumped()
 
+    def has_gone_ahead(self, peer: Peer, destination: str, entry: Entry, pumped: Callable[[], None]) -> bool:
+        """Whether the message can be offered: a large one only when its bytes are there; else see Parcels."""
+        if len(entry.message.body) <= LINK_WHOLE_BYTES:
+            return True
+        assert peer.link is not None, "only who is linked has room"
+        return self.parcels.has_gone_ahead(peer.link, destination, entry, pumped)
+
     def go_on(self) -> None:
         """The batch that was full is on the disk."""
         waiting, self.waiting = self.waiting, {}
@@ -148,12 +160,17 @@ class Handover:
         desk.write(Doubt(peer.name, sequence, queue.number, entry.position), 2 * WRITE_COST_BYTES)
         link, epoch = peer.link, peer.out_epoch
         path = [*path, self.name]
-        word = Transfer(epoch, sequence, destination, message, path, redeliveries, entry.redelivered, left)
+        parcel = self.parcels.offered(link, entry) if link is not None else 0
+        if parcel:
+            message = replace(message, body=b"")  # which has gone ahead
+        word = Transfer(epoch, sequence, destination, message, path, redeliveries, entry.redelivered, left, parcel)
 
         def say() -> None:
             if link is not None and peer.link is link and peer.out_epoch == epoch:
                 peer.out_said = sequence
-                link.tell(word, entry.size + WRITE_COST_BYTES)
+                link.tell(word, word.message.size + WRITE_COST_BYTES)
+            if link is not None and parcel:
+                self.parcels.handed_over(peer, link)
 
         # D15: the doubt is on the disk before the other node can hear of the message
         desk.open.then.append(say)

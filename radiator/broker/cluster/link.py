@@ -1,7 +1,11 @@
 """A link: one open connection to another node, as long as it lasts."""
 
+from collections.abc import Callable
+
 from radiator.broker.cluster.lane import Lane
+from radiator.broker.cluster.parcel import Incoming, Outgoing
 from radiator.broker.consumers import Connection
+from radiator.broker.entry import Entry
 from radiator.broker.turn import Desk
 from radiator.limits import LINK_OUTBOX_BYTES
 from radiator.links import Identity, Word
@@ -17,11 +21,12 @@ class Link:
     them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
     declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
     there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies of fanouts.
+    outgoing, incoming: the large message whose bytes go ahead, and come; parcels_waiting: who gives the next ones.
     """
 
     __slots__ = (
         "allowed", "arrived", "connection", "declared_here", "declared_there", "desk", "given", "gives", "identity",
-        "takes",
+        "incoming", "outgoing", "parcels_waiting", "takes",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, identity: Identity, desk: Desk) -> None:
@@ -35,6 +40,9 @@ class Link:
         self.declared_there: dict[str, tuple[str, ...]] = {}
         self.gives = (Lane(), Lane())
         self.takes = (Lane(), Lane())
+        self.outgoing: Outgoing | None = None
+        self.incoming: Incoming | None = None
+        self.parcels_waiting: dict[Callable[[], None], None] = {}
 
     @property
     def name(self) -> str:
@@ -45,6 +53,10 @@ class Link:
     def is_full(self) -> bool:
         """Whether so much waits to be sent that a topic's message is rather dropped."""
         return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
+
+    def carries(self, entry: Entry) -> bool:
+        """Whether the bytes of that message go ahead on it."""
+        return self.outgoing is not None and self.outgoing.entry is entry
 
     def tell(self, word: Word, size: int = WORD_COST_BYTES) -> None:
         """Say it, unless the link is being closed. size: what it costs in the outgoing buffer."""

@@ -47,38 +47,39 @@ class Outbox:
         return self.queue.ready_count if address.startswith(FANOUTS) else self.peer.times(address)
 
     def pumped(self) -> None:
-        """Hand over what is ready, in order; what the other node does not take is passed over."""
-        queue, peer = self.queue, self.peer
+        """Hand over what is ready, in order; what the other node does not take is passed over, and while the bytes of a
+        large one go ahead those behind it that are of other fanouts go first.
+        """
+        queue, peer, handover = self.queue, self.peer, self.handover
         stays: list[Entry] = []
-        aside: list[Entry] = []
-        while self.credit > 0 and len(stays) + len(aside) < PASSED_OVER_MAX and not queue.is_gone:
-            if not self.handover.has_room(peer, self.pumped) or not queue.has_ready():
-                break
-            head = queue.peek_head()
-            if (
-                head is not None
-                and self.is_taken(head)
-                and self.handover.is_carried(queue, head)
-                and not self.handover.fits(peer, head.message.destination, head.size, self.pumped)
-            ):
+        lacking, ahead = "", set()  # fanouts; "": all topics, whose copies keep their order
+        while self.credit > 0 and len(stays) < PASSED_OVER_MAX and not queue.is_gone:
+            if not handover.has_room(peer, self.pumped) or not queue.has_ready():
                 break
             entry = queue.take_head()
             if entry is None:
                 continue
-            if not self.is_taken(entry):
-                stays.append(entry)
-                continue
-            if entry.position in queue.aside:
-                aside.append(entry)
-                continue
             address = entry.message.destination
-            queue.doubt(entry)
-            self.credit -= 1
-            self.given += 1
-            self.handover.offer(peer, queue, entry, address, (), self.left(address))
-        for entry in (*stays, *aside):
+            is_of_fanout = address.startswith(FANOUTS)
+            order = address if is_of_fanout else ""
+            if not self.is_taken(entry):
+                lacking = lacking or (address.removeprefix(FANOUTS) if is_of_fanout else "")
+                stays.append(entry)
+            elif order in ahead or not handover.is_carried(queue, entry):
+                stays.append(entry)
+            elif not handover.fits(peer, address, entry.size, self.pumped):
+                stays.append(entry)
+                break
+            elif not handover.has_gone_ahead(peer, address, entry, self.pumped):
+                stays.append(entry)
+                ahead.add(order)
+            else:
+                queue.doubt(entry)
+                self.credit -= 1
+                self.given += 1
+                handover.offer(peer, queue, entry, address, (), self.left(address))
+        for entry in stays:
             queue.put_back(entry)
-        lacking = [entry.message.destination for entry in stays if entry.message.destination.startswith(FANOUTS)]
         if lacking and not self.is_lacking:
             self.is_lacking = True
-            self.tell_lacking(peer, lacking[0].removeprefix(FANOUTS))
+            self.tell_lacking(peer, lacking)

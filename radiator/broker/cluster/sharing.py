@@ -150,7 +150,7 @@ class Share:
             if head is not None and not self.handover.is_carried(queue, head):
                 aside += filter(None, (queue.take_head(),))
                 continue
-            taker = self.next_taker(head.size if head is not None else 0)
+            taker = self.next_taker(head)
             if taker is None:
                 break
             entry = queue.take_head()
@@ -182,17 +182,30 @@ class Share:
         """Whether somebody has wanted for long what stays here, and got nothing else."""
         return 0 < self.refused_s <= self.desk.now_s - STARVING_S
 
-    def next_taker(self, size: int) -> Neighbour | None:
-        """Of those with credit, and room for so many bytes, the one served longest ago."""
+    def next_taker(self, head: Entry | None) -> Neighbour | None:
+        """Of those with credit, and room for that message, the one served longest ago; of a large one, who has got it
+        already.
+        """
+        handover, pumped, address = self.handover, self.pumped, self.address
+        size = head.size if head is not None else 0
         for name, taker in self.neighbours.items():
-            if (
-                taker.credit > 0
-                and self.handover.has_room(taker.peer, self.pumped)
-                and self.handover.fits(taker.peer, self.address, size, self.pumped)
-            ):
+            peer = taker.peer
+            if taker.credit <= 0 or not handover.has_room(peer, pumped):
+                continue
+            if not handover.fits(peer, address, size, pumped):
+                continue
+            if head is None or self.has_travelled(head) or handover.has_gone_ahead(peer, address, head, pumped):
                 self.neighbours[name] = self.neighbours.pop(name)
                 return taker
+            if taker.link.carries(head):
+                return None
         return None
+
+    def has_travelled(self, entry: Entry) -> bool:
+        """Whether it has been on so many nodes that it stays for now."""
+        if self.around.is_draining or self.is_starving:
+            return False
+        return len(self.handover.path_before(entry)) >= PATH_HOPS_MAX
 
     @property
     def kept(self) -> int:

@@ -30,6 +30,7 @@ from radiator.limits import (
     NONCE_BYTES,
     PATH_HOPS_MAX,
     PATTERN_WILDCARDS_MAX,
+    PIECE_BYTES,
     REDELIVERIES_MAX,
     STORE_ID_MAX_BYTES,
     TOPIC_WORDS_MAX,
@@ -307,6 +308,7 @@ def _message_bytes(limits: Limits) -> int:
 
 _WORKING_MAX_BYTES = len("/fanout/") + NAME_MAX_BYTES
 
+
 # ---- fields ---------------------------------------------------------------------------------------------------------
 
 NUMBER = _number()
@@ -314,6 +316,7 @@ REDELIVERIES = _number(REDELIVERIES_MAX)
 FLAG = Field(_read_flag, lambda flag: b"\1" if flag else b"\0", lambda limits: 1)
 NODE = _text(_node, NODE_NAME_MAX_BYTES)
 COUNTS = _list(_number(LINK_CHILDREN_MAX), lambda limits: NODE_PATTERNS_MAX)
+PIECE = Field(Reader.short_text, lambda raw: _SHORT.pack(len(raw)) + raw, lambda limits: 2 + PIECE_BYTES)
 CHILDREN = _list(_number(LINK_CHILDREN_MAX), lambda limits: limits.max_destinations)
 NAME = _text(_name, NAME_MAX_BYTES)
 NAME_OR_NONE = _text(_name_or_none, NAME_MAX_BYTES)

@@ -15,6 +15,9 @@ from radiator.links import (
     Hello,
     News,
     Offer,
+    Parcel,
+    Piece,
+    Proceed,
     Publish,
     Room,
     Standing,
@@ -45,6 +48,7 @@ from radiator.protocols.peer.fields import (
     NUMBER,
     PATH,
     PATTERNS,
+    PIECE,
     PUBLISHED,
     REDELIVERIES,
     SENTENCE,
@@ -121,7 +125,7 @@ _TABLE = (
     WordSpec(3, Refused, (CODE, SENTENCE)),
     WordSpec(16, Hello, (NUMBER, NAMES, CHILDREN)),
     WordSpec(17, Welcome, (NUMBER, NUMBER)),
-    WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER)),
+    WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER, NUMBER)),
     WordSpec(19, Taken, (NUMBER,)),
     WordSpec(20, Ask, (NAME, PATH)),
     WordSpec(21, Offer, (NAME, NUMBER, NUMBER, FLAG)),
@@ -135,6 +139,9 @@ _TABLE = (
     WordSpec(29, Untaken, (NUMBER, NAME)),
     WordSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),
     WordSpec(31, Answer, (NODE, NUMBER, ANSWER)),
+    WordSpec(32, Parcel, (DESTINATION, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER)),
+    WordSpec(33, Proceed, (NUMBER, NUMBER)),
+    WordSpec(34, Piece, (NUMBER, NUMBER, PIECE)),
 )
 SPECS: dict[type[Said], WordSpec] = {spec.word: spec for spec in _TABLE}
 BEFORE_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.kind <= 3}

@@ -22,6 +22,7 @@ from radiator.links import (
     Hello,
     News,
     Offer,
+    Piece,
     Publish,
     Standing,
     Taken,
@@ -137,7 +138,7 @@ BLOCK_MOST = 2 * SMALL.max_header_bytes
 LONGEST = f"/exchange/{'x' * 255}/{'k' * 255}"
 ADDED_MOST = b"original-destination:" + b"x" * (bounds.LINK_ADDED_LINE_BYTES - 22) + b"\n"
 PATH_MOST = b"node-path:" + b",".join([b"n" * bounds.NODE_NAME_MAX_BYTES] * bounds.PATH_HOPS_MAX) + b"\n"
-TIME_MOST = bounds.TIME_MAX_MS
+TIME_MOST, PIECE_MOST = bounds.TIME_MAX_MS, bounds.PIECE_BYTES
 HOST_MOST = "h" * (bounds.NODE_ADDRESS_MAX_BYTES - len("peer://:12345"))
 
 
@@ -148,6 +149,7 @@ def sent(**changes: object) -> Transfer:
 AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (Taken(2**63 - 1), Taken(2**63), "too large: at most 9223372036854775807"),
     (Hello(1, ["q"] * 3, []), Hello(1, ["q"] * 4, []), "A list has 4 items: at most 3"),
+    (Piece(1, 0, bytes(PIECE_MOST)), Piece(1, 0, bytes(PIECE_MOST + 1)), "A frame of kind 34 and 32788 bytes"),
     (Hello(1, [], [10**6]), Hello(1, [], [10**6 + 1]), "is too large: at most 1000000"),
     (Hello(1, [], [1] * 3), Hello(1, [], [1] * 4), "A list has 4 items: at most 3"),
     (Hello(1, [NAME_MOST], []), Hello(1, [NAME_MOST + "x"], []), "has 256 bytes of UTF-8; a name has at most 255"),
@@ -326,8 +328,8 @@ def test_the_bytes_are_those_of_the_document() -> None:
     """docs/PROTOCOL.md, "The link between nodes"."""
     message = b"\x02" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08" + b"\0\0\0\x04" + b"\0\0\0\x04"
     assert encode(TRANSFER) == (
-        b"\0\0\0\x5e\x12" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08/queue/q"
-        + message + b"/queue/qa:b\nbody" + b"\0\0\0\x01\0\x01a" + b"\0" * 8 + b"\0" + b"\0" * 8
+        b"\0\0\0\x66\x12" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08/queue/q"
+        + message + b"/queue/qa:b\nbody" + b"\0\0\0\x01\0\x01a" + b"\0" * 8 + b"\0" + b"\0" * 16
     )  # fmt: skip
     assert encode(Grant("q", 5)) == b"\0\0\0\x0c\x16\0\x01q\0\0\0\0\0\0\0\x05"
     assert HEART_BEAT == b"\0\0\0\x01\0"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from radiator.commands import Command, Open
-from radiator.limits import PATH_HOPS_MAX, Limits
+from radiator.limits import PATH_HOPS_MAX, PIECE_BYTES, Limits
 from radiator.links import (
     Answer,
     Ask,
@@ -14,6 +14,9 @@ from radiator.links import (
     Hello,
     News,
     Offer,
+    Parcel,
+    Piece,
+    Proceed,
     Publish,
     Room,
     Standing,
@@ -90,6 +93,9 @@ def address(chance: Random) -> str:
 
 MAKERS: dict[type[Word], Callable[[Random], Word]] = {
     Hello: lambda c: Hello(number(c), some(c, name), [c.randrange(1000) for _ in range(c.randrange(4))]),
+    Parcel: lambda c: Parcel(working(c), number(c), number(c), number(c), number(c), number(c)),
+    Proceed: lambda c: Proceed(number(c), number(c)),
+    Piece: lambda c: Piece(number(c), number(c), c.randbytes(c.choice((0, 1, 1000, PIECE_BYTES)))),
     Room: lambda c: Room(c.random() < 0.5, number(c)),
     Want: lambda c: Want(c.random() < 0.5, number(c)),
     Welcome: lambda c: Welcome(number(c), number(c)),
