@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 
 from radiator import settings
@@ -115,6 +116,7 @@ class Bad:
         self.came: Counter[str] = Counter()
         self.room, self.cost = [0, 0], [0, 0]
         self.parcels: dict[int, bytes] = {}  # bodies that go ahead, by the number that they are called by
+        self.large: dict[int, bytes] = {}  # and those that it sends ahead
 
 
 class History:
@@ -317,6 +319,8 @@ class History:
         peer = self.cluster.peers[bad.name]
         before = peer.in_last, peer.in_epoch
         has_doubts = bool(peer.doubts)
+        coming = peer.link.incoming if peer.link is not None else None
+        is_whole = coming is not None and coming.have == coming.size
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
         while bad.number in self.node.broker.parked:
@@ -332,6 +336,10 @@ class History:
                 bad.said.clear()
                 bad.high = word.last
         if is_believed and isinstance(word, Transfer):
+            if word.parcel:
+                word = replace(word, message=replace(word.message, body=bad.large.get(word.parcel, b"")))
+                if not is_whole:
+                    self.wrong(f"{bad.name} handed over {word.message.body[:9]!r}, of which not all had come.")
             if (word.sequence, word.epoch) != (before[0] + 1, before[1]):
                 self.wrong(f"{bad.name} said {word.sequence} of epoch {word.epoch}, where {before} were; it was taken.")
             self.brought.add(word.message.body)
@@ -377,7 +385,7 @@ class History:
         if deed < 0.59 and peer.is_welcome:
             return Untaken(peer.out_epoch, chance.choice(("work", "w.1", "few")))
         if deed < 0.61 and peer.is_answered and peer.link is not None:
-            return self.large(peer.link)
+            return self.large(bad, peer.link)
         if deed < 0.65:
             return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
@@ -388,15 +396,23 @@ class History:
             return Ask(chance.choice(("work", "w.1", "w.2", "few")), [bad.name])
         return self.news(bad, 0) if deed < 0.93 else self.published(0)
 
-    def large(self, link: Link) -> Word:
-        """What comes next of a large message: that there is one, its bytes, or that its bytes may come."""
-        chance, coming, going = self.chance, link.incoming, link.outgoing
+    def large(self, bad: Bad, link: Link) -> Word:
+        """What comes next of a large message: that there is one, its bytes, that they may come, or itself, which is
+        too early now and then.
+        """
+        chance, coming, going, fits = self.chance, link.incoming, link.outgoing, self.granted(bad)
         if going is not None and not going.may_go:
             return Proceed(going.number, chance.randint(0, len(going.entry.message.body)))
-        if coming is None or not coming.may_come or coming.have == coming.size:
-            size = chance.choice((0, 1, 70_000))
-            return Parcel("/queue/work", chance.randint(1, 3), 1, 1, chance.randint(1, 3), size)
-        return Piece(coming.number, coming.have, bytes(min(PIECE_BYTES, coming.size - coming.have)))
+        if coming is None or not coming.may_come or coming.number not in bad.large:
+            number = len(bad.large) + 1
+            body = bad.large[number] = b"h%d" % self.bodies + bytes(chance.choice((0, 70_000)))
+            self.bodies += 1
+            return Parcel("/queue/work", number, 1, 1, number, len(body))
+        body = bad.large[coming.number]
+        if fits and chance.random() < (0.9 if coming.have == coming.size else 0.05):
+            word = self.transfer(bad, chance.choice(fits))
+            return replace(word, message=replace(word.message, body=b""), parcel=coming.number)
+        return Piece(coming.number, coming.have, body[coming.have : coming.have + PIECE_BYTES])
 
     def granted(self, bad: Bad) -> list[str]:
         """Where it may hand over to."""
@@ -665,6 +681,7 @@ CAMPAIGNS = (
             "grant-not-checked",
             "last-believed-before-it-was-said",
             "copies-cost-one",
+            "half-a-body-believed",
         ),
         mutant_cases=300,
         quick_mutants=2,
