@@ -74,7 +74,6 @@ CAMPAIGNS = (
             "no-epoch-fence",
             "interest-not-withdrawn",
             "taken-before-commit",
-            "hop-limit-off",
             "doubtful-loaded-as-ready",
             "fanout-outbox-in-another-batch",
             "item-and-last-in-two-commits",

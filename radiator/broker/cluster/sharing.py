@@ -78,14 +78,14 @@ class Share:
     doubled where consumers ran dry (is_dry) although somebody had more. is_asked: all who are linked know that we are
     hungry; awaited: they have not answered yet. is_cramped: there was no room for more. hoped_s: when we last asked,
     granted or got something. staying: messages that may not travel now, as last seen; refused_s: since when they are
-    wanted elsewhere, and nothing else is given (0: they are not). hints: how many were said since
-    the last message came or went, or the last Tick; is_owing: there was more to say.
+    wanted elsewhere, and nothing else is given (0: they are not); wanted_s: when that was so last. hints: how many were
+    said since the last message came or went, or the last Tick; is_owing: there was more to say.
     """
 
     __slots__ = (
         "address", "ahead", "around", "asked_s", "awaited", "desk", "granted", "handover", "hints", "hoped_s",
         "is_asked", "is_cramped", "is_dry", "is_owing", "neighbours", "passed_s", "patience_s", "queue", "refused_s",
-        "source", "staying", "was_draining",
+        "source", "staying", "wanted_s", "was_draining",
     )  # fmt: skip
 
     def __init__(self, queue: DurableQueue, desk: Desk, handover: Handover, around: Neighbourhood) -> None:
@@ -96,7 +96,7 @@ class Share:
         self.around = around
         self.neighbours: dict[str, Neighbour] = {}
         self.staying = 0
-        self.refused_s = 0.0
+        self.refused_s = self.wanted_s = 0.0
         self.was_draining = around.is_draining
         self.source: Neighbour | None = None
         self.granted = 0
@@ -175,7 +175,7 @@ class Share:
             queue.put_back(entry)
         self.staying = len(stays) + len(aside)
         if stays and not self.refused_s:
-            self.refused_s = self.desk.now_s
+            self.refused_s = self.wanted_s = self.desk.now_s
 
     @property
     def is_starving(self) -> bool:
@@ -469,7 +469,10 @@ class Share:
         What is known of others are hints: where nothing comes of them they are forgotten, ever more seldom.
         """
         was_owing, self.is_owing, self.hints = self.is_owing, False, 0
-        if not self.queue.ready_count or not any(taker.credit for taker in self.neighbours.values()):
+        if any(taker.credit for taker in self.neighbours.values()):
+            self.wanted_s = self.desk.now_s
+        # who starves takes its credit back now and then, and grants it anew
+        if not self.queue.ready_count or self.desk.now_s - self.wanted_s >= PATIENCE_S:
             self.refused_s = 0.0
         if self.ahead and not (self.is_dry and self.queue.ring):
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
