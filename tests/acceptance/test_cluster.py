@@ -440,7 +440,8 @@ def test_a_small_message_passes_a_large_one_on_a_slow_link_and_that_goes_on_afte
         began_s = time.monotonic()
         near.send("/queue/work.small", f"five{round_}")
         message = far.message(20)
-        assert message.body == b"five%d" % round_ and time.monotonic() - began_s < 8
+        # after the cut it is asked for, offered and handed over: twice behind what the buffers hold, some 4 s each
+        assert message.body == b"five%d" % round_ and time.monotonic() - began_s < 15
         if not round_:
             nodes.network.cut("a", "b")
             nodes.wait_until_linked(30)
