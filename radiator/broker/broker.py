@@ -978,10 +978,9 @@ class Broker:
         if is_tight:
             for connection in connections:
                 connection.weighed_bytes = connection.held_bytes
-        unread = sum(c.outbox_bytes for c in connections if not c.is_closing)
         if size > memory.bound_bytes:
             self.close_largest(held_by, memory.bound_bytes, size)
-        elif memory.is_awaited and unread > size // 2:
+        elif memory.is_awaited and sum(c.outbox_bytes for c in connections if not c.is_closing) > size // 2:
             # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
             self.close_largest(_outbox_bytes, memory.tight_bytes, size)
         memory.is_awaited = False

@@ -4,7 +4,7 @@ Weighed at each Tick, with all that has come in since. What is on the disk too (
 persistent queues, what is read of logs) has bounds of its own, and is never a reason to refuse anybody.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -46,13 +46,18 @@ class Memory:
         """Those in memory that are no connection's own."""
         return [queue for queue in self.destinations.queues.values() if not queue.is_persistent]
 
-    def weigh(self, connections: Iterable[Connection]) -> int:
+    def weigh(self, connections: Collection[Connection]) -> int:
         """All that is nowhere else; who holds most of it is known until the next time."""
         # those that are being closed for what they hold have let go of it
-        there = [one for one in connections if not one.is_closing]
-        held = [(one.held_bytes, f"connection {one.number}") for one in there if one.held_bytes]
+        held = [
+            (size, f"connection {one.number}") for one in connections if (size := one.held_bytes) and not one.is_closing
+        ]
         if self.destinations.replies or self.destinations.exchanges.own:
-            held = [(size, f"connection {one.number}") for one in there if (size := held_by(one) - one.rest_bytes)]
+            held = [
+                (size, f"connection {one.number}")
+                for one in connections
+                if not one.is_closing and (size := held_by(one) - one.rest_bytes)
+            ]
         held += [(queue.memory_bytes, queue.address) for queue in self.queues() if queue.ledger.stored]
         self.holders = [(name, size) for size, name in nlargest(HOLDERS_TOLD, held)]
         self.weighed_bytes = sum(size for size, _ in held) + self.waiting_bytes + self.parts_bytes
