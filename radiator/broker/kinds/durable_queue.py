@@ -118,8 +118,7 @@ class DurableQueue(Queue):
         "aside", "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
         "freed_unread", "is_loading", "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged",
         "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread", "unread", "unseen",
-        "wait_for_commit", "waking", "window_bytes",
-        "window_end", "windows",
+        "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -330,7 +329,7 @@ class DurableQueue(Queue):
         is_dead = event is Event.GIVE_UP or 0 < entry.message.expires_ms <= self.desk.now_ms
         if settings.dead_letter is not None and (is_dead or entry.redeliveries >= settings.max_redeliveries):
             return True
-        return not is_dead and bool(settings.redelivery_delay_ms if delay_ms is None else delay_ms)
+        return not is_dead and bool(self.redelivery_delay_ms(entry.redeliveries) if delay_ms is None else delay_ms)
 
     def let_go_of_bytes(self, handed_bytes: int) -> None:
         """Of what was handed out last, so many bytes, stubs are kept, until all in flight has no more than it may.

@@ -284,10 +284,8 @@ class Queue:
         elif settings.dead_letter is not None and entry.redeliveries >= settings.max_redeliveries:
             self.kill(entry, Event.GIVE_UP, REDELIVERIES)
         else:
-            if delay_ms is None and self.calm_after is not None and entry.redeliveries >= self.calm_after:
-                delay_ms = max(CALM_MS, settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries))
-            elif delay_ms is None:
-                delay_ms = settings.redelivery_delay_ms and self.redelivery_delay_ms(entry.redeliveries)
+            if delay_ms is None:
+                delay_ms = self.redelivery_delay_ms(entry.redeliveries)
             move(entry, Event.DELAY if delay_ms else event, self.moves)
             entry.redeliveries += 1
             entry.redelivered = entry.was_out = True
@@ -299,14 +297,17 @@ class Queue:
                 heapq.heappush(self.returned, (entry.position, entry))
 
     def redelivery_delay_ms(self, redeliveries: int) -> int:
-        """How long one is kept that has come back so often before: longer each time, up to a maximum."""
+        """How long one is kept that has come back so often before: longer each time, up to a maximum; 0: not at all."""
         settings = self.settings
+        least_ms = CALM_MS if self.calm_after is not None and redeliveries >= self.calm_after else 0
+        if not settings.redelivery_delay_ms:
+            return least_ms
         longest_ms = settings.redelivery_delay_max_ms
         factor = float(settings.redelivery_delay_factor)  # a whole one, to the power of what a node says, would not end
         try:
-            return int(min(longest_ms, settings.redelivery_delay_ms * factor**redeliveries))
+            return max(least_ms, int(min(longest_ms, settings.redelivery_delay_ms * factor**redeliveries)))
         except OverflowError:
-            return longest_ms
+            return max(least_ms, longest_ms)
 
     def reject(self, delivery: Delivery) -> None:
         """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""

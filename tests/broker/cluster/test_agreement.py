@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 
 from radiator.commands import Heard, Read
+from radiator.limits import KIB, Limits
 from radiator.links import Declared
 from radiator.settings import QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
@@ -15,9 +16,9 @@ WORK = QueueSettings(scope="cluster", dead_letter="dead", max_redeliveries=3)
 DEAD = QueueSettings()
 
 
-def pair(one: QueueSettings | None, other: QueueSettings | None) -> Nodes:
+def pair(one: QueueSettings | None, other: QueueSettings | None, limits: Limits | None = None) -> Nodes:
     """a has declared `work` so, and b so; None: not at all."""
-    nodes = Nodes("ab", "")
+    nodes = Nodes("ab", "", limits=limits)
     for name, settings in (("a", one), ("b", other)):
         nodes.declarations = declared(dead=DEAD)
         del nodes.declarations.queues["work"]
@@ -96,6 +97,27 @@ def test_poison_job_does_not_spin_where_only_the_other_node_has_a_dead_letter_qu
     nodes.wait(1.1)
     assert len(b.messages(1)) == 1
     assert b.stored("work") == [b"poison"]
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_what_comes_back_slowly_comes_again_whole_also_where_its_bytes_are_on_the_disk_alone(is_lost: bool) -> None:
+    once = QueueSettings(scope="cluster", dead_letter="dead", max_redeliveries=0)
+    nodes = pair(once, QueueSettings(scope="cluster"), Limits(max_memory_bytes=256 * KIB))
+    b, bodies = nodes["b"], [b"%02d" % number * 2000 for number in range(30)]
+    b.open(2)
+    b.say(*(send(1, "work", body) for body in bodies), subscribe(2, "work", prefetch_count=100))
+    there = b.messages(2)
+    queue = b.broker.destinations.queues["work"]
+    assert len(there) == 30 and any(delivery.entry.is_stub for delivery in queue.entries_out.values())
+    if is_lost:
+        b.close(2)
+    else:
+        b.say(*map(nack, there))
+    assert b.numbers("work")["delayed"] == 30
+    b.open(3)
+    b.say(subscribe(3, "work", prefetch_count=100))
+    nodes.wait(1.1)
+    assert sorted(one.message.body for one in (*b.messages(2), *b.messages(3))) == bodies
 
 
 def test_node_that_declares_more_than_can_be_is_not_kept() -> None:
