@@ -10,14 +10,15 @@ Key = tuple[str, str, int, int, int]  # name, store and life of the node that gi
 
 @dataclass(slots=True, eq=False)
 class Outgoing:
-    """A message whose bytes go ahead on a link. pumped: who gives it. at: so many have gone; may_go: the other node
-    takes them. carried_s: when all of them had gone; is_offered: its Transfer is
-    next.
+    """A message whose bytes go ahead on a link. body: kept, since a consumer here may take the message meanwhile, whose
+    bytes are on the disk alone then. pumped: who gives it. at: so many have gone; may_go: the other node takes them.
+    carried_s: when all of them had gone; is_offered: its Transfer is next.
     """
 
     number: int
     destination: str
     entry: Entry
+    body: bytes
     pumped: Callable[[], None]
     at: int = 0
     may_go: bool = False
@@ -27,9 +28,8 @@ class Outgoing:
 
 @dataclass(slots=True, eq=False)
 class Incoming:
-    """A message whose bytes come. number: as the giver calls it on this link; key: which it is, on other
-    links too. may_come: they
-    were asked for; until_s: how long it is kept while nothing comes.
+    """A message whose bytes come. number: as the giver calls it on this link; key: which it is, on other links too.
+    may_come: they were asked for; until_s: how long it is kept while nothing comes.
     """
 
     number: int

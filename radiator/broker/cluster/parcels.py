@@ -55,8 +55,8 @@ class Parcels:
             link.parcels_waiting[pumped] = None
             return False
         self.numbers += 1
-        link.outgoing = Outgoing(self.numbers, destination, entry, pumped)
-        self.tell(link, link.outgoing, len(entry.message.body))
+        link.outgoing = Outgoing(self.numbers, destination, entry, entry.message.body, pumped)
+        self.tell(link, link.outgoing, len(link.outgoing.body))
         return False
 
     def tell(self, link: Link, outgoing: Outgoing, size: int) -> None:
@@ -69,8 +69,8 @@ class Parcels:
         outgoing = link.outgoing
         if outgoing is None or outgoing.number != word.parcel or outgoing.may_go:
             return
-        if word.have > len(outgoing.entry.message.body):
-            raise LinkError(f"{word.have} bytes of a message are there, which has {len(outgoing.entry.message.body)}.")
+        if word.have > len(outgoing.body):
+            raise LinkError(f"{word.have} bytes of a message are there, which has {len(outgoing.body)}.")
         outgoing.may_go = True
         outgoing.at = word.have
         self.carry(link)
@@ -80,7 +80,7 @@ class Parcels:
         outgoing = link.outgoing
         if outgoing is None or not outgoing.may_go or outgoing.carried_s is not None:
             return
-        body, number = outgoing.entry.message.body, outgoing.number
+        body, number = outgoing.body, outgoing.number
         while link.connection.outbox_bytes < PIECES_AHEAD_BYTES and outgoing.at < len(body):
             data = body[outgoing.at : outgoing.at + PIECE_BYTES]
             link.tell(Piece(number, outgoing.at, data), len(data))

@@ -4,12 +4,12 @@ import pytest
 
 from radiator.broker.cluster.cluster import Cluster
 from radiator.commands import Heard, Read, Tick
-from radiator.limits import GIB, KIB, LINK_PARTS_BYTES, LINK_WHOLE_BYTES, MIB, PARTS_KEPT_S, PIECE_BYTES
+from radiator.limits import GIB, KIB, LINK_PARTS_BYTES, LINK_WHOLE_BYTES, MIB, PARTS_KEPT_S, PIECE_BYTES, Limits
 from radiator.links import Parcel, Piece, Proceed, Transfer, Word
 from radiator.message import Message
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
-from tests.broker.words import ack, send, subscribe
+from tests.broker.words import ack, send, subscribe, unsubscribe
 
 LARGE = bytes(range(256)) * (8 * KIB)  # 2 MiB
 
@@ -21,9 +21,9 @@ def more() -> Declarations:
     return declarations
 
 
-def meeting(names: str = "ab") -> Nodes:
+def meeting(names: str = "ab", limits: Limits | None = None) -> Nodes:
     """`b` wants all of `work` and `other`."""
-    nodes = Nodes(names, None, more())
+    nodes = Nodes(names, None, more(), limits)
     for name in names:
         nodes[name].open(1, 2, 9)
     nodes["b"].say(subscribe(1, "work", prefetch_count=99), subscribe(2, "other", prefetch_count=99))
@@ -56,9 +56,9 @@ def pieces(nodes: Nodes) -> list[Piece]:
     return [word for _, _, word in nodes.said(Piece) if isinstance(word, Piece)]
 
 
-def begun(address: str = "work") -> Nodes:
+def begun(address: str = "work", limits: Limits | None = None) -> Nodes:
     """A large message is on its way from `a` to `b`, and its link is slow."""
-    nodes = meeting()
+    nodes = meeting(limits=limits)
     slow(nodes, "a")
     nodes["a"].say(send(1, address, LARGE, receipt=b"r"))
     nodes.run()
@@ -116,6 +116,21 @@ def test_a_consumer_here_may_take_it_meanwhile_and_the_next_one_goes() -> None:
     fast(nodes, "a")
     assert nodes["b"].bodies(2) == [LARGE + b"2"] and nodes["b"].messages(1) == []
     assert nodes["b"].stored("work") == []
+
+
+def test_a_consumer_here_may_take_it_though_its_bytes_are_on_the_disk_alone_then() -> None:
+    nodes = begun(limits=Limits(max_memory_bytes=8 * MIB))  # of which 512 KiB may be in flight
+    a, b = nodes["a"], nodes["b"]
+    a.say(subscribe(9, "work", prefetch_count=9))
+    taken = a.message(9)
+    (delivery,) = a.broker.destinations.queues["work"].entries_out.values()
+    assert delivery.entry.is_stub
+    fast(nodes, "a")
+    a.say(ack(taken), unsubscribe(9, "work"), send(1, "work", LARGE[1:]))
+    nodes.run()
+    nodes.wait(0.25)
+    nodes.run()
+    assert b.bodies(1) == [LARGE[1:]]
 
 
 @pytest.mark.parametrize("waited_s", [0.0, PARTS_KEPT_S + 1])
