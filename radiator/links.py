@@ -104,7 +104,8 @@ class Offer:
 
 @dataclass(slots=True)
 class Grant:
-    """You may hand me so many of this queue ("": copies of fanouts) on this link in all, whatever was granted before.
+    """You may hand me so many of this queue ("": copies, of fanouts and of topics) on this link in all, whatever was
+    granted before.
 
     Counted from the beginning of the link, so that what is on its way is not granted twice.
     """
@@ -125,7 +126,7 @@ class Declared:
 
 @dataclass(slots=True)
 class Room:
-    """You may hand me messages of queues (is_copies: copies of fanouts) that cost so many bytes on this link in all.
+    """You may hand me messages of queues (is_copies: copies) that cost so many bytes on this link in all.
 
     `cost_bytes` says what each costs. It never goes back.
     """

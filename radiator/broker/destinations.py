@@ -144,7 +144,7 @@ class Destinations:
         self.readers = Readers(desk, self.windows.out_max)
         self.retention = Retention(desk, self.logs)
         self.replies: dict[str, Queue] = {}
-        # one node among others: copies of fanouts wait in queues that clients cannot reach, those of copies_to get
+        # one node among others: copies wait in queues that clients cannot reach, those of copies_to get
         # more, those of copies_dropped count them alone; on_new hears of every queue that is made
         self.is_clustered = is_clustered
         self.at_node = ""  # what ids of those who ask end with, so that other nodes know where to send the reply
@@ -351,7 +351,7 @@ class Destinations:
         return found
 
     def outbox(self, node: str) -> DurableQueue:
-        """Where copies of fanouts wait for that node; made where it is not there."""
+        """Where copies wait for that node; made where it is not there."""
         found = self.outboxes.get(node)
         if found is None:
             self._create(OUTBOX_PREFIX + node)

@@ -86,7 +86,7 @@ def _causes(peers: list[dict[str, Any]]) -> str:
 
 
 def _copies(peers: list[dict[str, Any]]) -> str:
-    """Where SENDs to fanouts wait for a node, or none of their copies are kept for it."""
+    """Where SENDs wait for a node's outbox, or no copies are kept for it."""
     rows = []
     for peer in sorted(peers, key=lambda peer: str(peer["name"])):
         blocked = int(peer.get("outbox_blocked", 0))
@@ -96,7 +96,7 @@ def _copies(peers: list[dict[str, Any]]) -> str:
         elif blocked:
             waits = count_text(blocked, "producer waits", "producers wait")
             rows.append([str(peer["name"]), f"its outbox is full, and {waits}: `radiator peer drop` ends that"])
-    return table(("node", "copies of fanouts"), rows) if rows else ""
+    return table(("node", "copies"), rows) if rows else ""
 
 
 def _declared(peers: list[dict[str, Any]]) -> str:
@@ -130,7 +130,7 @@ def _peer_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=tuple(_ACTIONS),
-        help="release: free what is in doubt with that node; drop: keep no copies of fanouts for it while it is away; "
+        help="release: free what is in doubt with that node; drop: keep no copies for it while it is away; "
         "keep: take that back",
     )
     parser.add_argument("peer", metavar="NAME", help="name of the node, as `radiator peers` shows it")
@@ -146,7 +146,7 @@ def _run_peer(arguments: argparse.Namespace) -> int:
 def _drop(arguments: argparse.Namespace) -> int:
     peer = printable(arguments.peer)
     if not arguments.force:
-        print(f"radiator: Nothing was done. `peer drop` lets go of the copies of fanouts that wait for node {peer}, "
+        print(f"radiator: Nothing was done. `peer drop` lets go of the copies that wait for node {peer}, "
               f"and keeps none until it is linked again: it never gets what is sent meanwhile. If that is right, say "
               f"it again with --force.", file=sys.stderr)  # fmt: skip
         return EXIT_USAGE
@@ -161,7 +161,7 @@ def _keep(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, {"do": "peer-keep", "peer": arguments.peer}, CHANGE_TIMEOUT_S)
     peer = printable(arguments.peer)
     was = "again from now on" if field(answer, "changed") else "as they were already"
-    print(f"Copies of fanouts are kept for node {peer} {was}.")
+    print(f"Copies are kept for node {peer} {was}.")
     return 0
 
 
@@ -266,8 +266,9 @@ PEERS = Command(
     description=(
         "One line for each node that this one is linked with, or should be: since when its link is in that state, for "
         "how long the oldest message waits for it (lag), how many messages are offered to it and not yet confirmed (in "
-        "doubt), how many copies of fanouts wait for it (outbox), and how many it was handed and has handed over since "
-        "the start of this broker. Below them, why a link is not up, and the nodes that are reached through others."
+        "doubt), how many copies of fanouts and topics wait for it (outbox), and how many it was handed and has handed "
+        "over since the start of this broker. Below them, why a link is not up, and the nodes that are reached through "
+        "others."
     ),
     example="radiator peers --watch",
     add_arguments=_peers_arguments,
@@ -281,9 +282,9 @@ PEER = Command(
         "`peer release NAME --force` frees the messages that were offered to node NAME and not yet confirmed by it: "
         "they are ready again here. Nobody can know whether NAME had taken them, so each may be processed twice if "
         "NAME ever had it, or comes back. While NAME may come back with its store, wait: the link settles it then. "
-        "`peer drop NAME --force` lets go of the copies of fanouts that wait for node NAME, which is not linked, and "
-        "keeps none for it until it is linked again or `peer keep NAME` says so: NAME never gets what was sent "
-        "meanwhile. How many were dropped is counted in the queue $outbox/NAME, and in `radiator peers`."
+        "`peer drop NAME --force` lets go of the copies of fanouts and topics that wait for node NAME, which is not "
+        "linked, and keeps none for it until it is linked again or `peer keep NAME` says so: NAME never gets what was "
+        "sent meanwhile. How many were dropped is counted in the queue $outbox/NAME, and in `radiator peers`."
     ),
     example="radiator peer release b --force\nradiator peer drop b --force\nradiator peer keep b",
     add_arguments=_peer_arguments,

@@ -155,7 +155,7 @@ def test_drop_and_keep(dropped: int, said: str, script: Script, capsys: pytest.C
     assert main(["peer", "drop", "b", "--force"]) == 0
     assert capsys.readouterr().out.startswith(said)
     assert main(["peer", "keep", "b"]) == 0
-    assert capsys.readouterr().out == "Copies of fanouts are kept for node b again from now on.\n"
+    assert capsys.readouterr().out == "Copies are kept for node b again from now on.\n"
     assert asked == [{"do": "peer-drop", "peer": "b", "force": True}, {"do": "peer-keep", "peer": "b"}]
 
 

@@ -50,7 +50,7 @@ def release(request: Request) -> None:
 
 
 def drop(request: Request) -> None:
-    """No copies of fanouts are kept for a node that is away, and those that wait go."""
+    """No copies are kept for a node that is away, and those that wait go."""
     cluster = _cluster(request)
     name = request.asked.get("peer")
     if not isinstance(name, str) or request.asked.get("force") is not True:
@@ -67,7 +67,7 @@ def drop(request: Request) -> None:
 
 
 def keep(request: Request) -> None:
-    """Copies of fanouts are kept for that node again."""
+    """Copies are kept for that node again."""
     cluster = _cluster(request)
     name = request.text("peer", "the name of a node")
     kept = cluster.keep_copies(name)

@@ -82,10 +82,10 @@ def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
 
 
 def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
-    """The copies of fanouts that wait for another node."""
+    """The copies that wait for another node."""
     name = asked.name.removeprefix(OUTBOX_PREFIX)
     many, cluster = asked.ledger.stored, broker.cluster
-    copies = count_text(many, "copy of a fanout waits", "copies of fanouts wait")
+    copies = count_text(many, "copy waits", "copies wait")
     peer = None if cluster is None else cluster.peers.get(name)
     if cluster is not None and cluster.copies is not None and cluster.copies.is_dropped(name):
         return "not-kept", (
@@ -93,7 +93,7 @@ def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
             f"{asked.ledger.dropped} were dropped. `radiator peer keep {name}` ends that."
         )
     if not many:
-        return "empty", f"No copy of a fanout waits for node {name}."
+        return "empty", f"No copy waits for node {name}."
     if peer is None or peer.link is None:
         cause = "" if peer is None or not peer.cause else f" ({peer.cause})"
         return "not-linked", (

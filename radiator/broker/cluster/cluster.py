@@ -237,7 +237,7 @@ class Cluster:
         return is_lessers(current) and not is_lessers(new)
 
     def may_replace(self, peer: Peer, identity: Identity) -> bool:
-        """A peer with another store: copies of fanouts are sent again; messages of queues wait for the operator."""
+        """A peer with another store: copies are sent again; messages of queues wait for the operator."""
         if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
             return False
         self.handover.release(peer)
@@ -519,7 +519,7 @@ class Cluster:
         is_fanout = kind == FANOUT and name in self.declarations.cluster_fanouts
         if is_fanout or (kind == TOPIC and self.standing is not None):
             if peer.copies >= peer.copies_granted:
-                raise LinkError(f"Copy {peer.copies + 1} of fanouts on this link, where {peer.copies} were granted.")
+                raise LinkError(f"Copy {peer.copies + 1} on this link, where {peer.copies} were granted.")
             times = len(self.destinations.fanout(name).children) if is_fanout else max(1, word.left)
             self.rooms.take(link, True, cost_bytes(word.message.size, times))
             self.top_up(link, is_copies=True)
@@ -612,7 +612,7 @@ class Cluster:
             self.rooms.top_up(link, is_copies, max(1, len(self.links)))
 
     def grant_copies(self, peer: Peer) -> None:
-        """Credit for copies of fanouts and topics, while all children and the disk have room."""
+        """Credit for copies, while all children and the disk have room."""
         if peer.link is None or self.is_draining or self.standing is None:
             return
         if self.full:
@@ -735,10 +735,10 @@ class Cluster:
         return self.handover.release(peer)
 
     def drop_copies(self, name: str, done: Callable[[int], None]) -> None:
-        """The operator's word that a node need not get copies of fanouts while it is away: see Copies.drop."""
+        """The operator's word that a node need not get copies while it is away: see Copies.drop."""
         copies, peer = self.copies, self.peers.get(name)
         if copies is None or self.node is None or name not in self.node.peers or peer is None:
-            raise Refusal("unknown-node", f"{name!r:.80} is none of the nodes that copies of fanouts wait for here.")
+            raise Refusal("unknown-node", f"{name!r:.80} is none of the nodes that copies wait for here.")
         if peer.link is not None:
             raise Refusal("linked", f"{name!r} is linked: it is handed what waits, or `radiator purge` drops it.")
         copies.drop(name, done)
@@ -777,7 +777,7 @@ class Cluster:
         """What is shown of one peer."""
         address = self.node.peers.get(peer.name) if self.node is not None else None
         outbox = self.destinations.outboxes.get(peer.name)
-        head = outbox.peek_head() if outbox is not None else None
+        head = outbox.head() if outbox is not None else None
         waiting_ms = [doubtful.since_ms for doubtful in islice(peer.doubts.values(), 1)]
         waiting_ms += [head.message.accepted_ms] if head is not None else []
         return {

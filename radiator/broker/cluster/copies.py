@@ -1,7 +1,9 @@
-"""Copies of fanouts for the other nodes of the list: the bound of each outbox, and nodes for which none are kept.
+"""Copies, of fanouts and of topics, for the other nodes of the list: the bound of each outbox, and nodes for which none
+are kept.
 
 A node that is away must not stop those that are here. So what waits for it is bounded: by `peer_outbox_max_bytes`, and
-by what the disk leaves, however large map_size is. At the bound the fanout's SENDs wait, and nobody else's. An operator
+by what the disk leaves, however large map_size is. At the bound the SENDs to that fanout or
+topic wait, and no others. An operator
 may say that no copies are kept for a node; that lasts until it is linked again.
 """
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Lane:
-    """What one side may hand over on one link, of messages of queues or of copies of fanouts. through: in all, since
+    """What one side may hand over on one link, of messages of queues or of copies. through: in all, since
     the link began; used: so much of it has been. wanted: what a message that waits needs at once, 0: none does.
     granted_turn: when it got more. waiting, at the giver: who has such a message, the first first.
     """

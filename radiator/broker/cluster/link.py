@@ -20,7 +20,7 @@ class Link:
     given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
     them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
     declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
-    there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies of fanouts.
+    there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies.
     outgoing, incoming: the large message whose bytes go ahead, and come; parcels_waiting: who gives the next ones.
     """
 

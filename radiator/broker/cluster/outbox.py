@@ -1,4 +1,4 @@
-"""The copies of fanouts that wait for one other node: a durable queue, handed over in order."""
+"""The copies, of fanouts and of topics, that wait for one other node: a durable queue, handed over in order."""
 
 from collections.abc import Callable
 

@@ -39,7 +39,7 @@ class Rooms:
         """So much comes in. Raises LinkError where it was not promised."""
         lane = link.takes[is_copies]
         if cost > lane.left:
-            what = "Copies of fanouts" if is_copies else "Messages of queues"
+            what = "Copies" if is_copies else "Messages of queues"
             raise LinkError(f"{what} of {lane.used + cost} bytes on this link, where {lane.through} were granted.")
         lane.used += cost
         self.intake.promised_bytes -= cost

@@ -173,10 +173,10 @@ def test_what_is_in_doubt_stays_so_when_copies_are_dropped() -> None:
 
 def test_why_names_the_node() -> None:
     nodes = away()
-    assert why(nodes, "$outbox/b") == ("empty", "No copy of a fanout waits for node b.")
+    assert why(nodes, "$outbox/b") == ("empty", "No copy waits for node b.")
     count = fill(nodes)
     verdict, sentence = why(nodes, "$outbox/b")
-    assert verdict == "not-linked" and sentence.startswith(f"{count} copies of fanouts wait for node b, which is not")
+    assert verdict == "not-linked" and sentence.startswith(f"{count} copies wait for node b, which is not")
     assert "1 producer waits for room" in sentence and "`radiator peer drop b --force`" in sentence
     assert "SENDs to /fanout/events find no room for their copies for node b" in why(nodes, "x")[1]
     assert "node b" not in why(nodes, "work")[1]
@@ -208,4 +208,4 @@ def test_why_tells_that_a_linked_node_takes_none() -> None:
     nodes["a"].say(send(1, "/fanout/events", b"one"))
     nodes.run()
     verdict, sentence = why(nodes, "$outbox/b")
-    assert verdict == "not-taken" and "1 copy of a fanout waits for node b, which is linked" in sentence
+    assert verdict == "not-taken" and "1 copy waits for node b, which is linked" in sentence

@@ -181,7 +181,7 @@ def test_more_than_was_granted_is_a_link_error() -> None:
     message = Message("/fanout/events", b"", 2, body, 1, 0)
     word = Transfer(peer.in_epoch, peer.in_last + 1, "/fanout/events", message, ["a"], 0, False, 0)
     said = bad_word(nodes, word)
-    assert said.startswith(f"Copies of fanouts of {cost_bytes(len(body), 4)} bytes on this link, where ")
+    assert said.startswith(f"Copies of {cost_bytes(len(body), 4)} bytes on this link, where ")
     assert nodes["b"].stored("k1") == [] and nodes["b"].broker.intake.promised_bytes == 0
 
 
