@@ -172,6 +172,7 @@ CHECK_SLICE_RECORDS = 10_000  # one read transaction each: a longer one pins pag
 CHECK_FINDINGS_MAX = 1000  # counted: sentences of one `radiator check` beyond these
 
 # ---- operations
+CLOCK_SET_MS = 1_577_836_800_000  # 2020: a clock that shows less has not been set, whatever it is set to is followed
 CLOCK_JUMP_MAX_S = 180 * 86_400  # not followed: the system's clock where it is further from the time that is known
 CLOCK_KEPT_S = 60  # how often the store keeps the time, while anything is written
 CLOCK_KEPT_IDLE_S = 86_400  # and otherwise

@@ -3,10 +3,10 @@
 It is the system's, unless that is further from the time that the broker knows than it can have become by itself: then a
 wrong clock would let go of everything at once. What the broker knows is the last time that its store has kept, and how
 long it has run since. A stop of some months, a suspended machine and a clock without a battery that is set after the
-start are within the bound.
+start are within the bound. A time before CLOCK_SET_MS is none that the broker could know: no clock had been set then.
 """
 
-from radiator.limits import CLOCK_JUMP_MAX_S
+from radiator.limits import CLOCK_JUMP_MAX_S, CLOCK_SET_MS
 
 _JUMP_MAX_MS = int(CLOCK_JUMP_MAX_S * 1000)
 
@@ -25,7 +25,7 @@ class Clock:
     def at(self, now_s: float, system_ms: int) -> int:
         """The time in milliseconds since the epoch. now_s: monotonic seconds; system_ms: what the system says."""
         here_ms = self._known_ms + int((now_s - self._known_s) * 1000)
-        if -_JUMP_MAX_MS <= system_ms - here_ms <= _JUMP_MAX_MS:
+        if here_ms < CLOCK_SET_MS or -_JUMP_MAX_MS <= system_ms - here_ms <= _JUMP_MAX_MS:
             self._known_ms, self._known_s = system_ms, now_s
             self.ahead_ms = 0
             return system_ms

@@ -74,7 +74,7 @@ def serve(config: Config, trust_clock: bool = False) -> int:
 
 def _have_last_words(data_dir: Path) -> None:
     """Ends that the system makes leave a line: of a disk that cannot be read, and of LMDB's own over damaged pages."""
-    faulthandler.enable(all_threads=False)
+    faulthandler.enable(2, all_threads=False)  # not sys.stderr, which need not be a file
 
     def halted(sentence: str) -> str:
         return line("error", "halted", {"status": EXIT_DISK_FAILED, "sentence": sentence}, time.time())

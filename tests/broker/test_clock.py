@@ -61,6 +61,15 @@ def test_a_machine_that_starts_in_1970_goes_on_where_it_stopped_and_follows_once
     assert (clock.at(20.0, today_ms), clock.ahead_ms) == (today_ms, 0)
 
 
+def test_a_new_store_on_a_machine_that_starts_in_1970_follows_whatever_the_clock_is_set_to() -> None:
+    clock = Clock(0, 0.0, 1000)
+    assert clock.at(5.0, 6000) == 6000
+    assert (clock.at(6.0, NOW_MS), clock.ahead_ms) == (NOW_MS, 0)
+    # so does a later run, of which the store has kept a time of before the clock was set
+    clock = Clock(6000, 0.0, NOW_MS)
+    assert (clock.at(0.0, NOW_MS), clock.ahead_ms) == (NOW_MS, 0)
+
+
 def test_a_store_that_has_kept_no_time_believes_the_system() -> None:
     assert Clock(0, 5.0, 60_000).at(5.0, 60_000) == 60_000
 

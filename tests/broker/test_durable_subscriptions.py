@@ -404,18 +404,19 @@ def test_interest_comes_back_with_a_restart_and_ends_with_the_subscription() -> 
     assert nodes["a"].refusal(2).code == "no-subscriber"
 
 
-def test_what_comes_from_elsewhere_and_finds_no_room_is_lost_and_counted() -> None:
+def test_what_comes_from_behind_another_node_and_finds_no_room_is_lost_and_counted() -> None:
+    """A node that is linked with the sender's keeps a copy instead, until there is room."""
     settings = QueueSettings(max_messages=1, message_ttl_ms=1000)
-    nodes = Nodes("ab", "ab", replace(declared(), queue_patterns=[("$durable.#", settings)]))
-    for name in "ab":
+    nodes = Nodes("abc", "ab bc", replace(declared(), queue_patterns=[("$durable.#", settings)]))
+    for name in "abc":
         nodes[name].open(1)
-    nodes["b"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
+    nodes["c"].say(durable(1, "/topic/t.*"), unsubscribe(1, "s"))
     nodes.run()
     for body in (b"1", b"2"):
         nodes["a"].say(send(1, "/topic/t.x", body, body))
         nodes.run()
-    broker = nodes["b"].broker
-    assert nodes["a"].receipts(1) == [b"1", b"2"] and nodes["b"].stored("$durable/topic/t.*/s") == [b"1"]
+    broker = nodes["c"].broker
+    assert nodes["a"].receipts(1) == [b"1", b"2"] and nodes["c"].stored("$durable/topic/t.*/s") == [b"1"]
     assert broker.desk.counters["topic_messages_dropped"] == 1
     (queue,) = broker.destinations.durables.values()
     assert queue.ledger.stored_expiring == 1

@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def test_it_says_one_word_a_sentence_and_who(run: Run, client: Client) -> None:
-    assert run("why", "orders") == (0, "empty: It is empty: whatever was sent to it is done with.\n", "")
+    assert run("why", "orders") == (0, "empty: It is empty: nothing has come to it yet.\n", "")
     client.send("/queue/orders", b"1")
     client.send("/queue/orders", b"2")
     assert run("why", "/queue/orders")[1].startswith("no-consumer: 2 messages are ready, and nobody is subscribed.\n")
@@ -68,7 +68,7 @@ def test_of_what_leads_to_queues(run: Run, client: Client) -> None:
         0,
         "/exchange/events keeps nothing itself: what matches a binding goes to 2 destinations.\n"
         f"\n/log/clicks\n  {run('why', '/log/clicks')[1].splitlines()[0]}\n"
-        "\nmail\n  empty: It is empty: whatever was sent to it is done with.\n",
+        "\nmail\n  empty: It is empty: nothing has come to it yet.\n",
         "",
     )
     status, out, _ = run("why", "/fanout/news")

@@ -262,7 +262,8 @@ class Run:
         """It starts, its ledgers add up (SimDisk and Node assert that), and everything comes out, marked; what is
         delayed in its time, which for one that expires never comes.
         """
-        node = Node(DECLARED, platter=platter, now_ms=1)
+        # at a time when nothing has expired and nothing is due
+        node = Node(DECLARED, platter=platter, now_ms=1, trust_clock=True)
         node.open(1)
         assert node.disk.recovery.boot == platter.boot + 1
         for name in found.keys() | {name for name, _ in delayed}:
