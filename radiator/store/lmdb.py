@@ -245,7 +245,7 @@ class LmdbStore:
         names = dict(self._rows(txn, QUEUES))
         ledgers = dict(self._rows(txn, LEDGERS))
         if names.keys() != ledgers.keys():
-            raise StoreError(f"{self._file} has queues without a ledger, or ledgers without a queue. {_CHECK_HINT}.")
+            raise self._contradiction("there are queues without a ledger, or ledgers without a queue")
         queues = [
             StoredQueue(records.queue_of(key), records.decode_text(key, name), records.decode_ledger(key, ledgers[key]))
             for key, name in names.items()
@@ -315,10 +315,7 @@ class LmdbStore:
         there |= {log.number for log in self.recovery.logs if log.name}
         stray = {binding.queue for binding in bindings} - there
         if stray:
-            raise StoreError(
-                f"{self._file} has bindings to queue {min(stray)}, which is not there."
-                f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
-            )
+            raise self._contradiction(f"there are bindings to queue {min(stray)}, which is not there")
         return declared, bindings
 
     def _read_links(self, txn: "lmdb.Transaction[memoryview]") -> tuple[list[KeepPeer], list[StoredDoubt]]:
@@ -337,10 +334,7 @@ class LmdbStore:
             message = txn.get(message_key, db=self._tables[MESSAGES])
             if message is None or queue not in queues or peer not in kept:
                 missing = f"the message is not in queue {queue}" if peer in kept else "nothing is kept of the node"
-                raise StoreError(
-                    f"In {self._file} message {sequence} is in doubt with node {peer!r}, but {missing}."
-                    f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
-                )
+                raise self._contradiction(f"message {sequence} is in doubt with node {peer!r}, but {missing}")
             size, expires = records.message_bytes(message)
             redeliveries = _redeliveries(message_key, txn.get(message_key, db=self._tables[COUNTS]))
             doubts.append(StoredDoubt(peer, sequence, queue, position, size, expires, redeliveries))
@@ -350,10 +344,7 @@ class LmdbStore:
         """Raises StoreError unless every ledger adds up, and all together agree with LMDB's own counts of messages."""
         for queue in self.recovery.queues:
             if not queue.ledger.adds_up():
-                raise StoreError(
-                    f"The ledger of queue {queue.name!r} in {self._file} does not add up: {queue.ledger}."
-                    f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
-                )
+                raise self._contradiction(f"the ledger of queue {queue.name!r} does not add up: {queue.ledger}")
         ledgers = [queue.ledger for queue in self.recovery.queues]
         retired = sum(self.recovery.retired.values())
         rows = txn.stat(self._tables[DELAYED])["entries"] if DELAYED in self._tables else 0
@@ -364,12 +355,17 @@ class LmdbStore:
 
     def _assert_counted(self, what: str, booked: int, counted: int) -> None:
         if booked != counted:
-            raise StoreError(
-                f"The ledgers in {self._file} say {count_text(booked, f'{what} message')}, LMDB counts {counted}."
-                f" That is a bug in Radiator, or damage. {_CHECK_HINT}."
-            )
+            said = count_text(booked, f"{what} message")
+            raise self._contradiction(f"the ledgers say {said}, LMDB counts {counted}")
 
     # ---- commit: the committer's thread
+
+    def _assert_there(self, queues: set[int], others: list[Write]) -> None:
+        """Something is written in these queues: else the next start would find a ledger without a queue."""
+        gone = queues - self._queues
+        if gone:
+            gone -= {write.queue for write in others if isinstance(write, Declare)}
+        assert not gone, f"something is written in the queues {gone}, which are not there"
 
     def commit(self, writes: Sequence[Write]) -> None:
         """One write transaction, begun and ended here, synced when this returns. Raises DiskFailed.
@@ -414,10 +410,7 @@ class LmdbStore:
                 appends.add(write)
             else:
                 others.append(write)
-        # else the next start would find a ledger without a queue
-        gone = kept - self._queues
-        gone -= {write.queue for write in others if isinstance(write, Declare)} if gone else gone
-        assert not gone, f"something is written in the queues {gone}, which are not there"
+        self._assert_there(kept, others)
         in_doubt = self._in_doubt_after(others)
         _assert_doubts_stay(in_doubt, removes, others)
         blocks = appends.rows(others) if appends else []

@@ -512,8 +512,8 @@ def test_ledger_that_does_not_add_up_is_refused(tmp_path: Path) -> None:
     key = records.queue_key(1)
     rewrite(tmp_path / "data", b"ledgers", key, records.encode_ledger(key, Ledger(accepted=2, stored=1)))
     sentence = refusal(tmp_path / "data")
-    assert "The ledger of queue 'orders'" in sentence and "does not add up" in sentence
-    assert "bug in Radiator, or damage. Run `radiator check`" in sentence
+    assert "the ledger of queue 'orders'" in sentence and "does not add up" in sentence
+    assert "damage, or a bug in Radiator. Run `radiator check`" in sentence
 
 
 def test_ledgers_that_disagree_with_the_messages_are_refused(tmp_path: Path) -> None:
@@ -555,8 +555,8 @@ def test_binding_to_a_queue_that_is_not_there_is_refused(tmp_path: Path) -> None
     key = records.binding_key(3, "x", "b")
     rewrite(tmp_path / "data", b"bindings", key, records.encode_binding(key, "x", "b"))
     sentence = refusal(tmp_path / "data")
-    assert "has bindings to queue 3, which is not there." in sentence
-    assert "bug in Radiator, or damage. Run `radiator check`" in sentence
+    assert "there are bindings to queue 3, which is not there." in sentence
+    assert "damage, or a bug in Radiator. Run `radiator check`" in sentence
 
 
 @pytest.mark.parametrize("queue", [1, 2, 3, 9])
@@ -568,7 +568,7 @@ def test_message_in_doubt_that_is_not_there_is_refused(tmp_path: Path, queue: in
     rewrite(tmp_path / "data", DOUBTS, key, records.encode_doubt(key, queue, place[1] + (queue < 3) * 1_000))
     sentence = refusal(tmp_path / "data")
     assert f"data.mdb message 5 is in doubt with node 'node.b', but the message is not in queue {queue}." in sentence
-    assert "bug in Radiator, or damage. Run `radiator check`" in sentence
+    assert "damage, or a bug in Radiator. Run `radiator check`" in sentence
 
 
 def test_message_in_doubt_with_a_node_that_is_not_kept_is_refused(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def _working_destination(raw: bytes) -> str:
     if not destination.startswith(("/queue/", "/fanout/", "/topic/")):
         raise Violation(f"{shown(raw)} takes no message of another node: only queues, fanouts and topics do.")
     if destination.startswith("/topic/"):
-        _topic(destination.removeprefix("/topic/").encode())
+        _check_topic(destination)
     return destination
 
 
