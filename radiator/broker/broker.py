@@ -6,9 +6,10 @@ connection, whose reader stops; the others go on.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from math import inf
+from operator import itemgetter
 
 from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
 from radiator.broker import admin
@@ -26,9 +27,10 @@ from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
-from radiator.broker.memory import Memory, held_by
+from radiator.broker.memory import Memory, Weighing, held_by
 from radiator.broker.plans import Plan
 from radiator.broker.reading import Reading, one_slice
+from radiator.broker.rounds import Round
 from radiator.broker.staging import Staging
 from radiator.broker.states import Event
 from radiator.broker.subscriptions import Finding, Subscriptions
@@ -72,6 +74,7 @@ from radiator.limits import (
     FORGET_BUSY_S,
     FORGET_IDLE_S,
     FORGET_MESSAGES,
+    REFUSED_LOOKS,
     Limits,
     high_water_bytes,
 )
@@ -162,6 +165,7 @@ class Broker:
         self.checkouts = Checkouts(desk, self.destinations, self.chores.append)
         self.answers = Answers(self.chores.append, self.freed)
         self.expiring: set[Queue] = set()
+        self.round: Round | None = None  # what the last Tick has begun, and has not done
         self.is_stopping = False
         self.is_said = False
         self.forget_s = now_s
@@ -178,6 +182,8 @@ class Broker:
         desk.turn_number += 1
         desk.handled = 0
         desk.now_s, desk.now_ms = now_s, self.clock.at(now_s, now_ms)
+        if self.round is not None and not self.is_stopping:
+            self.look_round()
         if self.backlog:
             if any(type(event) is Stop and event.at_once for event in events):
                 self.backlog.clear()
@@ -204,6 +210,7 @@ class Broker:
         can_go_on = not self.is_stopping and (
             # a full batch keeps every chore waiting: `committed` goes on
             (desk.open.size < BATCH_BYTES and any(chore.can_go_on for chore in self.chores))
+            or self.round is not None
             or (self.cluster is not None and bool(self.cluster.due))
             or bool(readers.due)
         )
@@ -420,29 +427,31 @@ class Broker:
         self.disk_free_bytes = event.disk_free_bytes
         self.store_used_bytes = event.store_used_bytes
         self.checked_percent = event.checked_percent
-        intake = self.intake
         self.watch_clock()
         self.judge_disk()
-        self.weigh_memory()
-        for queue in [
-            q
-            for q in self.destinations.all_queues()
-            if q.ledger.stored_expiring or q.timeouts or q.next_due_ms or q.settings.expires_ms
-        ]:
-            self.watch(queue)
-        self.refuse_long_parked()
-        self.refuse_long_open()
+        if self.round is None:
+            self.round = Round(self)
+            self.look_round()
         self.staging.ticked()
         self.checkouts.ticked()
         self.tick_logs()
-        if self.desk.now_s >= self.forget_s and any(q.settings.dedup_window_s for q in self.destinations.everything()):
+        if self.cluster is not None:
+            self.cluster.ticked()
+        return True
+
+    def look_round(self) -> None:
+        """A slice of what the Tick has begun."""
+        if self.round is not None and self.round.step():
+            self.round = None
+
+    def forget_dedup_ids(self) -> None:
+        """Those whose windows are over, from time to time."""
+        intake = self.intake
+        if self.desk.now_s >= self.forget_s:
             # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
             self.desk.write(Forget(self.desk.now_ms, FORGET_MESSAGES + 2 * intake.remembered))
             self.forget_s = self.desk.now_s + (FORGET_BUSY_S if intake.remembered else FORGET_IDLE_S)
             intake.remembered = 0
-        if self.cluster is not None:
-            self.cluster.ticked()
-        return True
 
     def watch_clock(self) -> None:
         """The log tells where the system's clock is not followed, and the store keeps the time from time to time."""
@@ -734,19 +743,19 @@ class Broker:
         connection.transaction_bytes -= transaction.size
         del self.transactions[transaction]
 
-    def refuse_long_open(self) -> None:
+    def refuse_long_open(self) -> Iterator[int]:
         """What a transaction holds is nowhere else: none stays open for ever. The clock of a parked connection stands
-        still.
+        still. What that costs as it goes on, as in `Round`.
         """
-        late: list[Connection] = []
-        for transaction, connection in self.transactions.items():
+        for transaction, connection in [*self.transactions.items()]:
             age_s = self.desk.now_s - transaction.begun_s
             if age_s < self.limits.transaction_max_s:
-                break
+                return
             age_s -= connection.parked_total_s - transaction.parked_s
-            if age_s >= self.limits.transaction_max_s and connection.waits_for is None and not connection.is_closing:
-                late.append(connection)
-        for connection in dict.fromkeys(late):
+            is_late = age_s >= self.limits.transaction_max_s and connection.waits_for is None
+            if not is_late or connection.is_closing or transaction not in self.transactions:
+                yield 1
+                continue
             name = next(iter(connection.transactions))
             self.refuse(
                 connection,
@@ -755,6 +764,7 @@ class Broker:
                 "(transaction_max_s): nothing of it was carried out.",
                 None,
             )
+            yield REFUSED_LOOKS
 
     # ---- waiting for room -------------------------------------------------------------------------------------------
 
@@ -818,11 +828,16 @@ class Broker:
             self.desk.post(Resume(connection.number))
         return True
 
-    def refuse_long_parked(self) -> None:
-        """After block_timeout_s a SEND is refused as with `reject`. `parked` is ordered by the time of parking."""
-        for connection in list(self.parked.values()):
+    def refuse_long_parked(self) -> Iterator[int]:
+        """After block_timeout_s a SEND is refused as with `reject`. `parked` is ordered by the time of parking. What
+        that costs as it goes on, as in `Round`.
+        """
+        for connection in [*self.parked.values()]:
             if self.desk.now_s - connection.parked_since_s < self.limits.block_timeout_s:
                 return
+            yield 1
+            if connection.number not in self.parked:
+                continue  # it has gone on, or gone, while others had their turns
             command = connection.parked[0]
             room = connection.waits_for
             if isinstance(room, Finding | Turnstile | Reading):
@@ -835,6 +850,7 @@ class Broker:
                 f"No room for {self.limits.block_timeout_s:g} s: {name} has none (block_timeout_s).",
                 command.receipt,
             )
+            yield REFUSED_LOOKS
 
     # ---- queues over time -------------------------------------------------------------------------------------------
 
@@ -954,19 +970,30 @@ class Broker:
     # ---- memory -----------------------------------------------------------------------------------------------------
 
     def memory_in_use(self) -> int:
-        """All that is held, what is on the disk too included, in bytes."""
-        return self.memory.weigh(self.connections.values()) + self.memory.on_disk_too
+        """All that is held now, what is on the disk too included, in bytes. Takes long where there is much."""
+        weighing = Weighing(self.memory)
+        for queue in self.destinations.queues.values():
+            if not queue.is_persistent:
+                weighing.queue(queue)
+        weighing.begin_connections()
+        for connection in self.connections.values():
+            if not connection.is_closing:
+                weighing.connection(connection)
+        return weighing.bytes + self.memory.on_disk_too
 
-    def weigh_memory(self) -> None:
-        """Past 80 % of the bound who holds much waits, or goes where it goes on; past it the largest holder goes."""
+    def judge_memory(self, weighing: Weighing) -> Iterator[int]:
+        """Past 80 % of the bound who holds much waits, or goes where it goes on; past it the largest holder goes. What
+        that costs as it goes on, as in `Round`.
+        """
         memory, room = self.memory, self.intake.memory_room
-        connections = [*self.connections.values()]
-        memory.bytes = size = memory.weigh(connections)
+        weighing.end()
+        size = weighing.bytes
         is_tight = size > memory.tight_bytes
         if is_tight and self.destinations.readers.tails_bytes:
             for log in self.destinations.logs.values():
                 log.clear_tails()
         self.destinations.topics.is_pressed = size > memory.bound_bytes // 2
+        gone: dict[Connection, None] = {}
         if is_tight != room.is_tight:
             room.is_tight = is_tight
             if is_tight:
@@ -974,51 +1001,58 @@ class Broker:
             else:
                 self.desk.note("info", "memory_has_room", bytes=size, bound=memory.bound_bytes)
         elif is_tight:
-            size -= self.refuse_who_goes_on(connections)
-        if is_tight:
-            for connection in connections:
-                connection.weighed_bytes = connection.held_bytes
-        if size > memory.bound_bytes:
-            self.close_largest(held_by, memory.bound_bytes, size)
-        elif memory.is_awaited and sum(c.outbox_bytes for c in connections if not c.is_closing) > size // 2:
-            # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
-            self.close_largest(_outbox_bytes, memory.tight_bytes, size)
+            # few: each holds more than its share
+            gone = dict.fromkeys(one for one in weighing.growing if self.is_refused_for_going_on(one))
+            size -= sum(one.weighed_bytes for one in gone)
+        is_unread = memory.is_awaited and weighing.unread > size // 2
         memory.is_awaited = False
         if room.waiters:
             room.waiters = deque(sorted(room.waiters, key=held_by))
             self.freed[room] = None
-        self.freed.update((queue, None) for queue in memory.queues() if queue.waiters)
+        self.freed.update((queue, None) for queue in weighing.awaited if queue.waiters)
+        if size > memory.bound_bytes:
+            there = [pair for pair in weighing.large if pair[1] not in gone]
+            yield from self.close_largest(held_by, there, memory.bound_bytes, size)
+        elif is_unread:
+            # a queue may be consumed, but who does not read never will: without this, producers wait for nothing
+            there = [(one.outbox_bytes, one) for _, one in weighing.large if one not in gone]
+            yield from self.close_largest(_outbox_bytes, there, memory.tight_bytes, size)
 
-    def refuse_who_goes_on(self, connections: list[Connection]) -> int:
-        """Who holds more than its share and, since the last Tick, more than before. Not one that waits: it is not read
-        from. How much they held.
+    def is_refused_for_going_on(self, connection: Connection) -> bool:
+        """Who holds more than its share, and more than when it was last weighed, is refused. Not one that waits: it is
+        not read from.
         """
-        memory, freed = self.memory, 0
-        for connection in connections:
-            held = connection.held_bytes
-            if held <= max(memory.share_bytes, connection.weighed_bytes) or connection.is_closing:
-                continue
-            if connection.waits_for is None:
-                self.refuse(
-                    connection,
-                    "memory",
-                    f"Memory is short (max_memory_bytes {memory.bound_bytes}): this connection holds {held} bytes, "
-                    f"more than its share of {memory.share_bytes}, and takes more.",
-                    None,
-                )
-                freed += held
-        return freed
+        if connection.waits_for is not None or connection.is_closing:
+            return False
+        memory = self.memory
+        self.refuse(
+            connection,
+            "memory",
+            f"Memory is short (max_memory_bytes {memory.bound_bytes}): this connection holds "
+            f"{connection.weighed_bytes} bytes, more than its share of {memory.share_bytes}, and takes more.",
+            None,
+        )
+        return True
 
-    def close_largest(self, held_by: Callable[[Connection], int], mark: int, size: int) -> None:
+    def close_largest(
+        self,
+        held_by: Callable[[Connection], int],
+        there: list[tuple[int, Connection]],
+        mark: int,
+        size: int,
+    ) -> Iterator[int]:
         """As many of the largest holders as it takes to come below the mark; nobody who holds next to nothing."""
         sentence = f"Out of memory (max_memory_bytes {self.limits.max_memory_bytes}): this connection holds most, "
-        there = [connection for connection in self.connections.values() if not connection.is_closing]
-        for largest in sorted(there, key=held_by, reverse=True):
-            held = held_by(largest)
+        there.sort(key=itemgetter(0), reverse=True)
+        for held, largest in there:
             if size <= mark or held < self.memory.least_bytes:
                 return
             size -= held
-            self.refuse(largest, "memory", f"{sentence}{held} bytes.", None)
+            held = held_by(largest)
+            # it may have let go of it while others had their turns
+            if held >= self.memory.least_bytes and not largest.is_closing:
+                self.refuse(largest, "memory", f"{sentence}{held} bytes.", None)
+            yield REFUSED_LOOKS
 
     def disk_numbers(self) -> dict[str, int]:
         """What is said of the disk in the log and in `stats`."""

@@ -362,9 +362,9 @@ class Destinations:
         """Every queue that has a name of its own, outboxes and those of durable subscriptions included."""
         return [*self.queues.values(), *self.durables.values(), *self.outboxes.values()]
 
-    def all_queues(self) -> list[Queue]:
-        """All that hold messages: those of one connection too."""
-        return [*self.everything(), *self.replies.values(), *self.exchanges.own, *self.readers.all]
+    def own_queues(self) -> list[Queue]:
+        """Those of one connection, which have no name of their own."""
+        return [*self.replies.values(), *self.exchanges.own, *self.readers.all]
 
     def find(self, name: str) -> Queue | None:
         """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""

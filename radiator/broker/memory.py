@@ -1,11 +1,10 @@
 """What the broker holds that is nowhere else, who holds it, and who must wait or go for it.
 
-Weighed at each Tick, with all that has come in since. What is on the disk too (windows, messages in flight of
-persistent queues, what is read of logs) has bounds of its own, and is never a reason to refuse anybody.
+Weighed from each Tick on (rounds.py), with all that has come in since. What is on the disk too (windows, messages in
+flight of persistent queues, what is read of logs) has bounds of its own, and is never a reason to refuse anybody.
 """
 
-from collections.abc import Collection
-from heapq import nlargest
+from heapq import heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from radiator.broker.consumers import Connection
@@ -18,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """bytes: as last weighed (`weighed_bytes`), and what has come in since, gone again or not. tight_bytes: past it
-    only those go on who hold little. share_bytes: what a connection may hold then; least_bytes: next to nothing.
-    waiting_bytes: what goes on when a batch is on the disk. parts_bytes: of large messages that come from other nodes,
-    and are not whole. is_awaited: whether somebody has found no room in a memory queue since it was last weighed.
+    """bytes: as last weighed (`weighed_bytes`), and what has come in since that began, gone again or not. tight_bytes:
+    past it only those go on who hold little. share_bytes: what a connection may hold then; least_bytes: next to
+    nothing. waiting_bytes: what goes on when a batch is on the disk. parts_bytes: of large messages that come from
+    other nodes, and are not whole. is_awaited: whether somebody has found no room in a memory queue since it was last
+    weighed.
     holders: who held most then, with bytes: `connection NUMBER`, and addresses of memory queues.
     """
 
@@ -41,27 +41,6 @@ class Memory:
         self.parts_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
-
-    def queues(self) -> list[Queue]:
-        """Those in memory that are no connection's own."""
-        return [queue for queue in self.destinations.queues.values() if not queue.is_persistent]
-
-    def weigh(self, connections: Collection[Connection]) -> int:
-        """All that is nowhere else; who holds most of it is known until the next time."""
-        # those that are being closed for what they hold have let go of it
-        held = [
-            (size, f"connection {one.number}") for one in connections if (size := one.held_bytes) and not one.is_closing
-        ]
-        if self.destinations.replies or self.destinations.exchanges.own:
-            held = [
-                (size, f"connection {one.number}")
-                for one in connections
-                if not one.is_closing and (size := held_by(one) - one.rest_bytes)
-            ]
-        held += [(queue.memory_bytes, queue.address) for queue in self.queues() if queue.ledger.stored]
-        self.holders = [(name, size) for size, name in nlargest(HOLDERS_TOLD, held)]
-        self.weighed_bytes = sum(size for size, _ in held) + self.waiting_bytes + self.parts_bytes
-        return self.weighed_bytes
 
     @property
     def on_disk_too(self) -> int:
@@ -85,6 +64,87 @@ class Memory:
     def told(self) -> str:
         """Who holds most, in words."""
         return ", ".join(f"{name}: {size} bytes" for name, size in self.holders) or "nobody"
+
+
+class Weighing:
+    """All that is nowhere else, one after the other: first the memory queues, then the connections. Others may have
+    their turns in between, so that no byte is counted twice that moves from a connection into a queue.
+
+    bytes: what was found; unread: of that, what outgoing buffers hold; largest: who holds most; large: connections that
+    hold more than next to nothing, with how much; growing: those above their share that held less the last time;
+    awaited: queues that somebody waits for.
+    """
+
+    __slots__ = (
+        "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_own", "large", "largest",
+        "memory", "unread",
+    )  # fmt: skip
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.began_bytes = memory.bytes
+        self.began_waiting_bytes = memory.waiting_bytes
+        self.bytes = self.unread = self.found = 0
+        self.has_own = False
+        self.large: list[tuple[int, Connection]] = []
+        self.growing: list[Connection] = []
+        self.awaited: list[Queue] = []
+        self.largest: list[tuple[int, int, Queue | Connection]] = []
+
+    def queue(self, queue: Queue) -> None:
+        """One in memory that is no connection's own."""
+        if queue.ledger.stored:
+            size = queue.memory_bytes
+            self.bytes += size
+            self.tell(size, queue)
+        if queue.waiters:
+            self.awaited.append(queue)
+
+    def begin_connections(self) -> None:
+        """The queues have been weighed."""
+        memory = self.memory
+        self.bytes += memory.waiting_bytes + memory.parts_bytes
+        self.began_waiting_bytes -= memory.waiting_bytes
+        self.has_own = bool(memory.destinations.replies or memory.destinations.exchanges.own)
+
+    def connection(self, connection: Connection) -> None:
+        """One that is not being closed: what it holds would be let go of already."""
+        held = connection.held_bytes
+        memory = self.memory
+        if held > memory.share_bytes and held > connection.weighed_bytes:
+            self.growing.append(connection)
+        connection.weighed_bytes = held
+        self.unread += connection.outbox_bytes
+        size = held + own_bytes(connection) if self.has_own else held
+        if size:
+            self.bytes += size
+            self.tell(size, connection)
+        size += connection.rest_bytes
+        if size >= memory.least_bytes:
+            self.large.append((size, connection))
+
+    def tell(self, size: int, who: Queue | Connection) -> None:
+        """It may be one of the largest."""
+        largest = self.largest
+        if len(largest) < HOLDERS_TOLD:
+            self.found += 1
+            heappush(largest, (size, self.found, who))
+        elif size > largest[0][0]:
+            self.found += 1
+            heapreplace(largest, (size, self.found, who))
+
+    def end(self) -> None:
+        """All has been weighed. What may have been missed, since it came or moved meanwhile, counts for who wants to
+        bring more, and for nobody who would have to go.
+        """
+        memory = self.memory
+        since = max(0, memory.bytes - self.began_bytes) + max(0, self.began_waiting_bytes)
+        memory.weighed_bytes = self.bytes
+        memory.bytes = self.bytes + since
+        memory.holders = [
+            (who.address if isinstance(who, Queue) else f"connection {who.number}", size)
+            for size, _, who in sorted(self.largest, reverse=True)
+        ]
 
 
 def held_by(connection: Connection) -> int:

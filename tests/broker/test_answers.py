@@ -1,9 +1,6 @@
 """Long answers of /admin: in slices, fair, bounded, and dropped when nobody waits for them any more."""
 
-import gc
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,12 +9,9 @@ from radiator.broker import answers
 from radiator.broker.admin import _REQUESTS
 from radiator.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
 from radiator.limits import ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, Limits
-from radiator.settings import Declarations
 from tests.broker.node import Node
+from tests.broker.timed import TURN_MAX_S, Timed
 from tests.broker.words import send, subscribe
-
-TURN_MAX_S = 0.005
-TRIES = 4  # CPU time too is longer on a busy machine; a turn that is too long is so each time
 
 
 def request(connection: int = 9, **asked: object) -> Send:
@@ -229,43 +223,6 @@ def test_a_wrong_page_is_refused(asked: dict[str, object]) -> None:
 
 
 # ---- turns ----------------------------------------------------------------------------------------------------------
-
-
-class Timed(Node):
-    """Knows how long the longest of its turns has taken, in CPU time of this thread."""
-
-    longest_s = 0.0
-
-    def __init__(self) -> None:
-        super().__init__(Declarations(create_queues=True, create_topics=True), Limits(max_destinations=40_000))
-        broker_turn = self.broker.turn
-
-        def turn(*events: Any) -> Any:
-            began_s = time.thread_time()
-            told = broker_turn(*events)
-            self.longest_s = max(self.longest_s, time.thread_time() - began_s)
-            return told
-
-        self.broker.turn = turn  # type: ignore[method-assign]
-
-    def longest_turn_s(self, make: Callable[[], list[Event]]) -> float:
-        """Of those that these events lead to; the least of some tries."""
-        least_s = 1e9
-        gc.disable()
-        try:
-            for _ in range(TRIES):
-                events = make()
-                self.turn([])
-                self.longest_s = 0.0
-                self.turn(events)
-                least_s = min(least_s, self.longest_s)
-                for connection in self.inbox:
-                    self.take(connection)
-                if least_s <= TURN_MAX_S:
-                    break
-        finally:
-            gc.enable()
-        return least_s
 
 
 @pytest.fixture(scope="module")

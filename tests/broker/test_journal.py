@@ -472,7 +472,7 @@ def test_off_means_that_nothing_is_told() -> None:
     node.say(subscribe(2, "q"), send(1, "q"))
     node.say(ack(node.message(2)))
     assert node.disk.platter.logs == {} and node.disk.platter.records == {}
-    assert all(queue.journal is None for queue in node.broker.destinations.all_queues())
+    assert all(queue.journal is None for queue in node.broker.destinations.everything())
 
 
 # ---- the books and the journal
