@@ -160,6 +160,7 @@ class Broker:
         self.chores: deque[Chore] = deque(
             Sweeping(desk, number, left) for number, left in self.destinations.retired.items()
         )
+        desk.wake = self.chores.append
         applying = Applying(desk, self.destinations, self.intake, self.freed, self.chores.append)
         self.staging = Staging(desk, self.intake, limits, recovery, applying, self.chores.append)
         self.checkouts = Checkouts(desk, self.destinations, self.chores.append)

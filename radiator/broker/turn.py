@@ -16,6 +16,7 @@ from radiator.replies import Reply
 from radiator.writes import Write
 
 if TYPE_CHECKING:
+    from radiator.broker.chores import Chore
     from radiator.broker.telling import Journal
 
 NoteValue = str | int | float | bool
@@ -117,6 +118,7 @@ class Desk:
         "store_id",
         "turn",
         "turn_number",
+        "wake",
     )
 
     def __init__(self, store_id: str, boot: int) -> None:
@@ -135,6 +137,7 @@ class Desk:
         self.committed = 0
         self.counters: dict[str, int] = {}
         self.journal: Journal | None = None
+        self.wake: Callable[[Chore], None]  # has a long work go on, from the end of this turn
 
     def next_position(self) -> int:
         """A position that was never given before."""

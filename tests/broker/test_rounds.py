@@ -1,16 +1,18 @@
 """What a Tick looks at: all queues and connections, in turns that stay short; and memory, whose bound is kept."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
 from radiator.broker.intake import Intake
+from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.commands import Closed, Event, Open, Read, Tick
 from radiator.limits import BATCH_BYTES, GIB, LOOKS_PER_TURN, MIB, Limits
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
 from tests.broker.timed import TURN_MAX_S, Timed
-from tests.broker.words import begin, commit, send
+from tests.broker.words import begin, commit, send, subscribe
 
 QUEUES = 10_000
 CONNECTIONS = 20_000
@@ -215,3 +217,64 @@ def test_queues_are_watched_in_every_slice() -> None:
     node.auto = True
     node.turn(tick(node, 1))
     assert [node.numbers(name)["expired"] for name in names] == [1, 1, 0]
+
+
+# ---- what comes back ------------------------------------------------------------------------------------------------
+
+
+def returned(node: Node, count: int) -> None:
+    """So many messages of `q` have come back, and nobody is subscribed."""
+    for _ in range(0, count, 1000):
+        node.turn([Read(1, [send(1, "q", b"x" * 100)] * 1000)])
+    node.open(2)
+    node.say(subscribe(2, "q", prefetch_count=65_535))
+    node.close(2)
+    assert len(node.broker.destinations.queues["q"].returned) >= count
+
+
+def purge(connection: int) -> Event:
+    return Read(connection, [send(connection, "/admin", b'{"do":"purge","queue":"q"}', reply_to="t")])
+
+
+def test_a_purge_of_very_many_that_have_come_back_makes_no_long_turn() -> None:
+    node = Timed()
+    node.open(1)
+
+    def make() -> list[Event]:
+        returned(node, 30_000)
+        return [purge(1), Read(1, [send(1, "q", b"after")])]
+
+    assert node.longest_turn_s(make) <= TURN_MAX_S
+    told = [note.fields["messages"] for note in node.notes if note.event == "purged"]
+    assert sum(told) == 30_000 * len(told) + len(told) - 1 and node.stored("q") == [b"after"]
+    queue = node.broker.destinations.queues["q"]
+    assert isinstance(queue, DurableQueue)
+    assert (queue.stubs, queue.stub_bytes, queue.window_bytes) == (0, 0, 5) and queue.windows.size == 5
+    assert node.crashed().stored("q") == [b"after"]
+
+
+def test_what_is_being_purged_is_delivered_to_nobody() -> None:
+    node = Node()
+    node.open(1, 3)
+    returned(node, 5000)
+    node.auto = False
+    node.turn([purge(1), Read(3, [subscribe(3, "q", prefetch_count=100)])])
+    node.turn([purge(1)])
+    assert 0 < node.broker.destinations.queues["q"].ledger.stored < 5000
+    node.auto = True
+    node.turn([Read(1, [send(1, "q", b"after")])])
+    assert node.bodies(3) == [b"after"]
+    assert [json.loads(body)["purged"] for body in node.bodies(1)] == [5000, 5000]
+
+
+def test_a_queue_that_goes_while_it_is_purged_takes_the_rest_along() -> None:
+    node = Node()
+    node.open(1)
+    returned(node, 5000)
+    node.auto = False
+    node.turn([purge(1)])
+    node.broker.delete(node.broker.destinations.queues["q"])
+    node.auto = True
+    node.turn([])
+    assert not node.broker.chores and node.broker.destinations.windows.size == 0
+    assert not node.crashed().has("q")

@@ -26,6 +26,7 @@ from radiator.errors import StoreError, count_text
 from radiator.journal import DELAYED, DUE, CameFrom
 from radiator.limits import (
     BATCH_BYTES,
+    CHORE_MESSAGES,
     LOAD_BYTES,
     LOAD_MESSAGES,
     OUT_BYTES,
@@ -116,9 +117,9 @@ class DurableQueue(Queue):
 
     __slots__ = (
         "aside", "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
-        "freed_unread", "is_loading", "number", "on_pumped", "on_ready", "purge_done", "purge_through", "purged",
-        "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread", "unread", "unseen",
-        "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
+        "freed_unread", "is_loading", "letting_go", "number", "on_pumped", "on_ready", "purge_done",
+        "purge_through", "purged", "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread",
+        "unread", "unseen", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
 
     moves = PERSISTENT_MOVES
@@ -175,6 +176,7 @@ class DurableQueue(Queue):
         self.purge_through = 0
         self.purges_delayed = False
         self.spared: set[int] = set()
+        self.letting_go: list[tuple[int, Entry]] = []  # what had come back when it began, and goes first
         self.purged = 0
         self.purge_done: Callable[[int], None] | None = None
 
@@ -391,7 +393,11 @@ class DurableQueue(Queue):
             return
         found = {stored.position: stored.message for stored in answer.messages}
         for position, entry in asked.items():
-            if entry.state is not State.READY or not entry.is_stub:
+            if (
+                entry.state is not State.READY
+                or not entry.is_stub
+                or (self.letting_go and position < self.purge_through)
+            ):
                 continue
             self.left_ready(entry)
             message = self.found_at(position, found)
@@ -836,13 +842,15 @@ class DurableQueue(Queue):
         if self.delayed_count:
             self.purges_delayed = True
             self.delayed.begin_anew()
+        if self.returned:
+            # there may be very many of them; of all others a window has only so many
+            if not self.letting_go:
+                self.desk.wake(Discarding(self))
+            self.letting_go += self.returned
+            self.returned = []
         for entry in self.droppable():
-            if entry.state is State.READY:
-                self.left_ready(entry)
-            self.purged += 1
-            self.discard(entry)
+            self.let_go(entry)
         self.ready.clear()
-        self.returned.clear()
         self.purge_through = through
         earlier = self.purge_done
 
@@ -854,8 +862,17 @@ class DurableQueue(Queue):
         self.purge_done = both
         self.go_on_purging()
 
+    def let_go(self, entry: Entry) -> None:
+        """One more is purged."""
+        if entry.state is State.READY:
+            self.left_ready(entry)
+        self.purged += 1
+        self.discard(entry)
+
     def go_on_purging(self) -> None:
         """Another stretch, or the end."""
+        if self.letting_go:
+            return
         if self.beyond and self.window_end < self.purge_through:
             if self.desk.open.size < BATCH_BYTES:  # else `committed` goes on
                 self.refill()
@@ -875,7 +892,33 @@ class DurableQueue(Queue):
 
     def end(self) -> None:
         super().end()
+        self.letting_go = []
         self.end_purge()
+
+
+class Discarding:
+    """A chore: what had come back when a purge began goes, some in each turn."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: DurableQueue) -> None:
+        self.queue = queue
+
+    @property
+    def is_done(self) -> bool:
+        return not self.queue.letting_go
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        queue = self.queue
+        for _ in range(min(CHORE_MESSAGES, len(queue.letting_go))):
+            queue.desk.handled += 1
+            queue.let_go(queue.letting_go.pop()[1])
+        if self.is_done and queue.purge_through:
+            queue.go_on_purging()
 
 
 def _ascending(heap: list[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
