@@ -150,7 +150,7 @@ AFTER_PROOF: dict[int, WordSpec] = {spec.kind: spec for spec in _TABLE if spec.k
 CODES = frozenset(
     (
         "protocol", "link-version", "unknown-node", "wrong-node", "same-name", "wrong-secret", "echo", "other-limits",
-        "same-store", "duplicate-link", "superseded", "other-store", "link-error",
+        "same-store", "duplicate-link", "superseded", "other-store", "link-error", "memory",
     )
 )  # fmt: skip
 """Of refusals (docs/PROTOCOL.md). Another version may have others."""
