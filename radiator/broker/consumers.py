@@ -183,7 +183,7 @@ class Connection:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that goes when this connection goes."""
+        """Memory that goes when this connection goes, beside what memory.held_by adds."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
         return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes

@@ -11,6 +11,7 @@ from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, Part
 from radiator.broker.chores import Moving, Purging
 from radiator.broker.destinations import Destinations
+from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import rows
@@ -137,10 +138,11 @@ def purge(request: Request) -> None:
         request.broker.desk.note("info", "purged", queue=queue.name, messages=count)
         request.answer_synced(lambda: {"purged": count})
 
-    if isinstance(queue, MemoryQueue):
-        request.broker.chores.append(Purging(request.broker.desk, queue, done))
-    else:
+    if isinstance(queue, DurableQueue):
         queue.purge(done)
+    else:
+        assert isinstance(queue, MemoryQueue)
+        request.broker.chores.append(Purging(request.broker.desk, queue, done))
 
 
 def delete(request: Request) -> None:

@@ -523,10 +523,6 @@ class Queue:
         self.left_ready(entry)
         return entry
 
-    def purge(self, done: Callable[[int], None]) -> None:
-        """Let go of all that is not in flight. `done` gets the number, when the last has been let go."""
-        raise NotImplementedError
-
     def in_memory(self, most: int | None = None) -> Iterator[Entry]:
         """Entries that are in memory, in flight or not, in no order: of each kind that has an order the first ones, as
         many; as of now, whatever becomes of them before they are asked for.
