@@ -105,11 +105,17 @@ class Handover:
         for pumped in waiting:
             pumped()
 
-    def has_gone_ahead(self, peer: Peer, destination: str, entry: Entry, pumped: Callable[[], None]) -> bool:
-        """Whether the message can be offered: a large one only when its bytes are there; else see Parcels."""
+    def has_gone_ahead(
+        self, peer: Peer, destination: str, entry: Entry, pumped: Callable[[], None], is_awaited: bool = False
+    ) -> bool:
+        """Whether the message can be offered: a large one only when its bytes are there; else see Parcels. is_awaited:
+        at another node, so that they do not begin to go to this one.
+        """
         if len(entry.message.body) <= LINK_WHOLE_BYTES:
             return True
         assert peer.link is not None, "only who is linked has room"
+        if is_awaited:
+            return self.parcels.is_there(peer.link, entry)
         return self.parcels.has_gone_ahead(peer.link, destination, entry, pumped)
 
     def go_on(self) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from radiator.broker.cluster.lane import Lane
 from radiator.broker.cluster.parcel import Incoming, Outgoing
 from radiator.broker.consumers import Connection
-from radiator.broker.entry import Entry
 from radiator.broker.turn import Desk
 from radiator.limits import LINK_OUTBOX_BYTES
 from radiator.links import Identity, Word
@@ -53,10 +52,6 @@ class Link:
     def is_full(self) -> bool:
         """Whether so much waits to be sent that a topic's message is rather dropped."""
         return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
-
-    def carries(self, entry: Entry) -> bool:
-        """Whether the bytes of that message go ahead on it."""
-        return self.outgoing is not None and self.outgoing.entry is entry
 
     def tell(self, word: Word, size: int = WORD_COST_BYTES) -> None:
         """Say it, unless the link is being closed. size: what it costs in the outgoing buffer."""

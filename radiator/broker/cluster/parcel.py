@@ -11,8 +11,8 @@ Key = tuple[str, str, int, int, int]  # name, store and life of the node that gi
 @dataclass(slots=True, eq=False)
 class Outgoing:
     """A message whose bytes go ahead on a link. body: kept, since a consumer here may take the message meanwhile, whose
-    bytes are on the disk alone then. pumped: who gives it. at: so many have gone; may_go: the other node takes them.
-    carried_s: when all of them had gone; is_offered: its Transfer is next.
+    bytes are on the disk alone then. pumped: who gives it. begun_s: when it was said; at: so many bytes have gone;
+    may_go: the other node takes them. carried_s: when all of them had gone; is_offered: its Transfer is next.
     """
 
     number: int
@@ -20,6 +20,7 @@ class Outgoing:
     entry: Entry
     body: bytes
     pumped: Callable[[], None]
+    begun_s: float
     at: int = 0
     may_go: bool = False
     carried_s: float | None = None

@@ -55,9 +55,23 @@ class Parcels:
             link.parcels_waiting[pumped] = None
             return False
         self.numbers += 1
-        link.outgoing = Outgoing(self.numbers, destination, entry, entry.message.body, pumped)
+        link.outgoing = Outgoing(self.numbers, destination, entry, entry.message.body, pumped, self.desk.now_s)
         self.tell(link, link.outgoing, len(link.outgoing.body))
         return False
+
+    def is_there(self, link: Link, entry: Entry) -> bool:
+        """Whether all bytes of that message have gone on that link."""
+        outgoing = link.outgoing
+        return outgoing is not None and outgoing.entry is entry and outgoing.carried_s is not None
+
+    def is_awaited(self, link: Link, entry: Entry) -> bool:
+        """Whether the bytes of that message go ahead on that link. Not where the other node has had no room for them
+        for so long that it may go to others.
+        """
+        outgoing = link.outgoing
+        if outgoing is None or outgoing.entry is not entry:
+            return False
+        return outgoing.may_go or self.desk.now_s - outgoing.begun_s < PATIENCE_S
 
     def tell(self, link: Link, outgoing: Outgoing, size: int) -> None:
         """Which it is, wherever it is said."""
@@ -117,6 +131,8 @@ class Parcels:
         ):
             link.outgoing = None
             self.tell(link, outgoing, 0)
+        if link.outgoing is not None and not self.is_awaited(link, link.outgoing.entry):
+            link.outgoing.pumped()
         if link.outgoing is None and link.parcels_waiting:
             waiting, link.parcels_waiting = link.parcels_waiting, {}
             for pumped in waiting:

@@ -188,17 +188,21 @@ class Share:
         """
         handover, pumped, address = self.handover, self.pumped, self.address
         size = head.size if head is not None else 0
+        is_awaited = False  # at one of them: its bytes go to no other then
         for name, taker in self.neighbours.items():
             peer = taker.peer
             if taker.credit <= 0 or not handover.has_room(peer, pumped):
                 continue
             if not handover.fits(peer, address, size, pumped):
                 continue
-            if head is None or self.has_travelled(head) or handover.has_gone_ahead(peer, address, head, pumped):
+            if (
+                head is None
+                or self.has_travelled(head)
+                or handover.has_gone_ahead(peer, address, head, pumped, is_awaited)
+            ):
                 self.neighbours[name] = self.neighbours.pop(name)
                 return taker
-            if taker.link.carries(head):
-                return None
+            is_awaited = is_awaited or handover.parcels.is_awaited(taker.link, head)
         return None
 
     def has_travelled(self, entry: Entry) -> bool:

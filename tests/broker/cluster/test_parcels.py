@@ -9,7 +9,7 @@ from radiator.links import Parcel, Piece, Proceed, Transfer, Word
 from radiator.message import Message
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
-from tests.broker.words import ack, send, subscribe, unsubscribe
+from tests.broker.words import ack, begin, send, subscribe, unsubscribe
 
 LARGE = bytes(range(256)) * (8 * KIB)  # 2 MiB
 
@@ -131,6 +131,47 @@ def test_a_consumer_here_may_take_it_though_its_bytes_are_on_the_disk_alone_then
     nodes.wait(0.25)
     nodes.run()
     assert b.bodies(1) == [LARGE[1:]]
+
+
+def test_one_that_a_node_has_no_memory_for_goes_to_another() -> None:
+    nodes = meeting("abc", Limits(max_memory_bytes=8 * MIB))
+    a, b, c = (nodes[name] for name in "abc")
+    b.say(begin(9), send(9, "other", bytes(7 * MIB), transaction=b"t"))
+    b.wait(0.25)
+    assert b.broker.intake.memory_room.is_tight
+    c.say(subscribe(1, "work", prefetch_count=99))
+    nodes.run()
+    for number in range(2):
+        a.say(send(1, "work", LARGE + b"%d" % number))
+    nodes.run()
+    for _ in range(8):
+        nodes.wait(0.25)
+        nodes.run()
+    assert c.bodies(1) == [LARGE + b"0", LARGE + b"1"] and b.messages(1) == []
+
+
+def test_one_on_its_way_to_two_nodes_is_handed_to_the_first_that_has_all_of_it() -> None:
+    nodes = meeting("abc", Limits(max_memory_bytes=8 * MIB))
+    a, b, c = (nodes[name] for name in "abc")
+    b.say(begin(9), send(9, "other", bytes(7 * MIB), transaction=b"t"))
+    b.wait(0.25)
+    c.say(subscribe(1, "work", prefetch_count=99))
+    nodes.run()
+    (slow_end,) = [number for (name, number), (peer, _) in nodes.ends.items() if (name, peer) == ("a", "c")]
+    a.reads_slowly.add(slow_end)
+    a.say(send(1, "work", LARGE))
+    for _ in range(6):
+        nodes.wait(0.25)
+        nodes.run()
+    assert cluster(nodes, "c").parcels.held_bytes and not nodes.said(Transfer), "on its way to c, and slow"
+    b.close(9)
+    for _ in range(3):
+        nodes.wait(0.25)
+        nodes.run()
+    assert b.bodies(1) == [LARGE]
+    fast(nodes, "a")
+    nodes.wait(0.25)
+    assert c.messages(1) == [] and len(nodes.said(Transfer)) == 1
 
 
 @pytest.mark.parametrize("waited_s", [0.0, PARTS_KEPT_S + 1])
