@@ -172,7 +172,7 @@ class Connection:
         # with which the last plan goes on that was in part for the disk; what all such plans hold until then
         self.rest_batch = self.rest_bytes = 0
         self.held_reply_bytes = 0
-        self.weighed_bytes = 0  # what it held when memory was last found to be tight
+        self.weighed_bytes = 0  # what it held when memory was last weighed
         # waiting for room
         self.parked: deque[Command] = deque()
         self.parked_bytes = 0
