@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from radiator.addresses import EXISTING, LOG, QUEUE, REPLY, split
 from radiator.broker import admin
+from radiator.broker.admin import unbinding
 from radiator.broker.answers import Answers, Turnstile
 from radiator.broker.applying import Applier, Applying
 from radiator.broker.checkouts import Checkouts
@@ -867,7 +868,7 @@ class Broker:
             if queue.wake_due() and not was_waking:
                 self.chores.append(Waking(queue))
         if queue.settings.expires_ms is not None and queue.has_outlived() and not self.checkouts.has(queue):
-            self.delete(queue)
+            self.end_queue(queue)
         if not queue.timeouts:
             return
         lacking: list[Delivery] = []
@@ -895,7 +896,15 @@ class Broker:
         """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
         is_over = queue.had_consumer and queue.is_idle and not queue.is_gone
         if queue.settings.auto_delete and is_over and not self.is_stopping and not self.checkouts.has(queue):
+            self.end_queue(queue)
+
+    def end_queue(self, queue: Queue) -> None:
+        """It goes by itself: at once, unless it has very many bindings."""
+        exchanges = self.destinations.exchanges
+        if len(exchanges.bound.get(queue, ())) <= CHORE_MESSAGES and queue not in exchanges.leaving:
             self.delete(queue)
+        elif queue not in exchanges.leaving:
+            self.chores.append(unbinding.leaving(self.desk, exchanges, queue, lambda: self.delete(queue)))
 
     def delete(self, queue: Queue) -> None:
         if isinstance(queue, MemoryQueue) and queue.ledger.stored > CHORE_MESSAGES:

@@ -107,10 +107,11 @@ class Exchange:
 
 class Exchanges:
     """All exchanges of the broker. bound: the bindings of each queue by exchange and key, and whether they are on the
-    disk. own: see above.
+    disk. own: see above. leaving: queues that nothing is routed to, since they are about to go, each with the bindings
+    that it had; who binds one keeps it.
     """
 
-    __slots__ = ("all", "bound", "bury", "count", "desk", "on_room", "own", "topics")
+    __slots__ = ("all", "bound", "bury", "count", "desk", "leaving", "on_room", "own", "topics")
 
     def __init__(
         self,
@@ -133,6 +134,7 @@ class Exchanges:
         self.count = 0  # of bindings
         self.bound: dict[Queue, dict[tuple[str, str], bool]] = {}
         self.own: dict[Queue, Subscription] = {}
+        self.leaving: dict[Queue, dict[tuple[str, str], None]] = {}
 
     # ---- exchanges --------------------------------------------------------------------------------------------------
 
@@ -187,6 +189,8 @@ class Exchanges:
     def bind(self, name: str, key: str, queue: Queue, is_declared: bool = False) -> bool:
         """Whether it was not bound so already. Raises Refusal. name "": topics."""
         exchange = self.get(name) if name != TOPICS else None
+        if queue in self.leaving:
+            self.leaving.pop(queue).pop((name, key), None)
         if (name, key) in self.bound.get(queue, ()):
             if exchange is not None and is_declared:
                 exchange.bindings[key, queue] = True

@@ -149,9 +149,11 @@ class Planner:
         name, _, key = address.partition("/")
         exchange = self.destinations.exchange(name)
         exchange.check_key(key, for_send=True)
-        own = self.destinations.exchanges.own
+        own, leaving = self.destinations.exchanges.own, self.destinations.exchanges.leaving
         before = exchange.queues.steps
         matching = list(exchange.matching(key))
+        if leaving:
+            matching = [queue for queue in matching if queue not in leaving]
         plan.steps += exchange.queues.steps - before
         queues = [queue for queue in matching if queue not in own]
         copies = [queue for queue in matching if queue in own] if len(queues) < len(matching) else []

@@ -12,7 +12,7 @@ from radiator.limits import BATCH_BYTES, GIB, LOOKS_PER_TURN, MIB, Limits
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
 from tests.broker.timed import TURN_MAX_S, Timed
-from tests.broker.words import begin, commit, send, subscribe
+from tests.broker.words import begin, commit, send, subscribe, unsubscribe
 
 QUEUES = 10_000
 CONNECTIONS = 20_000
@@ -278,3 +278,73 @@ def test_a_queue_that_goes_while_it_is_purged_takes_the_rest_along() -> None:
     node.turn([])
     assert not node.broker.chores and node.broker.destinations.windows.size == 0
     assert not node.crashed().has("q")
+
+
+# ---- queues that go by themselves -----------------------------------------------------------------------------------
+
+
+def bound(node: Node, count: int, **settings: object) -> None:
+    """`b` has so many bindings, and a consumer."""
+    node.admin(1, do="declare", queue="b", **settings)
+    for number in range(count):
+        node.broker.destinations.bind("amq.direct", f"k{number}", "b")
+    node.say(subscribe(2, "b"))
+
+
+@pytest.mark.parametrize("settings", [{"auto_delete": True}, {"expires_ms": 1000}])
+def test_a_queue_with_very_many_bindings_that_goes_makes_no_long_turn(settings: dict[str, object]) -> None:
+    node = Timed()
+    node.open(1, 2)
+
+    def make() -> list[Event]:
+        bound(node, 20_000, **settings)
+        node.turn(tick(node, 1))
+        last: list[Event] = [Read(2, [unsubscribe(2, "b")])]
+        if "expires_ms" in settings:
+            node.turn(last)
+            node.turn(tick(node, 0))
+            last = tick(node, 2)
+        return last
+
+    assert node.longest_turn_s(make) <= TURN_MAX_S
+    exchanges = node.broker.destinations.exchanges
+    assert not node.has("b") and not exchanges.count and not exchanges.leaving
+    assert not node.crashed().has("b")
+
+
+def going() -> Node:
+    """`b` is about to go: some of its bindings have gone."""
+    node = Node()
+    node.open(1, 2)
+    bound(node, 5000, auto_delete=True)
+    node.auto = False
+    node.say(unsubscribe(2, "b"))
+    assert 0 < node.broker.destinations.exchanges.count < 5000
+    return node
+
+
+def test_nothing_is_routed_to_a_queue_that_is_about_to_go() -> None:
+    node = going()
+    node.turn([Read(1, [send(1, f"/exchange/amq.direct/k{number}") for number in (0, 4999)])])
+    node.auto = True
+    node.turn([])
+    assert not node.has("b")
+
+
+@pytest.mark.parametrize("use", ["send", "subscribe", "bind"])
+def test_who_uses_it_before_it_has_gone_keeps_it(use: str) -> None:
+    node = going()
+    asked = {"do": "bind", "exchange": "amq.direct", "key": "k0", "queue": "b"}
+    words = {
+        "send": send(1, "b", b"kept", b"r"),
+        "subscribe": subscribe(1, "b"),
+        "bind": send(1, "/admin", json.dumps(asked).encode()),
+    }
+    node.say(words[use])
+    if use == "bind":
+        node.say(send(1, "/exchange/amq.direct/k0", b"kept"))
+    node.auto = True
+    node.turn([])
+    assert node.has("b") and node.broker.destinations.exchanges.count == (use == "bind")
+    assert not node.broker.destinations.exchanges.leaving
+    assert node.crashed().stored("b") == ([] if use == "subscribe" else [b"kept"])
