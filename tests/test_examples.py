@@ -3,7 +3,6 @@
 import ast
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import CHECKOUT, SERVER, BrokerProcess, environment
+from tests.ports import free_ports
 
 SAID = {
     "chat_topic.py": "Host hears Ben in chat.garden: Nobody here.",
@@ -66,14 +66,6 @@ def test_cluster_example_runs_to_its_end_twice(tmp_path: Path) -> None:
     assert (tmp_path / "cluster" / "secret").stat().st_mode & 0o777 == 0o600
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
 def test_every_example_is_in_their_readme() -> None:
     readme = (CHECKOUT / "examples" / "README.md").read_text()
     assert all(f"`{example.name}`" in readme for example in (CHECKOUT / "examples").glob("*.py"))
@@ -120,7 +112,8 @@ def test_procedures_of_cluster_name_functions_that_are_there() -> None:
     """`Class.method`, and `file.py: name`, as docs/CLUSTER.md has them."""
     text = (CHECKOUT / "docs" / "CLUSTER.md").read_text()
     sources = [
-        *(CHECKOUT / "radiator/broker/cluster").glob("*.py"), CHECKOUT / "radiator/server/dialer.py"
+        *(CHECKOUT / "radiator/broker/cluster").glob("*.py"), CHECKOUT / "radiator/broker/plans.py",
+        CHECKOUT / "radiator/server/dialer.py"
     ]  # fmt: skip
     there = set()
     for source in sources:

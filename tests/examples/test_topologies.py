@@ -4,7 +4,6 @@ They leave nothing behind: what they have declared is gone, so that each runs ag
 """
 
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from radiator.client import Client
 from radiator.settings import STANDARD_EXCHANGES
 from tests.broker_process import CHECKOUT, DEFAULT_CONFIG, SERVER, BrokerProcess, environment
+from tests.ports import free_port
 
 DRAWINGS = CHECKOUT / "docs" / "topologies"
 
@@ -102,9 +102,7 @@ def test_it_runs_twice_on_a_given_broker_and_leaves_nothing(topology: str, broke
 @slow
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_task_distribution_goes_on_when_the_broker_is_restarted(tmp_path: Path, how: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port = one.getsockname()[1]
-    with BrokerProcess(tmp_path, SERVER.replace("127.0.0.1:0", f"127.0.0.1:{port}")) as broker:
+    with BrokerProcess(tmp_path, SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}")) as broker:
         command = [sys.executable, "-u", str(CHECKOUT / "examples/task_distribution.py"), "--broker", broker.address]
         running = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
         assert running.stdout is not None

@@ -3,7 +3,6 @@
 import os
 import pickle
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from radiator.kombu.failures import Lost, Refused
 from tests.broker_process import BrokerProcess
 from tests.kombu.conftest import CONFIG, url
 from tests.kombu.test_channel import Collected, declared, publish
+from tests.ports import free_port
 
 
 @pytest.fixture
@@ -59,21 +59,15 @@ def test_what_an_address_cannot_have_is_refused(broker: BrokerProcess) -> None:
 
 
 def test_of_several_addresses_the_one_that_answers_is_taken(broker: BrokerProcess) -> None:
-    with kombu.Connection(f"radiator://127.0.0.1:{closed_port()};{url(broker)}") as connection:
+    with kombu.Connection(f"radiator://127.0.0.1:{free_port()};{url(broker)}") as connection:
         connection.ensure_connection(interval_start=0, interval_step=0, max_retries=3)
         declared(connection.channel(), "failover")
 
 
 def test_nobody_there_is_an_operational_error() -> None:
-    connection = kombu.Connection(f"radiator://127.0.0.1:{closed_port()}")
+    connection = kombu.Connection(f"radiator://127.0.0.1:{free_port()}")
     with pytest.raises(OperationalError, match="Is the broker running"):
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
-
-
-def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 # ---- loss

@@ -1,6 +1,5 @@
 """What the tests of streams share: a sink that remembers its batches, and a query that is run to its end."""
 
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,6 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StreamingQuery
 
 END_MAX_S = 60
-
-
-def free_port() -> int:
-    """For a broker that shall be at the same address when it is started again."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 class Batches:

@@ -22,7 +22,7 @@ from radiator.spark.options import Connect, SourceOptions, source_options
 from radiator.spark.read import _records, read_range
 from radiator.spark.source import CheckoutReader, LogReader
 from tests.broker_process import SERVER, BrokerProcess
-from tests.spark.running import free_port
+from tests.ports import free_port
 
 NUMBERS = count()
 

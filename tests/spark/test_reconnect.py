@@ -7,7 +7,8 @@ from pyspark.sql import SparkSession
 
 from radiator.client import Client
 from tests.broker_process import SERVER, BrokerProcess
-from tests.spark.running import END_MAX_S, Batches, free_port, started
+from tests.ports import free_port
+from tests.spark.running import END_MAX_S, Batches, started
 
 
 def test_a_broker_that_is_killed_comes_back(spark: SparkSession, tmp_path: Path) -> None:

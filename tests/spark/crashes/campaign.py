@@ -19,8 +19,8 @@ from benchmarks.processes import tree
 from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
 from radiator.errors import RadiatorError, Refusal
 from tests.broker_process import SERVER, BrokerProcess, environment
+from tests.ports import free_port
 from tests.spark.crashes.steps import EARLY, PLACE
-from tests.spark.running import free_port
 
 START_MAX_S = 120.0
 STILL_MAX_S = 60.0  # at the end nothing more comes for so long
