@@ -798,7 +798,9 @@ class Broker:
         self.freed[queue] = None
 
     def retry_freed(self) -> None:
-        """Parked commands go first come, first served, as far as there is room."""
+        """Parked commands go first come, first served, as far as there is room. Of one connection's that need much room
+        each, one goes, and then it is the turn of the next.
+        """
         while self.freed:
             room = next(iter(self.freed))
             del self.freed[room]
@@ -809,6 +811,7 @@ class Broker:
         """Carry out what it has parked. False: it still waits for this very room."""
         if isinstance(connection, Applier):
             return self.staging.applying.go_on(connection, room)
+        went_on = False
         while connection.parked and not connection.is_closing:
             blocked = self.carry_out(connection, connection.parked[0])
             if blocked is FLUSH:
@@ -817,7 +820,7 @@ class Broker:
                 self.desk.post(Resume(connection.number))
                 self.backlog.appendleft(Read(connection.number, commands, connection.buffered_bytes))
                 return True
-            if blocked is room:
+            if blocked is room and not (went_on and len(room.waiters) > 1):
                 return False
             if blocked is not None:
                 room.waiters.popleft()
@@ -825,6 +828,7 @@ class Broker:
                 connection.waits_for = blocked
                 return True
             connection.parked.popleft()
+            went_on = True
         if connection.number in self.parked:
             self.unpark(connection)
             self.desk.post(Resume(connection.number))

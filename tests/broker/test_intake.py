@@ -202,6 +202,27 @@ def test_new_send_does_not_overtake_those_that_wait() -> None:
     assert node.paused == {1, 2}, "it would fit, but another came first"
 
 
+def test_who_sends_many_copies_lets_others_go_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its SENDs fills a batch; whoever came behind the first has one of the next batches."""
+    shrink(monkeypatch, {"BATCH_WRITES": 4})
+    children = {f"c{number}": QueueSettings() for number in range(6)}
+    node = Node(Declarations(queues=children, fanouts={"f": tuple(children)}, create_queues=True), auto=False)
+    node.open(1, 2)
+    node.say(*(send(1, "/fanout/f", b"%d" % number) for number in range(5)))
+    node.say(send(2, "q", b"small", b"r"))
+    batches = 0
+    while not node.receipts(2):
+        if node.at_sea is not None:
+            node.commit()
+            batches += 1
+        node.turn([])
+        node.seal()
+        assert batches <= 4, "behind one batch of the other's at most"
+    node.auto = True
+    node.turn([])
+    assert node.stored("c0") == [b"%d" % number for number in range(5)]
+
+
 def test_all_parked_sends_come_in_when_there_is_room_for_all() -> None:
     node = Node(queue(max_messages=5))
     node.open(1, 2, 9)
