@@ -8,7 +8,7 @@ import pytest
 from radiator.broker import answers
 from radiator.broker.admin import _REQUESTS
 from radiator.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
-from radiator.limits import ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, Limits
+from radiator.limits import ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
 from tests.broker.node import Node
 from tests.broker.timed import TURN_MAX_S, Timed
 from tests.broker.words import send, subscribe
@@ -361,3 +361,14 @@ def test_a_restart_within_such_a_deletion_has_the_bindings_that_are_left() -> No
     assert again.has("b") and 0 < again.broker.destinations.exchanges.count < 5000
     again.open(9)
     assert again.admin(9, do="delete", queue="b")["ok"] and again.broker.destinations.exchanges.count == 0
+
+
+@pytest.mark.parametrize("limit", [0, -1, SIZE_MAX + 1, 2**63, 2**70, "5", True, None])
+def test_a_limit_that_no_page_has_is_refused(limit: object) -> None:
+    node = Node()
+    node.open(1)
+    asked: list[dict[str, object]] = [{"do": "queues"}, {"do": "stats", "section": "queues"}]
+    for one in asked:
+        answer = node.admin(1, **one, limit=limit)
+        assert answer["code"] == "bad-request" and "`limit` must be a whole number from 1 to" in answer["error"]
+    assert node.admin(1, do="queues", limit=SIZE_MAX)["ok"]

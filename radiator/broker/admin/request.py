@@ -8,7 +8,7 @@ from radiator.broker.answers import Answer, Making, Told
 from radiator.broker.consumers import Connection
 from radiator.broker.kinds.queue import Queue
 from radiator.errors import Refusal
-from radiator.limits import AWAITS_MAX, LOOKED_AT_PER_COPY
+from radiator.limits import AWAITS_MAX, LOOKED_AT_PER_COPY, SIZE_MAX
 from radiator.patterns import name_mistake
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Request:
     def page(self) -> tuple[str | None, int | None]:
         """Names after which one, and at most how many: None where it does not say."""
         after = self.text("after", "the last name of the page before") if "after" in self.asked else None
-        return after, self.whole("limit", None) if "limit" in self.asked else None
+        return after, self.whole("limit", None, SIZE_MAX) if "limit" in self.asked else None
 
     def whole(self, key: str, default: int | None, most: int | None = None) -> int:
         """A whole number from 1."""
