@@ -124,8 +124,10 @@ class Weighing:
             self.large.append((size, connection))
 
     def tell(self, size: int, who: Queue | Connection) -> None:
-        """It may be one of the largest."""
+        """It may be one of the largest; who holds next to nothing is none."""
         largest = self.largest
+        if size < self.memory.least_bytes:
+            return
         if len(largest) < HOLDERS_TOLD:
             self.found += 1
             heappush(largest, (size, self.found, who))
