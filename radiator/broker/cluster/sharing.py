@@ -478,6 +478,10 @@ class Share:
         # who starves takes its credit back now and then, and grants it anew
         if not self.queue.ready_count or self.desk.now_s - self.wanted_s >= PATIENCE_S:
             self.refused_s = 0.0
+        if self.around.is_draining:
+            # an Offer may cross what was handed over before it was made, which says that less is left
+            for taker in self.neighbours.values():
+                taker.told = taker.told if taker.credit else 0
         if self.ahead and not (self.is_dry and self.queue.ring):
             self.ahead -= -(-self.ahead // AHEAD_DECAY)
         if self.desk.now_s - self.asked_s >= ASK_EVERY_S:

@@ -1,6 +1,7 @@
 """Which messages go where: local consumers first, the fullest answers, and nobody waits while there is work."""
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -311,6 +312,33 @@ def test_message_of_a_fanout_keeps_its_destination() -> None:
     nodes["a"].say(send(1, "/fanout/local", b"x"))
     nodes.run()
     assert nodes["b"].message(1).message.destination == "/fanout/local"
+
+
+def test_drain_empties_a_node_that_clients_go_on_sending_to() -> None:
+    """In whatever order words and commits cross: an Offer is overtaken by what was handed over before it."""
+    for seed in range(40):
+        random = Random(seed)
+        nodes = Nodes("ab")
+        nodes["a"].open(1)
+        assert nodes["a"].admin(1, do="drain")["ok"]
+        nodes.run()
+        for node in nodes.at.values():
+            node.auto = False
+        for number in range(10):
+            nodes["a"].say(send(1, "/queue/work", b"%d" % number))
+            for _ in range(random.randrange(4)):
+                name = random.choice("ab")
+                if random.random() < 0.5:
+                    nodes[name].step()
+                else:
+                    nodes.step(name)
+        for node in nodes.at.values():
+            node.auto = True
+            node.turn([])
+        nodes.run()
+        nodes.wait(0.5)
+        assert nodes["a"].stored("work") == [], seed
+        assert sorted(nodes["b"].stored("work")) == [b"%d" % number for number in range(10)]
 
 
 def test_drain_empties_a_node_into_the_others_whether_they_need_it_or_not() -> None:
