@@ -109,6 +109,7 @@ SPARE_FILES = 64  # open files beside those of connections
 ACCEPT_AGAIN_S = 0.5  # wait: after the system had no file for a new connection
 LOOK_EVERY_S = 0.02  # how exactly heart-beats and timeouts are kept
 LOOKS_PER_TCP_TIMEOUT = 8  # how often within tcp_timeout_s the system is asked whether a peer still answers
+RESET_LOOK_S = 1.0  # and after that, as long as nothing is read from it, whether it has reset the connection
 
 # ---- the disk
 GATHER_MAX_S = 0.0005  # wait: at most this, and at most as long as the last commit took, for those it has answered

@@ -24,6 +24,7 @@ from radiator.limits import (
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
     READ_BYTES,
+    RESET_LOOK_S,
     WRITE_BYTES,
     WRITTEN_AT_ONCE_BYTES,
     Limits,
@@ -477,7 +478,9 @@ class Connection:
         )
         if self._session.heart_beat_send_s:
             due_s = min(due_s, self._beat_at_s)
-        if not self._holds:
+        if self._holds:
+            due_s = min(due_s, self._ask_at_s)
+        else:
             due_s = min(due_s, self._was_read_s + self._silence_max_s())
             if self._session.buffered_bytes and self._frame_clock is not None:
                 due_s = min(due_s, self._frame_clock.due_s(self._session.frame_bytes))
@@ -520,13 +523,17 @@ class Connection:
     def _ask_tcp(self, now_s: float) -> None:
         """Whether the peer's TCP still answers: asked only where something sent may not have arrived."""
         tcp_timeout_s = self._commons.limits.tcp_timeout_s
-        self._ask_at_s = now_s + tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
-        if self._settled_bytes == self._outbox.sent_bytes:
+        self._ask_at_s = now_s + (RESET_LOOK_S if self._holds else tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
+        if self._settled_bytes == self._outbox.sent_bytes and not self._holds:
             return
         try:
             answer = tcp.ask(self._socket)
         except OSError as error:
             self.close(f"TCP: {error.strerror}")
+            return
+        if answer.is_reset:
+            # a reader would have said so, but nothing is read now
+            self.close("its TCP has reset the connection")
             return
         if not answer.is_owing:
             self._settled_bytes = self._outbox.sent_bytes

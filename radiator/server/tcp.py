@@ -17,9 +17,10 @@ _RTO_MAX_MS_MIN = 1000
 _KEEPALIVE_PROBES = 3
 _ZERO_WINDOW_PROBES = 3  # unanswered; a live peer answers each at once
 
-# struct tcp_info of linux/tcp.h: probes is a byte at 3; unacked at 24, last_ack_recv at 56, notsent_bytes at 144 have
-# 32 bits each.
-_TCP_INFO = struct.Struct("=3xB20xI28xI84xI")
+# struct tcp_info of linux/tcp.h: state is a byte at 0, probes one at 3; unacked at 24, last_ack_recv at 56,
+# notsent_bytes at 144 have 32 bits each.
+_TCP_INFO = struct.Struct("=B2xB20xI28xI84xI")
+_TCP_CLOSE = 7  # of a connection that was open: it has been reset
 
 
 def set_up(connected: socket.socket, tcp_timeout_s: float) -> None:
@@ -44,13 +45,15 @@ class Answer:
     """What the system says of a peer.
 
     unacked: segments that it has not acknowledged. unsent_bytes: what it has no window for. probes: how often it was
-    asked in vain. silent_ms: since its TCP last answered anything.
+    asked in vain. silent_ms: since its TCP last answered anything. is_reset: it has ended the connection at once; what
+    it had said and we have not read is gone.
     """
 
     unacked: int
     unsent_bytes: int
     probes: int
     silent_ms: int
+    is_reset: bool = False
 
     @property
     def is_owing(self) -> bool:
@@ -67,5 +70,5 @@ class Answer:
 def ask(connected: socket.socket) -> Answer:
     """Asks the system, not the peer."""
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-    probes, unacked, silent_ms, unsent_bytes = _TCP_INFO.unpack(info)
-    return Answer(unacked, unsent_bytes, probes, silent_ms)
+    state, probes, unacked, silent_ms, unsent_bytes = _TCP_INFO.unpack(info)
+    return Answer(unacked, unsent_bytes, probes, silent_ms, state == _TCP_CLOSE)

@@ -1,4 +1,5 @@
 import socket
+import struct
 import time
 from collections.abc import Iterator
 
@@ -48,6 +49,16 @@ def test_set_up_makes_a_socket_that_never_waits(pair: tuple[socket.socket, socke
     )
     assert near.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     assert idle_s + probes_s <= TIMEOUT_S
+
+
+def test_ask_sees_a_reset_though_nothing_is_read(pair: tuple[socket.socket, socket.socket]) -> None:
+    near, far = pair
+    far.send(b"not read yet")
+    assert not tcp.ask(near).is_reset
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    far.close()
+    time.sleep(0.05)
+    assert tcp.ask(near).is_reset
 
 
 def test_ask_sees_what_has_arrived_and_what_has_not(pair: tuple[socket.socket, socket.socket]) -> None:
