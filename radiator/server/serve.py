@@ -11,11 +11,10 @@ import gc
 import os
 import resource
 import signal
-import sys
 import time
 from math import inf
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import gevent
 from gevent.event import Event
@@ -57,9 +56,8 @@ _STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
 
-def serve(config: Config, trust_clock: bool = False) -> NoReturn:
-    """Serves until SIGTERM or SIGINT, then ends the process: exit status 0. Raises StoreError, DiskFailed or
-    RadiatorError if it cannot start.
+def serve(config: Config, trust_clock: bool = False) -> int:
+    """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
 
     What goes wrong later ends the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second
     signal.
@@ -69,13 +67,9 @@ def serve(config: Config, trust_clock: bool = False) -> NoReturn:
     _have_last_words(config.data_dir)
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
-        status = _made(config, store, trust_clock).run()
+        return _made(config, store, trust_clock).run()
     finally:
         store.close()
-    # all is on the disk and said: to free a gigabyte message by message would take longer than the whole stop
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
 
 
 def _have_last_words(data_dir: Path) -> None:
