@@ -16,6 +16,8 @@ from types import FrameType
 
 import gevent
 
+from radiator.broker import stats
+from radiator.broker.answers import whole
 from radiator.broker.broker import Broker
 from radiator.cli import main
 
@@ -28,7 +30,7 @@ def attributes(found: object) -> list[tuple[str, object]]:
 
 
 def own_numbers(broker: Broker) -> Counter[str]:
-    told = broker.stats()
+    told = json.loads("".join(whole(stats.of(broker))))
     names = ("connections", "subscriptions", "transactions", "parked")
     return Counter({name: told[name] for name in names}) + Counter({
         f"{name} of the queues": sum(queue[name] for queue in told["queues"].values())

@@ -11,7 +11,7 @@ from random import Random
 
 from radiator.commands import Command, Fail, Heard, Open
 from radiator.errors import Violation
-from radiator.limits import CONNECT_MAX_BYTES, Limits
+from radiator.limits import CONNECT_MAX_BYTES, PIECE_BYTES, Limits
 from radiator.links import Word
 from radiator.message import Message
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
@@ -227,6 +227,8 @@ def wrong(word: object, field: str = "") -> str:
             is_right = len(word.encode()) <= TEXTS[field] and not any(c < " " or "\x7f" <= c < "\xa0" for c in word)
             return "" if is_right else f"{field} is {word!r}"
         return "" if 1 <= len(word) <= 64 and NODE_NAME.issuperset(word) and word[0] != "." else f"{field} is {word!r}"
+    if isinstance(word, bytes) and field == "data":
+        return "" if len(word) <= PIECE_BYTES else f"{field} has {len(word)} bytes"
     if isinstance(word, bytes):
         return "" if word.replace(b"-", b"").isalnum() and len(word) < 128 else f"{field} is {word!r}"
     if isinstance(word, list):
