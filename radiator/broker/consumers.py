@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
 MESSAGE_COST_BYTES = 256
-# what its subscriptions take, and its temp queues beside them
-SUBSCRIPTION_COST_BYTES = 1024
-TEMP_QUEUE_COST_BYTES = 2048
 UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
@@ -189,10 +186,7 @@ class Connection:
         """Memory that goes when this connection goes, beside what memory.held_by adds."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
-        subscriptions = len(self.queue_subscriptions) + len(self.topic_subscriptions)
-        own_bytes = subscriptions * SUBSCRIPTION_COST_BYTES + len(self.temp_queues) * TEMP_QUEUE_COST_BYTES
-        held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + own_bytes
-        return held_bytes + waiting_bytes + unacked_bytes
+        return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many."""

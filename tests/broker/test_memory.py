@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from radiator.broker.consumers import SUBSCRIPTION_COST_BYTES, TEMP_QUEUE_COST_BYTES
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, StoredRecord, Tick
 from radiator.errors import StoreError
@@ -541,20 +540,3 @@ def test_a_record_that_retention_has_taken_meanwhile_is_told_of() -> None:
             node.say(ack(one))
     readers = node.broker.destinations.readers
     assert not node.is_refused(2) and (readers.out, readers.size) == (0, 0)
-
-
-def test_what_subscriptions_take_is_their_connections() -> None:
-    """Those to temp queues have no bound but max_subscriptions, and so none over all connections."""
-    node = Node()
-    node.open(1, 2)
-    for number in range(100):
-        node.say(subscribe(1, f"/temp-queue/t{number}"))
-        node.say(subscribe(2, f"q{number}"))
-    node.wait(1)
-    one, two = node.broker.connections[1].held_bytes, node.broker.connections[2].held_bytes
-    assert one == 100 * (SUBSCRIPTION_COST_BYTES + TEMP_QUEUE_COST_BYTES) and two == 100 * SUBSCRIPTION_COST_BYTES
-    assert node.broker.memory.bytes >= one + two
-    node.close(1)
-    node.close(2)
-    node.wait(1)
-    assert node.broker.memory.bytes == 0
