@@ -7,6 +7,7 @@ An AssertionError of the campaign is a violation; any other exception is an erro
 
 import argparse
 import json
+import resource
 import sys
 import tempfile
 import time
@@ -44,6 +45,7 @@ def main() -> int:
         "figures": run.figures,
         "caught": run.caught,
         "seconds": time.monotonic() - began_s,
+        "cpu_seconds": sum(sum(resource.getrusage(of)[:2]) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)),
         "error": error,
     }
     json.dump(score, sys.stdout)
