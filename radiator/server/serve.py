@@ -207,6 +207,7 @@ class Server:
         self._dispatcher.finish()
         self._log.info("stopped")
         self._log.close()
+        gc.freeze()  # else Python looks through all that is in memory as it ends: seconds for a GiB of messages
 
 
 class Collector:

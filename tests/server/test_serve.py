@@ -1,6 +1,7 @@
 """The broker as a process: start, halt, stop, and what the service manager hears."""
 
 import os
+import resource
 import signal
 import socket
 import textwrap
@@ -204,6 +205,49 @@ def test_second_signal_ends_at_once(tmp_path: Path) -> None:
         broker.process.send_signal(signal.SIGTERM)
         assert broker.wait(5) == 143
         assert time.monotonic() - began_s < 2
+
+
+LEFT = """
+    import atexit, gc, os
+    from radiator.message import Message
+    def tell():
+        seen = sum(isinstance(one, Message) for one in gc.get_objects())
+        os.write(2, f"AT EXIT {seen} messages\\n".encode())
+    atexit.register(tell)
+"""
+
+
+def test_stop_ends_as_any_program_does_and_leaves_nothing_to_be_looked_through(tmp_path: Path) -> None:
+    with broken(tmp_path, LEFT) as broker:
+        connected(broker).send("/queue/q", "message")
+        assert broker.stop() == 0
+        assert broker.log.endswith(" info stopped\nAT EXIT 0 messages\n")
+
+
+@pytest.mark.slow
+def test_stop_with_very_many_messages_in_memory_ends_at_once(tmp_path: Path) -> None:
+    """Told by CPU time, which does not depend on who else is busy: to look through these takes 0.3 s."""
+    program = """
+        import time
+        from radiator.server.log import Log
+        close = Log.close
+        def closed(log):
+            close(log)
+            open("stopped_cpu_s", "w").write(repr(time.process_time()))
+        Log.close = closed
+    """
+    config = DEFAULT_CONFIG + '\n[queue.m]\npersistent = false\nmax_messages = 1000000\nmax_bytes = "1GiB"\n'
+    with broken(tmp_path, program, config) as broker:
+        wire = connected(broker)
+        for _ in range(40):
+            wire.send_raw(wire.frame("SEND", {"destination": "/queue/m"}, b"x") * 10_000)
+            wire.fence()
+        before_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert broker.stop() == 0
+        after_s = resource.getrusage(resource.RUSAGE_CHILDREN)
+    whole_s = after_s.ru_utime - before_s.ru_utime + after_s.ru_stime - before_s.ru_stime
+    ending_s = whole_s - float((tmp_path / "stopped_cpu_s").read_text())
+    assert ending_s < 0.15, f"{ending_s:.2f} s of CPU behind `stopped`"
 
 
 @pytest.mark.alone("what must be at once is told from half a second later")
