@@ -190,6 +190,7 @@ HEAP_MAPPED_BYTES = MIB  # a block so large is mapped by itself, and given back 
 HEAP_PAD_BYTES = 256 * KIB  # the heap grows by at least so much
 LOG_LINES_MAX = 1000  # dropped and counted: lines that stderr does not take
 LOG_LINES_PER_S = 100  # dropped and counted: further lines of one event within a second, whoever causes them
+LOG_DROPPED_EVERY_S = 1.0  # how often the log tells at most how many lines were dropped
 LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
 LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end
 QUESTIONS_AT_ONCE = 16  # wait: loads of up to LOAD_BYTES each that are answered together

@@ -3,7 +3,8 @@
 Nothing that a client said can forge a line or a field: values with anything but plain printable ASCII are quoted and
 escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are told, the others
 only counted; errors are always told. Writing never holds up the broker: a thread does it, and when stderr takes
-nothing for so long that LOG_LINES_MAX wait, further lines are dropped and their number is told.
+nothing for so long that LOG_LINES_MAX wait, further lines are dropped. How many were dropped is told in one line, at
+most one every LOG_DROPPED_EVERY_S, however many other lines are told meanwhile.
 """
 
 import os
@@ -13,7 +14,13 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from radiator.limits import LOG_FLUSH_MAX_S, LOG_LINES_MAX, LOG_LINES_PER_S, LOG_VALUE_CHARACTERS
+from radiator.limits import (
+    LOG_DROPPED_EVERY_S,
+    LOG_FLUSH_MAX_S,
+    LOG_LINES_MAX,
+    LOG_LINES_PER_S,
+    LOG_VALUE_CHARACTERS,
+)
 
 Value = str | int | float | bool
 
@@ -53,7 +60,8 @@ class Log:
     def __init__(self, file: int = 2) -> None:
         self._file = file
         self._lines: deque[str] = deque()
-        self._dropped = 0
+        self._dropped = 0  # lines that nothing has told of yet
+        self._tell_dropped_s = 0.0  # when that is due
         self._second = 0
         self._told: dict[str, int] = {}  # how often each event was told within this second
         self._changed = threading.Condition()
@@ -75,7 +83,7 @@ class Log:
         now_s = time.time()
         with self._changed:
             if level != "error" and self._is_flood(event, int(now_s)):
-                self._dropped += 1
+                self._drop()
             else:
                 self._add(line(level, event, fields, now_s))
 
@@ -100,24 +108,35 @@ class Log:
     def _add(self, text: str) -> None:
         with self._changed:
             if len(self._lines) >= LOG_LINES_MAX:
-                self._dropped += 1
+                self._drop()
                 return
             self._lines.append(text)
             self._changed.notify()
 
+    def _drop(self) -> None:
+        """One line is only counted."""
+        if not self._dropped:
+            self._tell_dropped_s = time.monotonic() + LOG_DROPPED_EVERY_S
+            self._changed.notify()
+        self._dropped += 1
+
     def _write(self) -> None:
         while True:
             with self._changed:
-                while not self._lines:
-                    if self._is_closing:
-                        return
-                    self._changed.wait()
-                if self._dropped:
+                while not (self._lines or self._is_closing or self._dropped_wait_s() == 0):
+                    self._changed.wait(self._dropped_wait_s())
+                if self._dropped and (self._is_closing or self._dropped_wait_s() == 0):
                     self._lines.append(line("warning", "log_lines_dropped", {"lines": self._dropped}, time.time()))
                     self._dropped = 0
+                if not self._lines:
+                    return
                 text = "".join(self._lines)
                 self._lines.clear()
             self._write_all(text.encode("utf-8", "backslashreplace"))
+
+    def _dropped_wait_s(self) -> float | None:
+        """How long until it is told how many lines were dropped; None: none were."""
+        return max(0.0, self._tell_dropped_s - time.monotonic()) if self._dropped else None
 
     def _write_all(self, data: bytes) -> None:
         try:

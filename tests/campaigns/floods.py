@@ -16,6 +16,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 from tests.acceptance.wire import Gone, Wire
@@ -34,6 +36,8 @@ HOLDERS = 40  # clients that are there before
 RECOVERS_WITHIN_S = 2.0
 ANSWERED_WITHIN_S = 3.0
 NO_FILES_FOR_S = 1.5
+DROPPED_EVERY_S = 0.95  # a second, as a clock that is being set shows it
+LOG_SETTLES_S = 1.2  # within a second of the last line the log tells how many are missing
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:flood\n\n\0"
 FEW_FILES = (
     "-c",
@@ -157,8 +161,11 @@ def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, tol
     note(run, "bystander p99 ms", round(p99_ms, 1))
     if p99_ms > bystander.p99_max_ms:
         run.violation(f"In {told} another client's p99 was {p99_ms:.0f} ms.")
-    log = broker.log.splitlines()[lines:]
-    warnings = [line for line in log if " info " not in line]
+    log = settled_log(broker)[lines:]
+    dropped = [line for line in log if " log_lines_dropped " in line]
+    if any(later - earlier < DROPPED_EVERY_S for earlier, later in pairwise(map(time_of, dropped))):
+        run.violation(f"{told} has within a second two lines in the log of how many are missing: {dropped}.")
+    warnings = [line for line in log if " info " not in line and line not in dropped]
     # once when it begins, and perhaps once more for every second that it lasts
     if len(warnings) > 6:
         run.violation(f"{told} has {len(warnings)} warnings in the log, as {warnings[-1]!r}.")
@@ -166,6 +173,20 @@ def judge(run: Run, broker: BrokerProcess, bystander: Bystander, lines: int, tol
     if len(log) > 2 * (FLOOD + HOLDERS + 200) or any(len(line) > 1000 for line in log):
         run.violation(f"{told} has {len(log)} lines in the log, as {log[-1]!r}.")
     run.case(FLOOD)
+
+
+def settled_log(broker: BrokerProcess) -> list[str]:
+    """Its lines, once it tells nothing more of what has been: the next flood has lines of its own."""
+    lines: list[str] = []
+    while len(now := broker.log.splitlines()) > len(lines):
+        lines = now
+        time.sleep(LOG_SETTLES_S)  # time is what is waited for
+    return lines
+
+
+def time_of(line: str) -> float:
+    """When a line of the log was written, in seconds since the epoch."""
+    return datetime.fromisoformat(line.partition(" ")[0]).timestamp()
 
 
 def connections(run: Run) -> None:

@@ -1,11 +1,15 @@
 import os
 import re
 import select
+import time
+from collections.abc import Callable
 
 import pytest
 
-from radiator.limits import LOG_LINES_MAX, LOG_VALUE_CHARACTERS
+from radiator.limits import LOG_DROPPED_EVERY_S, LOG_LINES_MAX, LOG_LINES_PER_S, LOG_VALUE_CHARACTERS
 from radiator.server.log import Log, line, shown
+
+READ_MAX_S = 10.0
 
 
 @pytest.mark.parametrize(
@@ -72,12 +76,9 @@ def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
     filler = "x" * LOG_VALUE_CHARACTERS
     for number in range(5 * LOG_LINES_MAX):  # a pipe holds about 300 of these; the rest finds it full
         log.error("event", number=number, filler=filler)
-    said = b""
-    while select.select([reader], [], [], 0.5)[0]:
-        said += os.read(reader, 65536)
-    lines = said.decode().splitlines()
+    lines = read_until(reader, lambda lines: bool(dropped_in(lines)))
     numbers = [int(found[1]) for found in map(re.compile(r"number=(\d+)").search, lines) if found]
-    dropped = sum(int(found[1]) for found in map(re.compile(r"log_lines_dropped lines=(\d+)").search, lines) if found)
+    dropped = sum(dropped_in(lines))
     assert len(numbers) >= LOG_LINES_MAX
     assert dropped > 0
     assert numbers == sorted(numbers)
@@ -85,6 +86,56 @@ def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
     log.close()
     os.close(reader)
     os.close(writer)
+
+
+def test_log_tells_what_it_dropped_once_a_second_however_much_else_it_tells() -> None:
+    reader, writer = os.pipe()
+    log = Log(writer)
+    lines: list[str] = []
+    began_s = time.monotonic()
+    for number in range(LOG_LINES_PER_S // 2):
+        for _ in range(12):
+            log.info("flood")
+        log.info("other", number=number)
+        lines += read_until(reader, lambda new, number=number: any(f"number={number}" in told for told in new))
+    log.close()
+    elapsed_s = time.monotonic() - began_s
+    os.close(writer)
+    with open(reader, encoding="utf-8") as pipe:
+        lines += pipe.read().splitlines()
+    told = dropped_in(lines)
+    assert sum(told) + sum(" flood" in told for told in lines) == 12 * (LOG_LINES_PER_S // 2)
+    assert 1 <= len(told) <= 1 + elapsed_s / LOG_DROPPED_EVERY_S  # one more as it closes
+
+
+def test_log_tells_what_it_dropped_though_nothing_follows() -> None:
+    reader, writer = os.pipe()
+    log = Log(writer)
+    for _ in range(LOG_LINES_PER_S):
+        log.info("flood")
+    lines = read_until(reader, lambda lines: len(lines) == LOG_LINES_PER_S)
+    for _ in range(3 * LOG_LINES_PER_S):  # in two seconds at most
+        log.info("flood")
+    lines += read_until(reader, lambda lines: bool(dropped_in(lines)))
+    assert sum(dropped_in(lines)) + sum(" flood" in told for told in lines) == 4 * LOG_LINES_PER_S
+    log.close()
+    os.close(writer)
+    os.close(reader)
+
+
+def read_until(reader: int, is_enough: Callable[[list[str]], bool]) -> list[str]:
+    """The lines that come until it says so."""
+    said = b""
+    deadline_s = time.monotonic() + READ_MAX_S
+    while not (said.endswith(b"\n") and is_enough(said.decode().splitlines())):
+        assert select.select([reader], [], [], max(0.0, deadline_s - time.monotonic()))[0], said[-500:]
+        said += os.read(reader, 65536)
+    return said.decode().splitlines()
+
+
+def dropped_in(lines: list[str]) -> list[int]:
+    """What each line of dropped ones says."""
+    return [int(found[1]) for found in map(re.compile(r"log_lines_dropped lines=(\d+)$").search, lines) if found]
 
 
 def test_log_survives_a_closed_stderr() -> None:
