@@ -225,6 +225,7 @@ NODES_MAX = 1024  # refuse: nodes that one node hears of
 NODE_NEIGHBOURS_MAX = 1024  # refuse: links of one node
 NODE_PATTERNS_MAX = 4096  # past it a node asks for all topics of scope "cluster"
 PATTERNS_MAX = 65_536  # refuse: patterns of all other nodes together; made up to cost most, they take 0.5 GB
+PEER_STORES_KEPT = 8  # forget: of the stores that a node had before, under one name, the longest not met
 LINK_WINDOW = 64  # wait: messages in doubt on one link, in one direction
 LINK_WINDOW_BYTES = 8 * MIB  # wait: their bytes; with less in doubt, one more of any size is offered
 LINK_ROOM_BYTES = 8 * MIB  # wait: what a node takes on one link before it says that there is room for more, by default

@@ -200,13 +200,24 @@ class Forget:
     limit: int
 
 
+@dataclass(frozen=True, slots=True)
+class PeerStore:
+    """Where both hand-overs with a store stand that a linked node had before. The fields are those of KeepPeer."""
+
+    store_id: str
+    out_taken: int = 0
+    out_offered: int = 0
+    in_epoch: int = 0
+    in_last: int = 0
+
+
 @dataclass(slots=True)
 class KeepPeer:
     """What is known of a linked node: written once for each that the batch touches.
 
-    store_id: of the store that it had when last linked. out_*: what we hand over to it: the epoch of our last
-    connection, the last sequence that it has taken, the last that was offered. in_*: what it hands over to us: the
-    highest epoch, and the last sequence accepted.
+    store_id: of the store that it had when last linked; earlier: those before, the latest last. out_*: what we hand
+    over to it: the epoch of our last connection, the last sequence that it has taken, the last that was offered. in_*:
+    what it hands over to us: the highest epoch, and the last sequence accepted.
     """
 
     peer: str
@@ -216,6 +227,7 @@ class KeepPeer:
     out_offered: int
     in_epoch: int
     in_last: int
+    earlier: tuple[PeerStore, ...] = ()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from zlib import crc32
 from radiator.commands import Send
 from radiator.errors import DamagedRecord
 from radiator.message import ESCAPING_1_2, Message
-from radiator.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepStage, Ledger
+from radiator.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepStage, Ledger, PeerStore
 
 FORMAT = 4
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
@@ -25,6 +25,7 @@ RECORD_VERSION = 1
 """Version of the values below, but for the ledger's; all tables count together."""
 
 LEDGER_VERSION = 2
+PEER_VERSION = 2  # of a peer that had other stores before
 """1 had nothing of delayed messages: it is read, and written no more."""
 
 QUEUE_KEY_BYTES = 4
@@ -48,6 +49,7 @@ _LEDGER = struct.Struct(">B17Q")  # version, the fields of Ledger in their order
 _LEDGER_1 = struct.Struct(">B15Q")  # without the last two
 _NUMBER = struct.Struct(">BQ")  # version, the number
 _PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
+_PEER_STORE = struct.Struct(">4QB")  # the numbers of PeerStore in their order, the length of its id; that follows
 _DOUBT = struct.Struct(">BI12s")  # version, queue, position
 _RECORD_KEY = struct.Struct(">IHQ")  # log, partition, offset
 _SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment behind `first` in their order
@@ -397,14 +399,40 @@ def decode_binding(key: bytes, value: bytes) -> tuple[str, str]:
 
 def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
     """What is known of a linked node."""
-    head = _PEER.pack(RECORD_VERSION, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
-    return seal(key, head + peer.store_id.encode())
+    version = PEER_VERSION if peer.earlier else RECORD_VERSION
+    head = _PEER.pack(version, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
+    parts = [head]
+    for store in peer.earlier:
+        store_id = store.store_id.encode()
+        parts += (
+            _PEER_STORE.pack(store.out_taken, store.out_offered, store.in_epoch, store.in_last, len(store_id)),
+            store_id,
+        )
+    if peer.earlier:
+        parts.insert(1, bytes([len(peer.earlier)]))
+    return seal(key, b"".join(parts) + peer.store_id.encode())
 
 
 def decode_peer(key: bytes, value: bytes) -> KeepPeer:
     """What is known of a linked node. Raises DamagedRecord."""
-    check(key, value, _PEER.size, "peer", is_longer=True)
-    return KeepPeer(_name_in(key, key, "peer"), value[_PEER.size : -_CRC_BYTES].decode(), *_PEER.unpack_from(value)[1:])
+    has_earlier = value[:1] == bytes([PEER_VERSION])
+    version = PEER_VERSION if has_earlier else RECORD_VERSION
+    check(key, value, _PEER.size + has_earlier, "peer", is_longer=True, version=version)
+    at = _PEER.size
+    earlier: list[PeerStore] = []
+    if has_earlier:
+        count, at = value[at], at + 1
+        for _ in range(count):
+            at += _PEER_STORE.size
+            numbers = _PEER_STORE.unpack_from(value, at - _PEER_STORE.size) if at <= len(value) else (0,)
+            at += numbers[-1]
+            if at > len(value) - _CRC_BYTES:
+                raise DamagedRecord(f"The peer under key {key.hex()} is damaged: it has not {count} earlier stores.")
+            earlier.append(PeerStore(value[at - numbers[-1] : at].decode(), *numbers[:-1]))
+    store_id = value[at:-_CRC_BYTES].decode()
+    kept = KeepPeer(_name_in(key, key, "peer"), store_id, *_PEER.unpack_from(value)[1:])
+    kept.earlier = tuple(earlier)
+    return kept
 
 
 def encode_doubt(key: bytes, queue: int, position: int) -> bytes:

@@ -1,6 +1,8 @@
 """Which node a data directory belongs to, said anew: `radiator rename`, with no broker at work on it."""
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
@@ -15,7 +17,8 @@ from radiator.store.tables import DOUBTS, META, NODE, PEERS
 def rename(data_dir: str | Path, name: str) -> str:
     """The data directory is that of the node `name` from now on. Returns whose it was: "" where nobody's, or unknown.
 
-    What is kept of a node of that name goes. Raises StoreError for a name that is none, and where messages are in
+    What is kept of a node of that name is kept of the one whose name this had: two disks that are swapped find each
+    other's numbers. Raises StoreError for a name that is none, and where messages are in
     doubt with a node of that name: this one cannot settle that with itself.
     """
     path = Path(data_dir)
@@ -45,6 +48,7 @@ def _renamed(path: Path, file: Path, name: str) -> str:
         meta = dict(txn.cursor(tables[META])) if META in tables else {}
         refuse_other_formats(file, meta)
         refuse_bare_backups(file, meta)
+        former = _node(meta)
         if DOUBTS in tables:
             doubts = txn.cursor(tables[DOUBTS])
             first = records.doubt_key(name, 0)
@@ -53,9 +57,23 @@ def _renamed(path: Path, file: Path, name: str) -> str:
                     f"In {file} messages are in doubt with the node {name}: start it under its own name, and say "
                     f"`radiator peer release {name} --force` first."
                 )
-            txn.delete(records.peer_key(name), db=tables[PEERS])
+            _hand_on(txn, tables[PEERS], name, former)
         txn.put(NODE, records.encode_text(NODE, name), db=tables[META])
-    try:
+    return former
+
+
+def _hand_on(txn: lmdb.Transaction, peers: Any, name: str, former: str) -> None:
+    """Under `former` is kept what was kept of the node `name`, where nothing else is kept there."""
+    key, new = records.peer_key(name), records.peer_key(former)
+    value = txn.pop(key, db=peers)
+    if value is None or not former or txn.get(new, db=peers) is not None:
+        return
+    with suppress(DamagedRecord):
+        txn.put(new, records.encode_peer(new, records.decode_peer(key, bytes(value))), db=peers)
+
+
+def _node(meta: dict[bytes, bytes]) -> str:
+    """Whose store it is: "" where nobody's, or unknown."""
+    with suppress(DamagedRecord):
         return records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
-    except DamagedRecord:
-        return ""
+    return ""

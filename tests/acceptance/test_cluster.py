@@ -713,6 +713,34 @@ def test_a_snapshot_of_a_disk_is_linked_again_at_the_latest_after_the_command_in
     assert "stores_disagree" in a.log or is_in_doubt
 
 
+def test_a_disk_that_was_away_is_linked_again_and_what_was_in_doubt_is_done_once(
+    linked: Linked, wire: Callable[[Node], Wire]
+) -> None:
+    nodes = linked("ab")
+    a, b = nodes["a"], nodes["b"]
+    hand_over_each_way(nodes)
+    be_in_doubt(nodes, wire)
+    doubts = a.peers()["b"]["in_doubt"]
+    a.kill()
+    nodes.network.heal()
+    mine = a.data_dir.rename(a.directory / "away")
+    a.start()
+    nodes.wait_until_linked()
+    hand_over_each_way(nodes)
+    b.kill()
+    assert a.stop() == 0
+    shutil.rmtree(a.data_dir)
+    mine.rename(a.data_dir)
+    nodes.start("ab")
+    nodes.wait_until_linked()
+    soon(lambda: a.peers()["b"]["in_doubt"] == 0, "it is still in doubt")
+    worker = wire(b)
+    worker.subscribe("/queue/work.doubtful", headers={"prefetch-count": "9"})
+    assert sorted(frame.body for frame in worker.messages(5)) == [b"0", b"1", b"2", b"3", b"4"]
+    assert is_silent(worker) and doubts
+    assert "link_error" not in a.log + b.log and "stores_disagree" not in a.log + b.log
+
+
 @pytest.mark.parametrize("fault", ["cut", "silence", "killed"])
 def test_durable_subscription_at_another_node_misses_nothing(
     linked: Linked, wire: Callable[[Node], Wire], fault: str

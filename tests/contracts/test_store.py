@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from radiator.commands import AUTO, CLIENT, Loaded, LoadedDelayed, StoredDelayed, StoredMessage
-from radiator.limits import MIB
+from radiator.limits import MIB, PEER_STORES_KEPT
 from radiator.message import Message, position_of
 from radiator.reads import Load, LoadDelayed, LookUp
 from radiator.recovery import StoredDoubt
@@ -34,6 +34,7 @@ from radiator.writes import (
     KeepSettings,
     KeepTime,
     Ledger,
+    PeerStore,
     Put,
     Remember,
     Remove,
@@ -215,7 +216,8 @@ def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -
 
 B = KeepPeer("b", "0123456789abcdef", 1, 0, 3, 4, 5)
 LEAST = KeepPeer("a", "", 0, 0, 0, 0, 0)
-MOST = KeepPeer("z" * 64, "é" * 32, *[2**64 - 1] * 5)
+EARLIER = tuple(PeerStore("é" * 32, *[2**64 - 1] * 4) for _ in range(PEER_STORES_KEPT))
+MOST = KeepPeer("z" * 64, "é" * 32, *[2**64 - 1] * 5, EARLIER)
 
 
 def doubt(sequence: int, number: int, peer: str = "b") -> Doubt:

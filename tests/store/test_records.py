@@ -1,6 +1,6 @@
 """Keys sort as they should; every record survives the round trip; no changed byte passes."""
 
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from zlib import crc32
 
 import pytest
@@ -12,7 +12,7 @@ from radiator.errors import DamagedRecord
 from radiator.journal import ACCEPTED, ACKED, Told
 from radiator.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
 from radiator.store import blocks, records
-from radiator.writes import KeepApp, KeepPeer, KeepSegment, KeepStage, Ledger
+from radiator.writes import KeepApp, KeepPeer, KeepSegment, KeepStage, Ledger, PeerStore
 
 KEY = records.message_key(7, position_of(3, 5))
 DELAYED_KEY = records.delayed_key(7, 1_500, position_of(3, 5))
@@ -73,6 +73,7 @@ def test_dedup_time_keys_sort_by_time() -> None:
 
 NAMES = st.text("AZaz09._-", min_size=1, max_size=64)
 PEER = KeepPeer("node.b", "0123456789abcdef", 1, 2, 3, 4, 5)
+LATER_PEER = replace(PEER, earlier=(PeerStore("fedcba9876543210", 1, 2, 3, 4), PeerStore("0f")))
 PEER_KEY = records.peer_key(PEER.peer)
 
 
@@ -146,6 +147,10 @@ def test_other_rows_are_written_as_the_format_says() -> None:
     assert records.encode_ledger(b"\0\0\0\1", ledger)[:-4].hex() == "02" + "".join(f"{n:016x}" for n in range(1, 18))
     numbers = "".join(f"{number:016x}" for number in range(1, 6))
     assert records.encode_peer(b"b", KeepPeer("b", "0f", 1, 2, 3, 4, 5)).hex() == "01" + numbers + "3066" + "23c224be"
+    earlier = (PeerStore("a1", 1, 2, 3, 4), PeerStore("", 0, 0, 0, 5))
+    value = records.encode_peer(b"b", KeepPeer("b", "0f", 1, 2, 3, 4, 5, earlier))
+    stores = numbers[:64] + "02" + "6131" + "".join(f"{number:016x}" for number in (0, 0, 0, 5, 0))[:-14]
+    assert value[:-4].hex() == "02" + numbers + "02" + stores + "3066"
 
 
 def test_rows_of_logs_are_written_as_the_format_says() -> None:
@@ -244,6 +249,7 @@ ROWS = [
     (records.decode_number, KEY, records.encode_number(KEY, 5)),
     (records.decode_text, KEY, records.encode_text(KEY, "orders")),
     (records.decode_peer, PEER_KEY, records.encode_peer(PEER_KEY, PEER)),
+    (records.decode_peer, PEER_KEY, records.encode_peer(PEER_KEY, LATER_PEER)),
     (records.decode_doubt, KEY, records.encode_doubt(KEY, 7, position_of(3, 5))),
 ]
 

@@ -1,10 +1,12 @@
 """A store keeps the name of its node, and is refused to another; `rename` gives it away."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from radiator.errors import StoreError
+from radiator.recovery import Recovery
 from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
@@ -19,8 +21,10 @@ from tests.store.scribe import MAP_BYTES, message_of
 FORMATS = Path(__file__).with_name("formats")
 
 
-def start(path: Path, node: str = "") -> None:
-    open_store(path, MAP_BYTES, node).close()
+def start(path: Path, node: str = "") -> Recovery:
+    store = open_store(path, MAP_BYTES, node)
+    store.close()
+    return store.recovery
 
 
 def rows(path: Path, table: bytes) -> dict[bytes, bytes]:
@@ -58,14 +62,21 @@ def test_store_of_each_format_adopts_the_configured_name_and_can_be_renamed(tmp_
 def test_renamed_store_is_given_to_that_node_alone_with_all_that_is_in_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
     store = open_store(data, MAP_BYTES, "a")
-    store.commit([KeepPeer("b", "0123456789abcdef", 1, 0, 0, 1, 0), KeepPeer("c", "0123456789abcdef", 1, 0, 0, 1, 0)])
+    of_b, of_c = KeepPeer("b", "0123456789abcdef", 1, 2, 3, 4, 5), KeepPeer("c", "0123456789abcdef", 1, 0, 0, 1, 0)
+    store.commit([of_b, of_c])
     store_id = store.recovery.store_id
     store.close()
     assert rename(data, "b") == "a"
     with pytest.raises(StoreError, match="of the node 'b'"):
         start(data, "a")
     start(data, "b")
-    assert [*rows(data, PEERS)] == [b"c"], "nothing is kept of a node that it is itself"
+    assert [*rows(data, PEERS)] == [b"a", b"c"], "nothing is kept of a node that it is itself"
+    assert start(data, "b").peers == [replace(of_b, peer="a"), of_c], "two disks that are swapped know each other"
+    assert rename(data, "c") == "b"
+    assert start(data, "c").peers == [replace(of_b, peer="a"), replace(of_c, peer="b")]
+    assert rename(data, "a") == "c"
+    assert rename(data, "b") == "a"
+    assert start(data, "b").peers == [replace(of_c, peer="a"), replace(of_b, peer="c")]
     assert records.decode_text(STORE_ID, rows(data, META)[STORE_ID]) == store_id
 
 

@@ -195,20 +195,16 @@ class Cluster:
         if peer.link is not None and self.is_surplus(peer.link.identity, identity):
             self.refuse(connection, "duplicate-link", f"{name!r} and {self.name!r} are linked already.", None)
             return
-        if peer.store_id and peer.store_id != identity.store_id and not self.may_replace(peer, identity):
-            sentence = (
-                f"{name!r} comes with another store ({identity.store_id}), while messages of queues are in doubt with "
-                f"its last one ({peer.store_id}): run `radiator peer release {name} --force`, or bring that store back."
-            )
-            self.turn_away(connection, name, "other-store", sentence)
-            self.alarm(peer, identity)
-            return
+        if peer.store_id != identity.store_id:
+            mistake = self.meet(peer, identity)
+            if mistake:
+                self.turn_away(connection, name, "other-store", mistake)
+                return
         if peer.link is not None:
             old = peer.link
             self.unlink(peer)
             # D16: what an earlier connection still brings is not heard
             self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)
-        peer.store_id = identity.store_id
         connection.link = link = Link(connection, identity, self.desk)
         peer.linked(link)
         self.spreading.linked(link)
@@ -236,19 +232,44 @@ class Cluster:
 
         return is_lessers(current) and not is_lessers(new)
 
-    def may_replace(self, peer: Peer, identity: Identity) -> bool:
-        """A peer with another store: copies are sent again; messages of queues wait for the operator."""
-        if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in peer.doubts.values()):
-            return False
-        self.handover.release(peer)
-        peer.out_taken = peer.out_offered = peer.out_said = peer.in_epoch = peer.in_last = 0
-        peer.is_replaced = True
-        self.alarm(peer, identity)
-        return True
+    def meet(self, peer: Peer, identity: Identity) -> str:
+        """A node comes with another store than last time, or for the first time: what is known of that store, under
+        whichever name, holds. Returns why it may not come; "" where it may.
+
+        Copies in doubt with the store of before are sent again; messages of queues wait for the operator.
+        """
+        name, store_id = identity.name, identity.store_id
+        holder = next((other for other in self.peers.values() if other.store_id == store_id), None)
+        if holder is not None and holder.link is not None:
+            return f"The store {store_id} of {name!r} is linked already, as {holder.name!r}: is a copy of it in use?"
+        if peer.store_id:
+            self.alarm(peer, identity)
+        for other in filter(None, (peer, holder)):
+            if any(not doubtful.queue.name.startswith(OUTBOX_PREFIX) for doubtful in other.doubts.values()):
+                return (
+                    f"{name!r} comes with the store {store_id}, while messages of queues are in doubt with "
+                    f"{other.name!r}, whose store is {other.store_id}: bring {other.name!r} back with that store, or "
+                    f"say `radiator peer release {other.name} --force` at {self.name}; what is in doubt there may then "
+                    "be processed twice (redelivered:true)."
+                )
+        known = None
+        for other in filter(None, (peer, holder)):
+            self.handover.release(other)
+        for other in self.peers.values():
+            known = other.let_go(store_id) or known
+        peer.meet(store_id, known)
+        return ""
 
     def alarm(self, peer: Peer, identity: Identity) -> None:
         was, now = peer.store_id, identity.store_id
-        self.desk.note("error", "peer_store_changed", node=peer.name, was=was, now=now, in_doubt=len(peer.doubts))
+        self.desk.note(
+            "error" if peer.doubts else "warning",
+            "peer_store_changed" if peer.doubts else "peer_has_other_store",
+            node=peer.name,
+            was=was,
+            now=now,
+            in_doubt=len(peer.doubts),
+        )
         self.say("store-changed", node=peer.name, was=was, now=now)
 
     def closed(self, connection: Connection, cause: str, is_refused: bool = False) -> None:
@@ -303,7 +324,7 @@ class Cluster:
             _HEARD[type(word)](self, peer, word)
         except LinkError as broken:
             sentence = f"{broken} {broken.advice}"
-            self.desk.note("error", "link_error", node=peer.name, sentence=sentence)
+            self.desk.note("error", "link_error", node=peer.name, sentence=str(broken), advice=broken.advice)
             self.refuse(connection, "link-error", sentence, None)
             self.closed(connection, f"link-error: {sentence}", is_refused=True)
         except Refusal as refusal:

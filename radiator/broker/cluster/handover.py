@@ -17,7 +17,15 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.carriage import carriage_mistake
 from radiator.errors import LinkError, Refusal
-from radiator.limits import BATCH_BYTES, LINK_WHOLE_BYTES, LINK_WINDOW, LINK_WINDOW_BYTES, SEQUENCE_MAX, Limits
+from radiator.limits import (
+    BATCH_BYTES,
+    LINK_WHOLE_BYTES,
+    LINK_WINDOW,
+    LINK_WINDOW_BYTES,
+    PEER_STORES_KEPT,
+    SEQUENCE_MAX,
+    Limits,
+)
 from radiator.links import Hello, Room, Taken, Transfer, Untaken, Want, Welcome
 from radiator.message import without_headers
 from radiator.patterns import is_node_name
@@ -186,23 +194,23 @@ class Handover:
         if word.epoch != peer.out_epoch or peer.is_welcome or not peer.is_greeted:
             raise LinkError(f"Welcome to epoch {word.epoch}; ours is {peer.out_epoch}, and each is answered once.")
         if peer.doubts or word.last > SEQUENCE_MAX:
-            advice = (
-                f"One of the two has an older copy of its store: bring the newer one back, or say `radiator peer "
-                f"release {peer.name} --force` at {self.name}; what is in doubt there may then be processed twice."
+            older = " One of the two has an older copy of its store"
+            forgotten = f", or {peer.name} has forgotten this one, after {PEER_STORES_KEPT} others of its node"
+            self._check_last(
+                peer,
+                word.last,
+                older + ("." if word.last else forgotten + "."),
+                f"Bring the newer store back, or say `radiator peer release {peer.name} --force` at {self.name}; what "
+                "is in doubt there may then be processed twice (redelivered:true).",
             )
-            self._check_last(peer, word.last, advice)
         elif not peer.out_taken <= word.last <= peer.out_said:
             self._tell_disagreement(peer, word.last)  # whatever it has: nothing is removed or given back by it
-        peer.is_replaced = False
+        peer.is_new = False
         peer.epoch_step = 1
         self._settle(peer, word.last)
-        for sequence, doubtful in peer.doubts.items():
-            # D17: only here, and by the operator's word, does a message in doubt become READY again
-            self.desk.write(Settle(peer.name, sequence))
-            doubtful.queue.undoubt(doubtful.position, doubtful.size)
-        touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
-        peer.doubts.clear()
-        peer.doubt_bytes = 0
+        # D17: only here, and by the operator's word, does a message in doubt become READY again
+        # 0 is also said by who has forgotten this store, and may have had them
+        touched = self._undoubt(peer, redelivered=not word.last)
         peer.out_offered = peer.out_said = word.last
         peer.is_welcome = True
         peer.touch()
@@ -230,43 +238,60 @@ class Handover:
         is marked as redelivered, since a consumer of the other node may have had it.
         """
         count = len(peer.doubts)
-        for sequence, doubtful in peer.doubts.items():
-            self.desk.write(Settle(peer.name, sequence))
-            self.desk.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
-            doubtful.queue.undoubt(doubtful.position, doubtful.size, redelivered=True)
-        touched = {doubtful.queue: None for doubtful in peer.doubts.values()}
-        peer.doubts.clear()
-        peer.doubt_bytes = 0
+        touched = self._undoubt(peer, redelivered=True)
         peer.touch()
         for queue in touched:
             queue.pump()
         return count
 
-    def _check_last(self, peer: Peer, last: int, advice: str = "") -> None:
+    def _undoubt(self, peer: Peer, redelivered: bool) -> list[DurableQueue]:
+        """What is in doubt is READY again, at its old place; returns the queues, which are to be pumped."""
+        for sequence, doubtful in peer.doubts.items():
+            self.desk.write(Settle(peer.name, sequence))
+            if redelivered:
+                self.desk.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
+            doubtful.queue.undoubt(doubtful.position, doubtful.size, redelivered)
+        touched = dict.fromkeys(doubtful.queue for doubtful in peer.doubts.values())
+        peer.doubts.clear()
+        peer.doubt_bytes = 0
+        return [*touched]
+
+    def _check_last(self, peer: Peer, last: int, why: str = "", advice: str = "") -> None:
         """Raises LinkError for what it cannot have, or had already: nothing is deleted that was not offered."""
         # what has not been said, since its doubt is not on the disk yet, nobody can have
         if not peer.out_taken <= last <= peer.out_said:
             raise LinkError(
                 f"{peer.name} says that it has messages up to {last}; it was offered {peer.out_said}, and had "
-                f"{peer.out_taken} before.",
+                f"{peer.out_taken} before.{why}",
                 advice,
             )
 
     def _tell_disagreement(self, peer: Peer, last: int) -> None:
-        """One of the two stores is an older copy of itself: nothing is in doubt, so the link goes on from there."""
-        if peer.is_replaced:
-            return  # that has been told, and what the one before had is not known here any more
-        if last < peer.out_taken:
+        """One of the two stores is an older copy of itself, or is not remembered by the other: nothing is in doubt, so
+        the link goes on from there.
+        """
+        if peer.is_new:
+            what = (
+                f"{peer.name} has messages 1 to {last} of {self.name}, whose store knows nothing of it. Nothing is "
+                "lost; if this store is an older copy, they are in it again, and may be processed twice."
+            )
+        elif last < peer.out_taken:
+            forgotten = f"; if it has met {PEER_STORES_KEPT} other stores of this node since, nothing is"
             what = (
                 f"{peer.name} does not know any more that it took messages {last + 1} to {peer.out_taken}: if its "
-                "store is an older copy, those that nobody had processed are lost."
+                f"store is an older copy, those that nobody had processed are lost{'' if last else forgotten}."
             )
         else:
             what = (
                 f"{peer.name} has messages {peer.out_said + 1} to {last}, which {self.name} does not know to have "
                 "handed over: if this store is an older copy, they are in it again, and may be processed twice."
             )
-        self.desk.note("error", "stores_disagree", node=peer.name, sentence=what)
+        self.desk.note(
+            "warning" if peer.is_new else "error",
+            "store_not_known" if peer.is_new else "stores_disagree",
+            node=peer.name,
+            sentence=what,
+        )
 
     def _settle(self, peer: Peer, last: int) -> None:
         """Up to `last` they are the other node's: removed here, in one batch with the row that says so."""

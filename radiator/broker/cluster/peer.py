@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from radiator.broker.cluster.link import Link
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import Desk, Part
-from radiator.limits import EPOCH_STEP_MAX, LINK_CAUSE_MAX
+from radiator.limits import EPOCH_STEP_MAX, LINK_CAUSE_MAX, PEER_STORES_KEPT
 from radiator.links import Hello, Taken, Welcome, cost_bytes
-from radiator.writes import KeepPeer
+from radiator.writes import KeepPeer, PeerStore
 
 FANOUTS, TOPICS = COPIES = "/fanout/", "/topic/"  # what the destination of a copy begins with
 UP, HANDSHAKE, REFUSED, DOWN = "up", "handshake", "refused", "down"
@@ -35,16 +35,17 @@ class Peer:
 
     doubts: by sequence, ascending. is_greeted: Hello was said on this link; is_welcome: and answered, so that messages
     may be handed over. is_heard: the other side's Hello waits for the disk; is_answered: Welcome was said to it.
-    is_deaf: it was told Untaken, and has not said Hello since. fanouts: those that it takes copies for, and how often
+    is_deaf: it was told Untaken, and has not said Hello since. is_new: nothing is known of its store, and it has not
+    said yet what that has. earlier: stores that it had before. fanouts: those that it takes copies for, and how often
     it stores one. out_said: the last sequence that it can have heard of. cause: why there is no link, as was heard
     last; "" where there is one. epoch_step: what the next refused epoch is raised by. unlike: queues that it has
     declared otherwise, and the sentence about each.
     """
 
     __slots__ = (
-        "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "epoch_step", "fanouts", "handed_over",
-        "has_stood", "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_refused",
-        "is_replaced", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken",
+        "cause", "copies", "copies_granted", "desk", "doubt_bytes", "doubts", "earlier", "epoch_step", "fanouts",
+        "handed_over", "has_stood", "in_epoch", "in_last", "is_answered", "is_deaf", "is_greeted", "is_heard", "is_new",
+        "is_refused", "is_welcome", "link", "name", "our_fanouts", "out_epoch", "out_offered", "out_said", "out_taken",
         "said_last", "sealed", "since_s", "store_id", "taken_in", "topic_times", "unlike", "waiting",
     )  # fmt: skip
 
@@ -57,6 +58,7 @@ class Peer:
         self.out_epoch, self.out_taken, self.out_offered = row.out_epoch, row.out_taken, row.out_offered
         self.out_said = row.out_offered
         self.in_epoch, self.in_last = row.in_epoch, row.in_last
+        self.earlier = row.earlier
         self.sealed = row
         self.doubts: dict[int, Doubtful] = {}
         self.doubt_bytes = 0
@@ -65,7 +67,7 @@ class Peer:
         self.is_greeted = self.is_heard = self.is_answered = self.is_welcome = self.is_refused = False
         self.is_deaf = False
         self.has_stood = False  # it has said on this link what its durable subscriptions want
-        self.is_replaced = False  # it came with another store, and has not said yet what that has
+        self.is_new = False
         self.epoch_step = 1
         self.waiting: dict[Callable[[], None], None] = {}  # have more to hand over than the window lets
         self.said_last = 0
@@ -134,6 +136,38 @@ class Peer:
         self.cause = "".join(c if c.isprintable() else " " for c in cause[:LINK_CAUSE_MAX])
         self.is_refused = is_refused
 
+    # ---- its stores -------------------------------------------------------------------------------------------------
+
+    def meet(self, store_id: str, known: PeerStore | None) -> None:
+        """It comes with a store that it did not have last time. known: where the hand-overs with that one stand."""
+        if self.store_id:
+            self.earlier = (*self.earlier, self._store())[-PEER_STORES_KEPT:]
+        self._set_store(known or PeerStore(store_id))
+        self.is_new = known is None
+
+    def let_go(self, store_id: str) -> PeerStore | None:
+        """That store has another name from now on; what was known of it under this one. With none of its messages in
+        doubt.
+        """
+        found = next((store for store in self.earlier if store.store_id == store_id), None)
+        if found is not None:
+            self.earlier = tuple(store for store in self.earlier if store is not found)
+            self.touch()
+        elif self.store_id == store_id:
+            found = self._store()
+            self._set_store(PeerStore(""))
+        return found
+
+    def _store(self) -> PeerStore:
+        return PeerStore(self.store_id, self.out_taken, self.out_offered, self.in_epoch, self.in_last)
+
+    def _set_store(self, store: PeerStore) -> None:
+        assert not self.doubts, "they are with the store of before"
+        self.store_id = store.store_id
+        self.out_taken, self.out_offered, self.out_said = store.out_taken, store.out_offered, store.out_offered
+        self.in_epoch, self.in_last = store.in_epoch, store.in_last
+        self.touch()
+
     # ---- a part of the batch ----------------------------------------------------------------------------------------
 
     def books(self) -> KeepPeer:
@@ -146,6 +180,7 @@ class Peer:
             self.out_offered,
             self.in_epoch,
             self.in_last,
+            self.earlier,
         )
         return self.sealed
 

@@ -3,6 +3,7 @@
 import pytest
 
 from radiator.commands import Heard, Read, Send, Stop
+from radiator.limits import LOG_VALUE_CHARACTERS
 from radiator.links import Grant, Taken, Transfer, Untaken, Welcome
 from radiator.replies import Tell
 from radiator.settings import QueueSettings
@@ -412,8 +413,9 @@ def test_what_is_in_doubt_with_an_older_copy_waits_for_one_command_and_that_last
     nodes.cut("a", "b")
     nodes.start("b", older)
     link_again(nodes)
-    (broken, *_) = (note.fields["sentence"] for note in nodes["a"].notes if note.event == "link_error")
-    assert "`radiator peer release b --force` at a;" in str(broken)
+    (broken, *_) = (note.fields for note in nodes["a"].notes if note.event == "link_error")
+    assert "`radiator peer release b --force` at a;" in str(broken["advice"])
+    assert all(len(str(text)) <= LOG_VALUE_CHARACTERS for text in broken.values())
     assert nodes.cluster("a").peers["b"].state == "refused" and nodes["a"].stored("work") == [b"1"]
     assert nodes["a"].admin(1, do="peer-release", peer="b", force=True) == {"ok": True, "released": 1}
     if restarted:
