@@ -893,6 +893,51 @@ def test_a_group_that_comes_back_too_late_hears_how_many_it_has_missed() -> None
     assert again.disk.platter.positions[1, "g"] == [4]
 
 
+def test_a_group_whose_first_records_go_while_they_are_read_back_hears_how_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("radiator.broker.kinds.log.SEGMENT_RECORDS", 1)
+    node = node_of(Declarations(logs={"l": LogSettings(retention_ms=8000)}))
+    append(node, b"0", b"1", b"2")
+    node.say(read(2, ack=CLIENT_INDIVIDUAL, group="g"))
+    node.say(ack(node.message(2)))
+    node.close(2)
+    node.wait(5)
+    append(node, b"3", b"4")
+    node.auto = False
+    node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=2))
+    node.now_s += 5
+    node.now_ms += 5000
+    node.turn([Tick(GIB, 0)])
+    while node.seal():
+        node.commit()  # before the loader has answered
+    assert node.broker.destinations.logs["l"].partitions[0].first == 3
+    node.auto = True
+    node.turn([])
+    first, second = node.messages(3)
+    assert first.message.headers == b"skipped:2\npartition:0\noffset:3\n"
+    assert second.message.headers == b"partition:0\noffset:4\n"
+    assert not any(note.event == "log_reader_overtaken" for note in node.notes)
+    node.say(ack(first), ack(second))
+    assert node.disk.platter.positions == {(1, "g"): [5]}
+
+
+@pytest.mark.parametrize("ack_mode", [AUTO, CLIENT_INDIVIDUAL])
+def test_who_reads_without_a_group_is_closed_where_its_first_records_go_while_they_are_read_back(ack_mode: str) -> None:
+    node = node_of(Declarations(logs={"l": LogSettings(retention_ms=8000)}))
+    append(node, b"0", b"1", b"2")
+    node.auto = False
+    node.say(read(2, ack=ack_mode))
+    node.now_s += 10
+    node.now_ms += 10_000
+    node.turn([Tick(GIB, 0)])
+    while node.seal():
+        node.commit()
+    node.auto = True
+    node.turn([])
+    assert node.refusal(2).code == "no-such-offset"
+
+
 def test_a_group_that_may_not_read_ahead_goes_on_behind_what_retention_has_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -243,17 +243,11 @@ def reads_a_log(wire: Wire, chance: Random, place: int) -> None:
     wire.connect()
     headers = {"from": "latest", "group": f"group-{place}", "prefetch-count": "5"}
     wire.subscribe("/log/events", id="group", headers=headers)
-    try:
-        for _ in range(3):
-            wire.send("/log/events", body_of("event"), {"partition-key": str(chance.randrange(9))})
-        for message in wire.messages(2):
-            if chance.random() < 0.7:
-                wire.ack(message)
-    except AssertionError as refused:
-        # the log keeps little: retention may have overtaken it, and then it is closed
-        if "no-such-offset" not in str(refused):
-            raise
-        return
+    for _ in range(3):
+        wire.send("/log/events", body_of("event"), {"partition-key": str(chance.randrange(9))})
+    for message in wire.messages(2):
+        if chance.random() < 0.7:
+            wire.ack(message)
     waiting = json.dumps({"do": "await", "log": "events", "next": [1 << 40] * 2, "timeout_ms": 60_000})
     wire.send_frame("SEND", {"destination": "/admin", "reply-to": "/temp-queue/more"}, waiting.encode())
     if chance.random() < 0.5:

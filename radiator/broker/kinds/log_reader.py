@@ -225,13 +225,18 @@ class LogReader(Queue):
         """The group gives it this partition."""
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
-        first = group.begin(index, partition.first)
-        cursor = Cursor(self, partition, first, self.ends[index], group.from_ms.get(index, 0))
-        cursor.skipped = group.missed(index, partition.first)
+        cursor = Cursor(self, partition, 0, self.ends[index], group.from_ms.get(index, 0))
+        self.begin_with_what_is_kept(cursor, group)
         self.attach(cursor)
         if self.subscription.is_listed:
             self.readers.due[self] = None
         return cursor
+
+    def begin_with_what_is_kept(self, cursor: Cursor, group: Group) -> None:
+        """Where the group goes on, and how many records it has missed."""
+        first = cursor.partition.first
+        cursor.began = cursor.next = group.begin(cursor.index, first)
+        cursor.skipped = group.missed(cursor.index, first)
 
     def attach(self, cursor: Cursor) -> None:
         self.cursors[cursor.index] = cursor
@@ -357,7 +362,13 @@ class LogReader(Queue):
         first = records[0].offset if records else asked_at
         if first > cursor.next:
             if cursor.next < cursor.partition.first:
-                self.overtaken(cursor)
+                if self.group is None or cursor.next > cursor.began:
+                    self.overtaken(cursor)
+                    return
+                # it has had nothing yet, and hears what it has missed: as if it had come a moment later
+                self.begin_with_what_is_kept(cursor, self.group)
+                self.went_on(cursor)
+                self.pump()
                 return
             raise StoreError(f"partition {cursor.index} of {self.name} has no record {cursor.next}, but later ones")
         for record in records:
