@@ -11,10 +11,10 @@ from radiator.message import message_id
 ACCEPTED, DELIVERED, ACKED, NACKED, RETURNED = "accepted", "delivered", "acked", "nacked", "returned"
 DELAYED, DUE, EXPIRED, DEAD_LETTERED, DROPPED = "delayed", "due", "expired", "dead-lettered", "dropped"
 PURGED, MOVED, CHECKED_OUT, COPIED = "purged", "moved", "checked-out", "fanout-copy"
-STARTED, DELETED = "started", "deleted"
+STARTED, DELETED, SET_ASIDE = "started", "deleted", "set-aside"
 EVENTS = (
     ACCEPTED, DELIVERED, ACKED, NACKED, RETURNED, DELAYED, DUE, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED,
-    CHECKED_OUT, COPIED, STARTED, DELETED,
+    CHECKED_OUT, COPIED, STARTED, DELETED, SET_ASIDE,
 )  # fmt: skip
 
 # which events make up a column of a queue's ledger: each change of a column has exactly one of them

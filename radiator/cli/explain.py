@@ -130,6 +130,7 @@ _SAYINGS: "dict[str, Callable[[Happened], str]]" = {
     "nacked": lambda one: f"given back by {one.client}{_because(one)}",
     "returned": lambda one: f"came back from {one.client}{_because(one)}",
     "delayed": _delayed,
+    "set-aside": lambda one: f"set aside in {one.queue}: no link can carry it to another node",
     "due": lambda one: "its time has come",
     "expired": lambda one: "expired, and let go of",
     "dead-lettered": lambda one: f"dead-lettered{_because(one)} to {one.other_queue}, as {one.other_id}",

@@ -329,6 +329,29 @@ def test_copies_of_another_nodes_fanout_are_accepted_from_it_and_its_outbox_is_n
     assert {told.queue for told in events_on(nodes["a"].disk.platter)} == {"", "work", "x", "y"}
 
 
+def test_what_no_link_can_carry_is_told_once_a_run_and_is_still_there() -> None:
+    queues = {"work": QueueSettings(scope="cluster")}
+    declarations = replace(told_of(**queues), cluster_fanouts=frozenset({"f"}), fanouts={"f": ("x", "y")})
+    nodes = Nodes("ab", declarations=declarations)
+    nodes.cut("a", "b")
+    nodes["a"].open(1)
+    nodes["a"].say(send(1, "work", b"x" * 3000), send(1, "work"), send(1, "/fanout/f", b"x" * 3000))
+    nodes.limits = replace(nodes.limits, max_frame_bytes=2000)
+    for _ in range(2):
+        for name in "ab":
+            nodes.crash(name)
+            nodes[name].open(1)
+        nodes.link("a", "b")
+        nodes["b"].say(subscribe(1, "work", prefetch_count=9))
+        for _ in range(20):
+            nodes.wait(0.25)
+    of_it = [told.position for told in events_on(nodes["a"].disk.platter) if told.event == journal.SET_ASIDE]
+    assert len(of_it) == 2 and len({*of_it}) == 1, "once in each run; of copies in an outbox nothing is told"
+    assert one(nodes["a"], journal.ACKED, "work").position != of_it[0]
+    (position,) = (at for number, at in nodes["a"].disk.platter.messages if at == of_it[0])
+    assert position and nodes["a"].numbers("work")["set_aside"] == 1
+
+
 # ---- the batch
 
 

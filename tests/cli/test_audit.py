@@ -11,7 +11,7 @@ import pytest
 from radiator.cli import main
 from radiator.client import Client
 from radiator.journal import Told
-from radiator.message import position_of
+from radiator.message import message_id, position_of
 from tests.archive.logs import NOON_MS, Writer, told
 from tests.broker_process import BrokerProcess
 
@@ -223,6 +223,21 @@ def test_what_is_wrong_is_listed_and_the_exit_status_is_1(run: Said, torn: Path,
     assert run("archive", "--config", config, "--to", tmp_path / "archive")[0] == 0
     status, out, _ = run("audit", "--archive", tmp_path / "archive", "--json")
     assert status == 1 and ids(json.loads(out)) == WRONG
+
+
+def test_what_is_set_aside_is_accounted_for_and_explained(run: Said, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "store")
+    journal = writer.log("journal")
+    started = Told("started", NOON_MS, "", position(0), reason="clean")
+    writer.tell(
+        journal, [started, told(1), told(2), told(1, "set-aside"), told(2, "acked"), started, told(1, "set-aside")]
+    )
+    writer.queue("orders", [position(1)])
+    writer.close()
+    status, out, _ = run("audit", "--data", writer.path, "--json")
+    assert (status, json.loads(out)["counts"]) == (0, {"acked": 1, "stored": 1})
+    status, out, _ = run("explain", "--data", writer.path, message_id(writer.store_id, position(1)).decode())
+    assert status == 0 and out.count("set aside in orders: no link can carry it to another node") == 2
 
 
 def test_without_a_journal_it_says_how_to_have_one(run: Said, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from radiator.journal import (
     NACKED,
     PURGED,
     RETURNED,
+    SET_ASIDE,
     STARTED,
     Told,
 )
@@ -48,7 +49,7 @@ ENDS = {
     DEAD_LETTERED: "dead_lettered",
 }
 COLUMNS = ("accepted", *dict.fromkeys(ENDS.values()))
-OF_ONE_THAT_IS_THERE = (DELIVERED, NACKED, RETURNED, DELAYED, DUE, COPIED)
+OF_ONE_THAT_IS_THERE = (DELIVERED, NACKED, RETURNED, DELAYED, DUE, COPIED, SET_ASIDE)
 SETTLED = (ACKED, NACKED, RETURNED)
 
 

@@ -17,6 +17,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
 from radiator.carriage import carriage_mistake
 from radiator.errors import LinkError, Refusal
+from radiator.journal import SET_ASIDE
 from radiator.limits import (
     BATCH_BYTES,
     LINK_WHOLE_BYTES,
@@ -145,6 +146,8 @@ class Handover:
             queue.aside.add(entry.position)
             message_id = self.desk.message_id(entry.position).decode()
             self.desk.count("set_aside")
+            if queue.journal is not None:
+                queue.journal.tell(SET_ASIDE, queue.name, entry)
             self.desk.note("error", "message_set_aside", queue=queue.name, id=message_id, sentence=mistake)
         return not mistake
 
