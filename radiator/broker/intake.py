@@ -193,7 +193,8 @@ class Intake:
                 queue.evict(count, size)
         self.store(puts)
         settlements = transaction.settlements if transaction is not None else []
-        is_persistent = self.settle_stored(settlements) or persistent_bytes > 0
+        # what is not kept for a node is counted by the batch that the RECEIPT waits for
+        is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
         desk = self.desk
         memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
         rest = _Rest(self, connection, memory_puts, plan, settlements)

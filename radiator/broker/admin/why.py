@@ -14,6 +14,7 @@ from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, in_order, rested
 from radiator.broker.consumers import Subscription
 from radiator.broker.destinations import OUTBOX_PREFIX
+from radiator.broker.exchanges import TOPICS
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.log_reader import LogReader
@@ -109,7 +110,7 @@ def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
 
 
 def _of_other_nodes(broker: "Broker", asked: Queue) -> str:
-    """Fanouts that lead to it, and whose SENDs wait because a node takes no copies; "" where there are none."""
+    """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
     destinations = broker.destinations
     full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
     if not full:
@@ -119,13 +120,24 @@ def _of_other_nodes(broker: "Broker", asked: Queue) -> str:
         for name in sorted(destinations.declarations.cluster_fanouts)
         if asked.name in destinations.fanouts[name].children
     ]
-    if not fanouts:
-        return ""
-    names = ", ".join(outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in full)
-    return (
-        f" SENDs to {', '.join(fanouts)} find no room for their copies for node {names}: "
-        f"`radiator why '{full[0].name}'` says why."
-    )
+    said = _of_copies(f"SENDs to {', '.join(fanouts)}", full) if fanouts else ""
+    standing = destinations.topics.standing
+    bound = destinations.exchanges.bound.get(asked, ())
+    if standing is not None and any(name == TOPICS and key in standing.counts for name, key in bound):
+        wanting = [outbox for outbox in full if standing.known.get(outbox.name.removeprefix(OUTBOX_PREFIX))]
+        said += _of_copies("SENDs to topics with durable subscriptions both here and there", wanting)
+    return said
+
+
+def _of_copies(sends: str, full: list[DurableQueue]) -> str:
+    """What becomes of them at outboxes that are full."""
+    said = ""
+    for drops, becomes in ((False, "find no room for their copies"), (True, "drop the oldest copies")):
+        outboxes = [outbox for outbox in full if drops == (_evicts(outbox) and not outbox.waiters)]
+        if outboxes:
+            names = ", ".join(outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in outboxes)
+            said += f" {sends} {becomes} for node {names}: `radiator why '{outboxes[0].name}'` says why."
+    return said
 
 
 def _most_stored(broker: "Broker") -> str:
@@ -148,6 +160,15 @@ def _is_full(asked: Queue) -> bool:
     return not asked.has_room(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
 
 
+def _evicts(asked: Queue) -> bool:
+    """Whether it makes room by letting go of its oldest messages: what is in flight or delayed stays."""
+    settings, (kept, kept_bytes) = asked.settings, asked.kept()
+    return settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (
+        (settings.max_messages is not None and kept >= settings.max_messages)
+        or (settings.max_bytes is not None and kept_bytes >= settings.max_bytes)
+    )
+
+
 def _of_full(asked: Queue) -> str:
     """It is full, or producers wait for room in it: what becomes of a SEND."""
     settings, ledger = asked.settings, asked.ledger
@@ -155,14 +176,12 @@ def _of_full(asked: Queue) -> str:
     given = ", ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
     held = f"{count_text(ledger.stored, 'message')} of {count_text(ledger.stored_bytes, 'byte')} ({given})"
     many = count_text(len(asked.waiters), "producer waits", "producers wait")
-    overflow, (kept, kept_bytes) = settings.overflow, asked.kept()
+    overflow = settings.overflow
     if overflow == BLOCK:
         said = f"{many} for room" if asked.waiters else "the next SEND waits for room"
     elif overflow not in (DROP_OLDEST, DEAD_LETTER):
         said = "SENDs are refused"
-    elif (settings.max_messages is not None and kept >= settings.max_messages) or (
-        settings.max_bytes is not None and kept_bytes >= settings.max_bytes
-    ):
+    elif not _evicts(asked):
         said = "SENDs are refused, since what it holds is in flight or delayed, which is not dropped"
     elif asked.waiters:
         said = f"{many} until its oldest messages are read back from the disk, to be dropped"
@@ -263,10 +282,9 @@ def _done_with(asked: Queue) -> str:
 def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
     """Messages of a queue of scope cluster are ready, and nobody is subscribed here."""
     linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
-    asking = ", ".join(sorted(name for name, taker in share.neighbours.items() if taker.path))
     if not linked:
         return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
-    if not asking:
+    if not any(taker.path for taker in share.neighbours.values()):
         return "no-consumer", (
             f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
             "has asked for messages."
@@ -279,12 +297,20 @@ def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
     if share.staying:
         return "resting", (
             f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "
-            f"and go on only where they are wanted for {STARVING_S:g} s. Asked for messages has {asking}."
+            f"and go on only where they are wanted for {STARVING_S:g} s; {_askers(share)}."
         )
     return "asked-elsewhere", (
-        f"{ready}, and nobody is subscribed here; asked for messages has {asking}, and gets them as its consumers have "
-        "room: `radiator why` there says whether they have."
+        f"{ready}, and nobody is subscribed here; {_askers(share)}. `radiator why` there says more."
     )
+
+
+def _askers(share: "Share") -> str:
+    """Which nodes wait for messages of it now, or, where none does, which have asked since they were linked."""
+    takers = sorted(name for name, taker in share.neighbours.items() if taker.credit > 0)
+    if takers:
+        return f"node {', '.join(takers)} waits for messages"
+    askers = sorted(name for name, taker in share.neighbours.items() if taker.path)
+    return f"node {', '.join(askers)} asked for messages, and takes none now: its consumers have no room, or have left"
 
 
 # ---- a log ----------------------------------------------------------------------------------------------------------

@@ -186,6 +186,52 @@ def test_why_names_the_node() -> None:
     assert verdict == "not-kept" and "`radiator peer keep b`" in sentence
 
 
+def test_why_of_what_has_room_since_the_oldest_copies_go() -> None:
+    nodes = away(overflow="drop-oldest")
+    for _ in range(20):
+        nodes["a"].say(send(1, "/fanout/events", BODY))
+    sentence = why(nodes, "x")[1]
+    assert "SENDs to /fanout/events drop the oldest copies for node b: `radiator why '$outbox/b'`" in sentence
+    assert "no room" not in sentence and "each SEND drops its oldest message" in why(nodes, "$outbox/b")[1]
+
+
+@pytest.mark.parametrize("is_wanted_there", [False, True])
+def test_why_of_a_durable_subscription_names_the_node_whose_outbox_is_full(is_wanted_there: bool) -> None:
+    nodes = Nodes("ab")
+    for name in "ab" if is_wanted_there else "a":
+        nodes[name].open(5)
+        nodes[name].say(subscribe(5, "/topic/t.#", name=b"kept", durable=True))
+    nodes.run()
+    nodes.cut("a", "b")
+    bounded(nodes, 10 * KIB)
+    nodes["a"].open(1, 9)
+    fill(nodes)
+    sentence = why(nodes, "$durable/topic/t.#/kept")[1]
+    said = "SENDs to topics with durable subscriptions both here and there find no room for their copies for node b: "
+    assert (said in sentence) == is_wanted_there, sentence
+
+
+def test_what_is_not_kept_is_counted_before_its_receipt() -> None:
+    """A topic that is wanted at a node for which no copies are kept, and nowhere else."""
+    nodes = Nodes("ab")
+    nodes["b"].open(5)
+    nodes["b"].say(subscribe(5, "/topic/t.#", name=b"kept", durable=True))
+    nodes.run()
+    nodes.cut("a", "b")
+    nodes["a"].open(1, 9)
+    nodes["a"].admin(9, do="peer-drop", peer="b", force=True)
+    a = nodes["a"]
+    a.auto = False
+    a.say(*[send(1, "/topic/t.x", receipt=b"%d" % number) for number in range(3)])
+    assert a.receipts(1) == []
+    a.auto = True
+    a.turn([])
+    assert len(a.receipts(1)) == 3
+    nodes.crash("a")
+    nodes["a"].open(9)
+    assert peer(nodes)["outbox_dropped"] == 3
+
+
 def test_why_of_any_queue_names_what_fills_the_disk() -> None:
     nodes = away()
     fill(nodes)

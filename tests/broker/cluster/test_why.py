@@ -42,13 +42,31 @@ def test_what_others_ask_and_offer_is_told() -> None:
     nodes["a"].say(*[send(1, "work") for _ in range(9)])
     nodes.wait(0.5)
     verdict, sentence = why(nodes, "a")
-    assert verdict == "asked-elsewhere" and "asked for messages has b, and gets them as its" in sentence
+    assert verdict == "asked-elsewhere" and "; node b asked for messages, and takes none now: " in sentence
     nodes["b"].say(ack(nodes["b"].message(2)))
     nodes["b"].close(2)
     nodes.wait(0.5)
     nodes["b"].admin(9, do="purge", queue="work")
     verdict, sentence = why(nodes, "b")
     assert verdict == "empty" and "Linked nodes say that they have some: " in sentence and " at a. " in sentence
+
+
+def test_who_asked_once_is_not_said_to_get_messages_when_its_consumers_have_left() -> None:
+    nodes = three()
+    for name in "bc":
+        nodes[name].say(subscribe(2, "work"))
+    nodes.wait(0.5)
+    for name in "bc":
+        nodes[name].close(2)
+    for _ in range(40):
+        nodes.wait(0.5)
+    nodes["a"].say(send(1, "work"))
+    nodes.wait(0.5)
+    assert why(nodes, "a") == (
+        "asked-elsewhere",
+        "1 message is ready, and nobody is subscribed here; node b asked for messages, and takes none now: its "
+        "consumers have no room, or have left. `radiator why` there says more.",
+    )
 
 
 def test_what_rests_after_its_links_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +77,7 @@ def test_what_rests_after_its_links_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     nodes["a"].say(send(1, "work"))
     nodes.run()
     verdict, sentence = why(nodes, "a")
-    assert verdict == "resting" and "wanted for 2 s. Asked for messages has b." in sentence
+    assert verdict == "resting" and "wanted for 2 s; node b waits for messages." in sentence
 
 
 def test_no_link() -> None:
