@@ -40,8 +40,9 @@ class Waiting:
 
 
 class Checkouts:
-    """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back;
-    growing: how many requests to take more are under way; waiting: who waits until there is something to take.
+    """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back, or
+    go back when `growing` is over (the chore that does so; None: it has begun); growing: how many requests to take more
+    are under way; waiting: who waits until there is something to take.
     """
 
     __slots__ = ("chores", "desk", "destinations", "ending", "groups", "growing", "waiting")
@@ -51,7 +52,7 @@ class Checkouts:
         self.destinations = destinations
         self.chores = chores
         self.groups: dict[str, dict[str, Log]] = {}
-        self.ending: set[Log] = set()
+        self.ending: dict[Log, Callable[[], None] | None] = {}
         self.growing: dict[Log, int] = {}
         self.waiting: dict[DurableQueue, deque[Waiting]] = {}
         for name, log in destinations.logs.items():
@@ -105,6 +106,9 @@ class Checkouts:
             if not self.growing[log]:
                 del self.growing[log]
             done(log)
+            begin = self.ending.get(log) if log not in self.growing else None
+            if begin is not None:
+                begin()
 
         taking = Taking(self.desk, queue, log, group, most, bytes_max, taken)
         taking.step()
@@ -172,21 +176,20 @@ class Checkouts:
         return log
 
     def release(self, queue: str, group: str, done: Callable[[int], None], refused: Callable[[Refusal], None]) -> None:
-        """What it has goes back to the end of its queue, and the group is over. `done`: how many, by the open batch;
-        `refused`: somebody has begun to read it meanwhile. Raises Refusal.
+        """What it has, and what is being taken for it, goes back to the end of its queue, and the group is over.
+        `done`: how many, by the open batch; `refused`: somebody has begun to read it meanwhile. Raises Refusal.
         """
         log = self.log(queue, group)
-        if log.has_readers or log in self.growing:
-            raise Refusal("in-use", f"{log.name} is read, or grows, just now: end that first.")
+        if log.has_readers:
+            raise Refusal("in-use", f"{log.name} is read just now: end that first.")
         target = self.destinations.target(queue)
         if not target.is_persistent:
             raise Refusal(
                 "bad-request", f"{target.address} is in memory by now: a crash would take what went back to it."
             )
-        self.ending.add(log)
 
         def released(count: int) -> None:
-            self.ending.discard(log)
+            del self.ending[log]
             try:
                 self.destinations.delete_log(log, may_be_reserved=True)
             except Refusal as refusal:
@@ -197,7 +200,13 @@ class Checkouts:
                 del self.groups[queue]
             done(count)
 
-        self.chores(Releasing(self.desk, log, target, released))
+        def begin() -> None:
+            self.ending[log] = None
+            self.chores(Releasing(self.desk, log, target, released))
+
+        self.ending[log] = begin
+        if log not in self.growing:
+            begin()
 
 
 class Taking:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from radiator.broker import checkouts
-from radiator.commands import CLIENT_INDIVIDUAL, EARLIEST, END, OFFSET, Send, Subscribe
+from radiator.commands import CLIENT_INDIVIDUAL, EARLIEST, END, OFFSET, Read, Send, Subscribe
 from radiator.limits import AWAIT_MAX_MS, AWAITS_MAX, CHECKOUT_MESSAGES_MAX, LOAD_MESSAGES, WINDOW_MESSAGES
 from radiator.settings import Declarations, LogSettings, QueueSettings
 from tests.broker.node import Node
@@ -504,6 +504,24 @@ def test_who_comes_to_read_while_it_is_released_keeps_the_log_and_nothing_is_los
     assert release(broker) == {"ok": True, "released": 0} and LOG not in broker.broker.destinations.logs
 
 
+@pytest.mark.parametrize("count", [0, 3])
+def test_release_in_the_same_breath_as_the_checkout_comes_after_it(count: int) -> None:
+    broker = node()
+    broker.broker.destinations.queue("q")
+    fill(broker, count)
+    requests = [
+        {"do": "checkout", "max_messages": 9},
+        {"do": "checkout-release"},
+        {"do": "checkout", "max_messages": 0},
+    ]
+    told = [json.dumps({**request, "queue": "q", "group": "g"}).encode() for request in requests]
+    broker.turn([Read(9, [Send(9, "/admin", b"", 2, body, reply_to="admin") for body in told])])
+    answers = [json.loads(reply.message.body) for reply in broker.messages(9)]
+    assert [answer.get("code") for answer in answers] == ["in-use", None, None]
+    assert (answers[1]["next"], answers[2]["released"]) == (count, count)
+    assert broker.stored("q") == bodies(0, count) and LOG not in broker.broker.destinations.logs
+
+
 def test_nothing_is_taken_while_it_is_released_and_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkouts, "CHORE_MESSAGES", 1)
     broker = node()
@@ -522,11 +540,17 @@ def test_nothing_is_taken_while_it_is_released_and_the_other_way_round(monkeypat
         pass
     assert json.loads(broker.message(9).message.body)["released"] == 1
     ask(do="checkout", queue="q", group="g", max_messages=3)
+    ask(do="checkout", queue="q", group="g", max_messages=0)
     ask(do="checkout-release", queue="q", group="g")
-    assert json.loads(broker.message(9).message.body)["code"] == "in-use"
+    for request in ("checkout", "checkout-release"):
+        ask(do=request, queue="q", group="g", **({"max_messages": 1} if request == "checkout" else {}))
+        assert json.loads(broker.message(9).message.body)["code"] == "in-use"
     while broker.step():
         pass
-    assert json.loads(broker.message(9).message.body)["next"] == 3
+    answers = [json.loads(d.message.body) for d in broker.messages(9)]
+    assert sorted(answer.get("next", -1) for answer in answers) == [-1, 3, 3], answers
+    assert answers[-1] == {"ok": True, "released": 3}, "it goes back when all has been taken"
+    assert sorted(broker.stored("q")) == bodies(0, 3) and LOG not in broker.broker.destinations.logs
 
 
 def test_a_group_that_is_not_there_is_not_released() -> None:
