@@ -74,7 +74,7 @@ def _lose_and_go_on(run: Run, crew: Crew, count: int) -> None:
         chance.choice(losing)()
         began_s = time.monotonic()
         crew.publish(range(10 * number + 9, 10 * number + 10))
-        if not until(crew.is_done, GOES_ON_WITHIN_S[run.level]):
+        if not until(crew.is_done, HUNT_WITHIN_S if run.is_hunt else GOES_ON_WITHIN_S[run.level]):
             run.violation(f"The worker does not go on after loss {number} of its broker.\n{crew.logs(40)}")
             return
         slowest_s = max(slowest_s, time.monotonic() - began_s)

@@ -37,7 +37,7 @@ PUBLISHES = 300
 HOSTILE_PATTERNS = 10_000  # of ten connections
 PUBLISHER = 1
 BINDINGS = 100_000
-HOSTILE_QUICK = 10_000  # of them; nearly all that come later are refused, and each refusal is a match
+HOSTILE_QUICK = 10_000  # of them; nearly all that come later are refused, and each refusal is a match; and in a hunt
 BOUND_QUEUES = 500
 BOUND_SENDS = 150
 NEW_KEYS_S = 0.5  # of CPU are enough of them
@@ -274,7 +274,7 @@ def ask_all(node: Node, requests: list[dict[str, str]]) -> None:
 def try_bindings(run: Run, family: Family, is_usual: bool) -> None:
     """Every key twice: when it is new, and when it is known."""
     patterns, key_of = family(run.chance, BINDINGS)
-    if not is_usual and run.level == "quick":
+    if run.is_hunt or (not is_usual and run.level == "quick"):
         patterns = run.chance.sample(patterns, min(HOSTILE_QUICK, len(patterns)))
     bound = Bound(patterns, run.done, is_usual)
     told = f"{family.__name__}, {len(patterns)} bindings, seed {run.seed}, case {run.done}"
