@@ -264,5 +264,6 @@ CAMPAIGNS = (
         mutant_cases=42,
         quick_mutants=4,
         needs=("linux",),
+        is_waiting=True,
     ),
 )

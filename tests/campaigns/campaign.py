@@ -24,7 +24,9 @@ class Campaign:
     needs: names in needs.py. mutants: files of tests/mutants that `run` must catch within `mutant_cases`; the first
     `quick_mutants` of them are tried in a quick run already, so the quickest to catch stand first.
     controls: what `run` itself breaks, and must say `caught` of, each time: for what no patch of the package can reach.
-    is_timed: it judges times, so nothing else runs beside it. limit_s: what a run may take at each of LEVELS.
+    is_timed: it judges times, so nothing else runs beside it. is_waiting: it takes less than half of a core, since it
+    waits for clocks, disks or processes; so one of them runs beside those that compute.
+    limit_s: what a run may take at each of LEVELS.
     """
 
     number: str
@@ -39,6 +41,7 @@ class Campaign:
     controls: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     is_timed: bool = False
+    is_waiting: bool = False
     limit_s: tuple[float, float, float] = (120, 3600, 6 * 3600)
 
 

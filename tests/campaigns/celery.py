@@ -101,6 +101,7 @@ CAMPAIGNS = (
         mutant_cases=120,
         needs=("linux",),
         limit_s=(180, 3600, 3 * 3600),
+        is_waiting=True,
     ),
     Campaign(
         number="T20b",
@@ -113,5 +114,6 @@ CAMPAIGNS = (
         mutant_cases=4,
         needs=("linux",),
         limit_s=(180, 3600, 3 * 3600),
+        is_waiting=True,
     ),
 )

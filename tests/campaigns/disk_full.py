@@ -429,6 +429,7 @@ CAMPAIGNS = (
         mutant_cases=2,
         quick_mutants=1,
         needs=("linux",),
+        is_waiting=True,
     ),
     Campaign(
         number="T6b",
@@ -440,6 +441,7 @@ CAMPAIGNS = (
         mutants=("no-reserve",),
         mutant_cases=2,
         needs=("loop_mount", "own_mounts"),
+        is_waiting=True,
     ),
     Campaign(
         number="T6c",

@@ -452,6 +452,7 @@ CAMPAIGNS = (
         cases=(150, 20_000, 300_000),
         mutants=("ack-timeout-off", "overdue-not-given-back"),
         mutant_cases=60,
+        is_waiting=True,
     ),
     Campaign(
         number="S12",

@@ -214,5 +214,6 @@ CAMPAIGNS = (
         mutant_cases=450,
         quick_mutants=2,
         needs=("linux",),
+        is_waiting=True,
     ),
 )

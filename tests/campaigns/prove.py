@@ -71,7 +71,10 @@ class Job:
 
 
 class Bench:
-    """Runs jobs, a few at a time; those that judge times alone. `stop` ends what runs."""
+    """Runs jobs, a few at a time, and one more of those that mostly wait; those that judge times alone.
+
+    `stop` ends what runs.
+    """
 
     def __init__(self, directory: Path, workers: int) -> None:
         self._directory = directory
@@ -81,9 +84,12 @@ class Bench:
         self._lock = threading.Lock()
 
     def run(self, jobs: list[Job]) -> None:
-        for timed, workers in ((False, self._workers), (True, 1)):
-            queue = deque(job for job in jobs if job.campaign.is_timed == timed)
-            threads = [threading.Thread(target=self._work, args=(queue,)) for _ in range(workers)]
+        computing, waiting, timed = deque[Job](), deque[Job](), deque[Job]()
+        for job in jobs:
+            (timed if job.campaign.is_timed else waiting if job.campaign.is_waiting else computing).append(job)
+        together = [(computing, waiting)] * self._workers + [(waiting,)] * (self._workers > 1)
+        for lanes in (together, [(timed,)]):
+            threads = [threading.Thread(target=self._work, args=lane) for lane in lanes]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -95,12 +101,16 @@ class Bench:
             for process in self._running:
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _work(self, queue: deque[Job]) -> None:
+    def _work(self, *queues: deque[Job]) -> None:
+        """Whatever is in the first of them, then in the next."""
         while not self._is_stopped:
+            queue = next(filter(None, queues), None)
+            if queue is None:
+                return
             try:
                 job = queue.popleft()
-            except IndexError:
-                return
+            except IndexError:  # another one was quicker
+                continue
             began_s = time.monotonic()
             try:
                 self._run_one(job)
@@ -255,7 +265,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cases", type=int, help="instead of the level's number of cases")
     parser.add_argument("--mutant", choices=mutants.names(), metavar="BUILD", help="only on this broken build")
     parser.add_argument("--no-mutants", action="store_true", help="not on broken builds")
-    parser.add_argument("--jobs", type=int, default=2, help="how many run at a time; default 2")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="how many run at a time, beside one that mostly waits; default 2"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the scores as JSON too")
     return parser.parse_args(argv)
 

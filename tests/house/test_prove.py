@@ -1,9 +1,14 @@
 """What scripts/prove says in the end is short, and names what failed."""
 
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tests.campaigns.campaign import Campaign, Run
-from tests.campaigns.prove import Job, row, tell_failures
+from tests.campaigns.prove import Bench, Job, row, tell_failures
 
 
 def nothing(run: Run) -> None: ...
@@ -54,3 +59,37 @@ def test_a_violation_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert cells[-1] == "VIOLATED"
     tell_failures(jobs)
     assert "It was lost." in capsys.readouterr().out
+
+
+class Noted(Bench):
+    """Runs nothing: it notes what would have run beside what."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(), 2)
+        self.begun: list[Job] = []
+        self.beside: list[Counter[str]] = []
+        self._now = Counter[str]()
+        self._both = threading.Condition()
+
+    def _run_one(self, job: Job) -> None:
+        with self._both:
+            self.begun.append(job)
+            self._now[kind(job)] += 1
+            self.beside.append(self._now.copy())
+            self._both.wait(0.01)  # others may begin
+            self._now[kind(job)] -= 1
+
+
+def kind(job: Job) -> str:
+    return "timed" if job.campaign.is_timed else "waiting" if job.campaign.is_waiting else "computing"
+
+
+def test_two_run_at_a_time_and_one_that_waits_and_the_timed_ones_alone() -> None:
+    computing, waiting, timed = campaign(), replace(campaign(), is_waiting=True), replace(campaign(), is_timed=True)
+    jobs = [Job(one, "", 1, 1, "quick") for one in (timed, waiting, *[computing] * 5) * 3]
+    bench = Noted()
+    bench.run(jobs)
+    assert sorted(map(id, bench.begun)) == sorted(map(id, jobs))
+    assert max(beside.total() for beside in bench.beside) == 3
+    assert max(beside["computing"] for beside in bench.beside) == 2
+    assert all(beside.total() == 1 for beside in bench.beside if beside["timed"])
