@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from typing import Any
@@ -28,8 +29,22 @@ from radiator.limits import (
 )
 
 Answer = dict[str, Any]
-Told = Answer | Iterator[Any]  # an iterator: PAUSEs, and then the Answer
+Told = Answer | Iterator[Any]  # an iterator: PAUSEs and Waits, and then the Answer
 PAUSE = object()  # in place of a row: enough was looked at for one slice, and the next goes on here
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """In place of a row: the answer goes on when `end` was called. found: what it was called with."""
+
+    found: Any = None
+    then: Callable[[], None] | None = None
+
+    def end(self, found: Any) -> None:
+        self.found = found
+        if self.then is not None:
+            self.then()
+
 
 _text = json.JSONEncoder().encode  # what json.dumps is, without looking at its arguments each time
 
@@ -75,12 +90,14 @@ class Nested(Answer):
     """A row that has Parts itself."""
 
 
-def whole(told: Told) -> Iterator[str]:
-    """The JSON of an answer that is there, or comes after PAUSEs."""
+def whole(told: Told) -> Iterator[Any]:
+    """The JSON of an answer that is there, or comes after PAUSEs and Waits."""
     if not isinstance(told, dict):
         for row in told:
             if row is PAUSE:
                 yield ""
+            elif isinstance(row, Wait):
+                yield row
             else:
                 yield from pieces({"ok": True, **row})
         return
@@ -155,14 +172,17 @@ class Asker:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. tell: makes it, once it is begun; give: gets its text; refuse: what is said instead."""
+    """One answer. tell: makes it, once it is begun; give: gets its text; refuse: what is said instead. wait: what it
+    waits for.
+    """
 
     connection: Connection
     queue: Queue
     tell: Callable[[], Told]
     give: Callable[[bytes], None]
     refuse: Callable[[Refusal], None]
-    rest: Iterator[str] | None = None
+    rest: Iterator[Any] | None = None
+    wait: Wait | None = None
     text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
 
     @property
@@ -182,6 +202,9 @@ class Making:
                 if piece is None:
                     self.give(text.getvalue())
                     return True
+                if isinstance(piece, Wait):
+                    self.wait = piece
+                    return False
                 text.write(piece.encode())
                 if not piece or text.tell() - begun > ANSWER_SLICE_BYTES:
                     break
@@ -196,10 +219,10 @@ class Making:
 
 class Answers:
     """All that are made, or wait to be: a chore, of one slice in a turn. wake: has it done; freed: rooms whose waiters
-    are to be tried again.
+    are to be tried again. waiting: how many have been begun and wait for the disk.
     """
 
-    __slots__ = ("freed", "is_awake", "line", "under_way", "wake")
+    __slots__ = ("freed", "is_awake", "line", "under_way", "waiting", "wake")
 
     def __init__(self, wake: Callable[["Answers"], None], freed: dict[Resource, None]) -> None:
         self.wake = wake
@@ -207,6 +230,7 @@ class Answers:
         self.is_awake = False
         self.line: deque[Connection] = deque()  # whose next may begin
         self.under_way: deque[Making] = deque()
+        self.waiting = 0
 
     def full(self, connection: Connection) -> Turnstile | None:
         """Where the connection must wait before it asks for more."""
@@ -225,6 +249,9 @@ class Answers:
 
     def queue_up(self, connection: Connection) -> None:
         self.line.append(connection)
+        self.go_on()
+
+    def go_on(self) -> None:
         if not self.is_awake:
             self.is_awake = True
             self.wake(self)
@@ -238,7 +265,8 @@ class Answers:
 
     @property
     def is_done(self) -> bool:
-        return not self.line and not self.under_way
+        """Whether there is nothing to do, or only once one that waits has what it waits for."""
+        return not self.under_way and (not self.line or self.waiting >= ANSWERS_AT_ONCE)
 
     @property
     def can_go_on(self) -> bool:
@@ -246,16 +274,26 @@ class Answers:
 
     def step(self) -> None:
         for _ in range(LOOKED_AT_ONCE):
-            if not self.line or len(self.under_way) >= ANSWERS_AT_ONCE:
+            if not self.line or len(self.under_way) + self.waiting >= ANSWERS_AT_ONCE:
                 break
             self.start(self.line.popleft())
         if self.under_way:
             making = self.under_way.popleft()
             if making.is_over or making.make_more():
                 self.end(making)
+            elif making.wait is not None:
+                self.waiting += 1
+                making.wait.then = partial(self.waited, making)
             else:
                 self.under_way.append(making)
         self.is_awake = not self.is_done
+
+    def waited(self, making: Making) -> None:
+        """It has what it waited for."""
+        self.waiting -= 1
+        making.wait = None
+        self.under_way.append(making)
+        self.go_on()
 
     def start(self, connection: Connection) -> None:
         """The next of that connection, if it reads what it is sent."""

@@ -1,13 +1,14 @@
 """What is on the disk is no reason to refuse anybody: messages in flight and come back are stubs, and as they were."""
 
+import json
 from collections.abc import Sequence
 
 import pytest
 
 from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, StoredRecord, Tick
+from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, Send, StoredRecord, Tick
 from radiator.errors import StoreError
-from radiator.limits import GIB, KIB, LOAD_BYTES, MIB, Limits
+from radiator.limits import ANSWERS_AT_ONCE, GIB, KIB, LOAD_BYTES, MIB, Limits
 from radiator.reads import Load, LoadLog
 from radiator.replies import Deliver
 from radiator.settings import DEAD_LETTER as DEAD_LETTER_OVERFLOW
@@ -280,6 +281,30 @@ def test_stubs_can_be_purged_moved_peeked_and_deleted() -> None:
     node.open(3)
     node.say(subscribe(3, "other", CLIENT, prefetch_count=100))
     assert numbers_of(node.messages(3)) == list(range(10))
+
+
+def test_a_peek_that_has_messages_read_back_takes_no_turns_while_it_waits() -> None:
+    """Nor do others that wait for it: ANSWERS_AT_ONCE are made at once, those that wait included."""
+    node = filled(30)
+    node.messages(2)
+    askers = range(10, 12 + ANSWERS_AT_ONCE)
+    node.open(*askers)
+    node.auto = False
+    for asker in askers:
+        node.say(Send(asker, "/admin", b"", 2, b'{"do":"peek","queue":"q"}', reply_to="admin", correlation_id=b"1"))
+    turns = 0
+    while node.again or node.broker.wants_turn:
+        node.turn([])
+        turns += 1
+        assert turns < 50, "it takes turns for nothing"
+    assert len(node.questions) == ANSWERS_AT_ONCE
+    node.close(askers[0])
+    node.auto = True
+    node.turn([])
+    for asker in askers[1:]:
+        (answer,) = node.messages(asker)
+        assert len(json.loads(answer.message.body)["messages"]) == 10
+    assert node.broker.answers.waiting == 0 and node.broker.answers.is_done
 
 
 def test_a_queue_that_is_deleted_with_stubs_leaves_nothing_in_the_sums() -> None:

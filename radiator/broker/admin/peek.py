@@ -8,7 +8,7 @@ from typing import Any
 
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Request
-from radiator.broker.answers import PAUSE, Answer, Part, rested
+from radiator.broker.answers import PAUSE, Answer, Part, Wait, rested
 from radiator.broker.entry import Entry
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.queue import Queue
@@ -67,13 +67,12 @@ def _messages(desk: Desk, queue: Queue, count: int, beyond: list[StoredMessage])
                 del oldest[index:]  # what is beyond is not read back for one answer
                 break
             stubs += [entry.position] if entry.is_stub else []
-        answers: list[Loaded] = []
         if stubs:
-            queue.read(stubs, answers.append)
-        while stubs and not answers:
-            yield PAUSE
-        found = {stored.position: stored.message for answer in answers for stored in answer.messages}
-        oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
+            wait = Wait()
+            queue.read(stubs, wait.end)
+            yield wait
+            found = {stored.position: stored.message for stored in wait.found.messages}
+            oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
     body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
     # who has left meanwhile is not shown
     left = (State.REMOVING, State.GONE)
