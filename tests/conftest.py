@@ -4,6 +4,7 @@ Tests against a whole broker in a process of its own are slow ones: `make check`
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -23,6 +24,22 @@ WHOLE_BROKER = (
     "server/test_serve.py",
     "test_examples.py",
 )
+SPARK = "tests/spark/"
+SPARK_CRASHES = "tests/spark/test_crashes.py"  # in processes of its own
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadscope the tests of one session of Spark go to one process, and each other test to who is free."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSession(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if nodeid.startswith(SPARK) and not nodeid.startswith(SPARK_CRASHES) else nodeid
+
+    return OneSession(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

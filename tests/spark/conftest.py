@@ -30,6 +30,7 @@ enabled = true
 """
 # of a JVM that lives for a minute: its second compiler would take as long as all the rest
 SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+CONNECT_MAX_S = "60"  # between the JVM and Python; of 15 s a busy machine may need more
 # of a few hundred rows, to plan them twice and to compile what is done to them would take most of the time
 INTERPRETED = {
     "spark.sql.adaptive.enabled": "false",
@@ -82,7 +83,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.spark)
             if "spark" in fixtures or "broker" in fixtures:
                 item.add_marker(pytest.mark.slow)
-                item.add_marker(pytest.mark.alone("Spark takes as many cores as there are, and there is one session"))
 
 
 @pytest.fixture(scope="session")
@@ -96,12 +96,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", path)
+        patch.setenv("SPARK_AUTH_SOCKET_TIMEOUT", CONNECT_MAX_S)
         session = (
             SparkSession.builder.master("local[2]")
             .appName("tests of Radiator")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.memory", "1g")
+            .config("spark.python.authenticate.socketTimeout", f"{CONNECT_MAX_S}s")
             .config("spark.driver.extraJavaOptions", f"-Xss4m {SHORT_LIVED}")
             .config("spark.log.level", "OFF")
             .config("spark.ui.enabled", "false")
