@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
 MESSAGE_COST_BYTES = 256
+# what subscriptions beyond the first few take, and a temp queue, which takes as much as two more
+SUBSCRIPTION_COST_BYTES = 1024
+SUBSCRIPTIONS_FREE = 16
 UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
@@ -186,7 +189,11 @@ class Connection:
         """Memory that goes when this connection goes, beside what memory.held_by adds."""
         waiting_bytes = self.outbox_bytes + self.held_reply_bytes + self.parked_bytes
         unacked_bytes = len(self.unacked) * UNACKED_COST_BYTES
-        return self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
+        held_bytes = self.buffered_bytes + self.transaction_bytes + self.answer_bytes + waiting_bytes + unacked_bytes
+        subscriptions = len(self.queue_subscriptions) + len(self.topic_subscriptions) + 2 * len(self.temp_queues)
+        if subscriptions > SUBSCRIPTIONS_FREE:
+            held_bytes += (subscriptions - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES
+        return held_bytes
 
     def check_subscriptions(self, most: int) -> None:
         """Raises Refusal where one more subscription would be too many."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from radiator.broker.consumers import SUBSCRIPTION_COST_BYTES, SUBSCRIPTIONS_FREE
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, EARLIEST, LoadedLog, Read, Send, StoredRecord, Tick
 from radiator.errors import StoreError
@@ -565,3 +566,32 @@ def test_a_record_that_retention_has_taken_meanwhile_is_told_of() -> None:
             node.say(ack(one))
     readers = node.broker.destinations.readers
     assert not node.is_refused(2) and (readers.out, readers.size) == (0, 0)
+
+
+def test_subscriptions_beyond_a_few_count_for_their_connection() -> None:
+    """Those to temp queues have no other bound over all connections."""
+    node = Node()
+    node.open(1, 2, 3)
+    for number in range(100):
+        node.say(subscribe(1, f"/temp-queue/t{number}"))
+        node.say(subscribe(2, f"q{number}"))
+    node.say(*(subscribe(3, f"q{number}") for number in range(SUBSCRIPTIONS_FREE)))
+    node.wait(1)
+    held = [node.broker.connections[number].held_bytes for number in (1, 2, 3)]
+    assert held == [(count - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES for count in (300, 100, SUBSCRIPTIONS_FREE)]
+    assert node.broker.memory.bytes == sum(held)
+    for number in (1, 2, 3):
+        node.close(number)
+    node.wait(1)
+    assert node.broker.memory.bytes == 0
+
+
+def test_who_has_most_subscriptions_is_closed_before_they_take_more_than_the_bound() -> None:
+    node = Node(limits=Limits(max_memory_bytes=MIB))
+    node.open(*range(1, 9))
+    for number in range(1, 9):
+        node.say(*(subscribe(number, f"/temp-queue/t{one}") for one in range(12 * number)))
+    node.wait(1)
+    assert [number for number in range(1, 9) if node.is_refused(number)] == [8]
+    node.wait(1)
+    assert node.broker.memory.bytes < MIB
