@@ -92,6 +92,7 @@ CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, 
 MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds much finds no room for SENDs
 MEMORY_SHARE = 8  # wait: past that, a connection that holds more than this part of it, and than a largest frame
 NEXT_TO_NOTHING_BYTES = 16 * KIB  # a connection that holds less is never closed for memory
+BACKGROUND_REST_S = 0.001  # wait: between two turns with background work, while a thread is busy at the disk
 HOLDERS_TOLD = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
 
 # ---- sockets

@@ -209,14 +209,15 @@ class Broker:
             readers.end_turn()
         if self.cluster is not None and not self.is_stopping:
             self.cluster.end_turn()
-        can_go_on = not self.is_stopping and (
+        if not self.is_stopping:
             # a full batch keeps every chore waiting: `committed` goes on
-            (desk.open.size < BATCH_BYTES and any(chore.can_go_on for chore in self.chores))
-            or self.round is not None
-            or (self.cluster is not None and bool(self.cluster.due))
-            or bool(readers.due)
-        )
-        turn.again = bool(self.backlog) or can_go_on
+            chores_go_on = desk.open.size < BATCH_BYTES and any(chore.can_go_on for chore in self.chores)
+            if chores_go_on or self.round is not None:
+                turn.again = turn.is_background = True
+            elif (self.cluster is not None and self.cluster.due) or readers.due:
+                turn.again = True
+        if self.backlog:
+            turn.again = True
         if (
             self.is_stopping
             and not self.is_said

@@ -38,8 +38,9 @@ class Note:
 
 @dataclass(slots=True)
 class Turn:
-    """Everything that one step wants done. `again`: there is work that needs no further event; `stopped`: all is
-    said. dials: name and address of each node that is to be linked with beside those of the list.
+    """Everything that one step wants done. `again`: there is work that needs no further event; is_background: some of
+    it may wait until others have had their turn; `stopped`: all is said. dials: name and address of each node that is
+    to be linked with beside those of the list.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -47,6 +48,7 @@ class Turn:
     notes: list[Note] = field(default_factory=list)
     dials: Sequence[tuple[str, str]] = ()
     again: bool = False
+    is_background: bool = False
     stopped: bool = False
 
 

@@ -13,7 +13,14 @@ from typing import Any
 from radiator.broker.broker import Broker
 from radiator.commands import Committed, Read, Tick
 from radiator.errors import StoreError
-from radiator.limits import GATHER_MAX_S, GATHER_WRITES, QUESTIONS_AT_ONCE, TICK_S, UNAWAITED_MAX_S
+from radiator.limits import (
+    BACKGROUND_REST_S,
+    GATHER_MAX_S,
+    GATHER_WRITES,
+    QUESTIONS_AT_ONCE,
+    TICK_S,
+    UNAWAITED_MAX_S,
+)
 from radiator.reads import Question
 from radiator.replies import Reply
 from radiator.server.connection import Connection
@@ -63,6 +70,8 @@ class Dispatcher:
         self._unseen_by_measure_bytes = 0
         self._at_sea_bytes = 0
         self._again = loop.timer(0)
+        self._rest = loop.timer(BACKGROUND_REST_S, BACKGROUND_REST_S)
+        self._can_rest = False
         self._tick = loop.timer(TICK_S, TICK_S)
         self._sync: Any = None
         self._sync_timer_s = 0.0
@@ -98,11 +107,21 @@ class Dispatcher:
     def _summon(self) -> None:
         """The next turn comes after everything that can be read now has been read; a turn's own reports, and what it
         left over, wait for one more look at the sockets (the hub runs many callbacks before it looks at them again).
+
+        Background work rests between two turns while a thread is busy. Where turns follow each other at once, Python's
+        lock is free for too short to wake a thread that waits for it, and a commit takes it some thirty times: it
+        took 590 ms beside a flood of requests to /admin.
         """
-        if self._is_in_turn:
-            self._again.start(self._turn)
-        else:
+        if not self._is_in_turn:
             self._loop.run_callback(self._turn)
+        elif self._can_rest and not self.is_at_rest:
+            self._rest.again(self._rested, update=True)  # `start` would go on with what was left of the last one
+        else:
+            self._again.start(self._turn)
+
+    def _rested(self) -> None:
+        self._rest.stop()
+        self._turn()
 
     def _turn(self) -> None:
         """One turn, and all that it wants done."""
@@ -132,6 +151,7 @@ class Dispatcher:
             self._log.write(note.level, note.event, note.fields)
         for name, address in turn.dials:
             self._dialer.add(name, address)
+        self._can_rest = turn.is_background
         if turn.again or self._inbox.has_more or self._broker.wants_turn:
             self._inbox.wake()
         self._is_in_turn = False

@@ -6,6 +6,7 @@ import signal
 import socket
 import textwrap
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,43 @@ def test_bug_in_a_commit_ends_with_70_and_its_traceback(tmp_path: Path) -> None:
         assert broker.wait(5) == 70
         assert "Traceback" in broker.log and "ValueError: a bug" in broker.log
         assert "halted status=70" in broker.log.splitlines()[-1]
+
+
+COUNTING_COMMIT = """
+    import sys
+    import time
+    from radiator.server.dispatcher import Dispatcher
+    from radiator.store.lmdb import LmdbStore
+    turn, whole, turns = Dispatcher._turn, LmdbStore.commit, [0]
+    def counted(dispatcher):
+        turns[0] += 1
+        turn(dispatcher)
+    def commit(store, writes):
+        if any(getattr(write, "message", None) is not None and write.message.body == b"counted" for write in writes):
+            before = turns[0]
+            for _ in range(100):
+                time.sleep(0)
+            print("turns meanwhile:", turns[0] - before, file=sys.stderr, flush=True)
+        whole(store, writes)
+    Dispatcher._turn, LmdbStore.commit = counted, commit
+"""
+
+
+@pytest.mark.parametrize("do", ["stats", "declare"])
+def test_a_commit_gets_python_s_lock_beside_background_work(tmp_path: Path, do: str) -> None:
+    """It lets go of the lock and wants it back as often as a commit of LMDB does."""
+    asked = b'{"do":"stats"}' if do == "stats" else b'{"do":"declare","queue":"q1"}'
+    with broken(tmp_path, COUNTING_COMMIT, DEFAULT_CONFIG) as broker, connected(broker) as wire, ExitStack() as stack:
+        for number in range(3000):
+            wire.send_raw(wire.frame("SEND", {"destination": "/admin"}, b'{"do":"declare","queue":"q%d"}' % number))
+        wire.fence()
+        for _ in range(8):
+            asker = stack.enter_context(connected(broker))
+            asker.send_raw(asker.frame("SEND", {"destination": "/admin", "reply-to": "/temp-queue/a"}, asked) * 1000)
+        for _ in range(10):
+            wire.send("/queue/q", b"counted")
+        found = [int(line.split()[-1]) for line in broker.log.splitlines() if line.startswith("turns meanwhile")]
+        assert len(found) == 10 and max(found) < 50, found
 
 
 BUGS = {

@@ -32,6 +32,7 @@ def request(broker: "Broker", connection: Connection, command: Send) -> Resource
 
     Every request comes through here and nowhere else: whoever may do less than everything is told so here.
     """
+    broker.desk.turn.is_background = True
     turnstile = broker.answers.full(connection)
     if turnstile is not None:
         return turnstile
