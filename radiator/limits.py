@@ -6,6 +6,7 @@ or of the command line may choose has its default there.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -203,7 +204,9 @@ ADMIN_BODY_MAX_BYTES = 64 * KIB  # refuse: a request to /admin
 ADMIN_COPIES = 64  # wait: what a request to /admin counts for among COPIES_PER_TURN; 0.1 ms of a turn
 ADMIN_BYTES_PER_COPY = 64  # and so much of its body for one more
 ANSWERS_WAITING_MAX = 4  # wait: long answers that one connection has asked for and not got; then it is not read from
-ANSWERS_AT_ONCE = 4  # wait: long answers that are made at once, of all connections
+ANSWERS_AT_ONCE = 4  # wait: answers that are made at once, of all connections, of each of these lines
+# how many slices an answer has at most: `describe` and `why` 1 to 3, a page of 100 out of 10,000 queues 14
+ANSWER_LINES = (4, 16, inf)
 ANSWER_ROWS = 32  # wait: rows of a long answer that are made in one turn, of some 15 µs each
 ANSWER_SLICE_BYTES = 32 * KIB  # wait: the same in bytes, or one row
 ANSWER_MAX_BYTES = 60 * MIB  # refuse: a longer one fits neither its asker's queue nor what our client takes

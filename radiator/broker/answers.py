@@ -1,8 +1,8 @@
 """Answers that may be long: made row by row, one slice of them in a turn, whoever asks for however many.
 
-A row is of one moment; two rows may be of different turns. ANSWERS_AT_ONCE are made at once, of each connection one at
-a time; others wait, and beyond ANSWERS_WAITING_MAX of one connection it waits itself: nothing more is read from it. An
-answer is begun only where its asker reads what it is sent, and dropped once the asker has gone.
+A row is of one moment; two rows may be of different turns. Connections have their turns, one answer each, and short
+answers wait for no long ones: see ANSWER_LINES. Beyond ANSWERS_WAITING_MAX of one connection it waits itself: nothing
+more is read from it. An answer is begun only where its asker reads what it is sent, and dropped once that has gone.
 """
 
 import heapq
@@ -20,6 +20,7 @@ from radiator.broker.intake import Resource, Room
 from radiator.broker.kinds.queue import Queue
 from radiator.errors import Refusal
 from radiator.limits import (
+    ANSWER_LINES,
     ANSWER_MAX_BYTES,
     ANSWER_ROWS,
     ANSWER_SLICE_BYTES,
@@ -172,8 +173,8 @@ class Asker:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. tell: makes it, once it is begun; give: gets its text; refuse: what is said instead. wait: what it
-    waits for.
+    """One answer. tell: makes it, once it is begun, and may be asked to again; give: gets its text; refuse: what is
+    said instead. wait: what it waits for. slices: how many were made since it was begun.
     """
 
     connection: Connection
@@ -184,6 +185,7 @@ class Making:
     rest: Iterator[Any] | None = None
     wait: Wait | None = None
     text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
+    slices: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -192,6 +194,7 @@ class Making:
 
     def make_more(self) -> bool:
         """A slice of it. Whether it has been given, or refused."""
+        self.slices += 1
         text = self.text
         begun = text.tell()
         try:
@@ -216,21 +219,47 @@ class Making:
         self.connection.answer_bytes = text.tell()
         return False
 
+    def let_go(self) -> None:
+        """As if it had not been begun."""
+        self.rest = self.wait = None
+        self.text = BytesIO()
+        self.slices = 0
+        self.connection.answer_bytes = 0
+
+
+@dataclass(slots=True)
+class Line:
+    """ANSWERS_AT_ONCE that were begun and go on in turns, and those that wait for their places. An answer that is not
+    made in so many slices goes on to the next line: anew, where it has to wait there. away: how many of those that
+    were begun wait for the disk.
+    """
+
+    slices: float
+    next: "Line | None"
+    waiting: deque[Making] = field(default_factory=deque)
+    begun: deque[Making] = field(default_factory=deque)
+    away: int = 0
+
+    @property
+    def has_place(self) -> bool:
+        return len(self.begun) + self.away < ANSWERS_AT_ONCE
+
 
 class Answers:
     """All that are made, or wait to be: a chore, of one slice in a turn. wake: has it done; freed: rooms whose waiters
-    are to be tried again. waiting: how many have been begun and wait for the disk.
+    are to be tried again.
     """
 
-    __slots__ = ("freed", "is_awake", "line", "under_way", "waiting", "wake")
+    __slots__ = ("freed", "is_awake", "lines", "turn", "wake")
 
     def __init__(self, wake: Callable[["Answers"], None], freed: dict[Resource, None]) -> None:
         self.wake = wake
         self.freed = freed
         self.is_awake = False
-        self.line: deque[Connection] = deque()  # whose next may begin
-        self.under_way: deque[Making] = deque()
-        self.waiting = 0
+        self.lines: list[Line] = []
+        for slices in reversed(ANSWER_LINES):
+            self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
+        self.turn = 0  # whose: of these lines
 
     def full(self, connection: Connection) -> Turnstile | None:
         """Where the connection must wait before it asks for more."""
@@ -245,10 +274,11 @@ class Answers:
             asker = connection.asker = Asker()
         asker.answers.append(making)
         if len(asker.answers) == 1:
-            self.queue_up(connection)
+            self.queue_up(asker)
 
-    def queue_up(self, connection: Connection) -> None:
-        self.line.append(connection)
+    def queue_up(self, asker: Asker) -> None:
+        """Its next answer, behind those of all others."""
+        self.lines[0].waiting.append(asker.answers[0])
         self.go_on()
 
     def go_on(self) -> None:
@@ -261,48 +291,64 @@ class Answers:
         asker = connection.asker
         if asker is not None and asker.is_aside:
             asker.is_aside = False
-            self.queue_up(connection)
+            self.queue_up(asker)
 
     @property
     def is_done(self) -> bool:
         """Whether there is nothing to do, or only once one that waits has what it waits for."""
-        return not self.under_way and (not self.line or self.waiting >= ANSWERS_AT_ONCE)
+        return not any(line.begun or (line.waiting and line.has_place) for line in self.lines)
 
     @property
     def can_go_on(self) -> bool:
         return not self.is_done
 
     def step(self) -> None:
-        for _ in range(LOOKED_AT_ONCE):
-            if not self.line or len(self.under_way) + self.waiting >= ANSWERS_AT_ONCE:
+        for _ in self.lines:
+            line = self.lines[self.turn]
+            self.turn = (self.turn + 1) % len(self.lines)
+            self.fill(line)
+            if line.begun:
+                self.make(line.begun.popleft(), line)
                 break
-            self.start(self.line.popleft())
-        if self.under_way:
-            making = self.under_way.popleft()
-            if making.is_over or making.make_more():
-                self.end(making)
-            elif making.wait is not None:
-                self.waiting += 1
-                making.wait.then = partial(self.waited, making)
-            else:
-                self.under_way.append(making)
         self.is_awake = not self.is_done
 
-    def waited(self, making: Making) -> None:
-        """It has what it waited for."""
-        self.waiting -= 1
-        making.wait = None
-        self.under_way.append(making)
-        self.go_on()
+    def fill(self, line: Line) -> None:
+        """Its free places; who does not read what it is sent is passed over."""
+        for _ in range(LOOKED_AT_ONCE):
+            if not line.waiting or not line.has_place:
+                break
+            making = line.waiting.popleft()
+            connection = making.connection
+            assert connection.asker is not None
+            if connection.is_closing or connection.takes_more:
+                line.begun.append(making)
+            else:
+                connection.asker.is_aside = True
 
-    def start(self, connection: Connection) -> None:
-        """The next of that connection, if it reads what it is sent."""
-        asker = connection.asker
-        assert asker is not None
-        if connection.is_closing or connection.takes_more:
-            self.under_way.append(asker.answers[0])
-        else:
-            asker.is_aside = True
+    def make(self, making: Making, line: Line) -> None:
+        """A slice of it, and where it goes then."""
+        if making.is_over or making.make_more():
+            self.end(making)
+            return
+        if making.wait is not None:
+            line.away += 1
+            making.wait.then = partial(self.waited, making, line)
+            return
+        if making.slices >= line.slices:
+            assert line.next is not None
+            line = line.next
+            if line.waiting or not line.has_place:
+                making.let_go()
+                line.waiting.append(making)
+                return
+        line.begun.append(making)
+
+    def waited(self, making: Making, line: Line) -> None:
+        """It has what it waited for."""
+        line.away -= 1
+        making.wait = None
+        line.begun.append(making)
+        self.go_on()
 
     def end(self, making: Making) -> None:
         """It is over: the next of the same connection, behind all others."""
@@ -312,6 +358,6 @@ class Answers:
         connection.answer_bytes = 0
         asker.answers.popleft()
         if asker.answers:
-            self.queue_up(connection)
+            self.queue_up(asker)
         if asker.turnstile.waiters:
             self.freed[asker.turnstile] = None

@@ -8,7 +8,7 @@ import pytest
 from radiator.broker import answers
 from radiator.broker.admin import _REQUESTS
 from radiator.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
-from radiator.limits import ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
+from radiator.limits import ANSWER_LINES, ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
 from tests.broker.node import Node
 from tests.broker.timed import TURN_MAX_S, Timed
 from tests.broker.words import send, subscribe
@@ -82,6 +82,43 @@ def test_answers_of_several_connections_are_made_by_turns() -> None:
         node.turn([])
         told += [8] * len(given(node, 8)) + [9] * len(given(node, 9))
     assert sorted(told) == [8, 8, 8, 9] and told.index(9) < 2, "who has asked once does not wait for three of another"
+
+
+def asking_for_all(askers: range, queues: int = 1500) -> Node:
+    """Nobody of them reads, so nobody's buffer takes a second answer."""
+    node = many(queues)
+    node.open(*askers)
+    node.reads_slowly.update(askers)
+    node.turn([Read(number, [request(number, do="stats")] * 4) for number in askers])
+    return node
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_short_answer_waits_for_no_long_ones(line: int) -> None:
+    askers = range(100, 200)
+    node = asking_for_all(askers)
+    if line == 0:
+        node.say(request(do="why", queue="q007"))
+    else:
+        node.say(request(do="queues", limit=100, after="q5"))
+    turns = 0
+    while not given(node):
+        node.turn([])
+        turns += 1
+    slices = ANSWER_LINES[line] * (len(askers) + 1)
+    assert turns <= slices * len(ANSWER_LINES), "what all of them may have before they are told to be long"
+    assert sum(bool(given(node, asker)) for asker in askers) < 50
+
+
+def test_long_answers_that_many_ask_for_at_once_come_whole() -> None:
+    node = asking_for_all(range(100, 120), queues=600)
+    there = sorted(node.broker.destinations.queues)
+    for _ in range(2000):
+        node.turn([])
+    for number in range(100, 120):
+        (answer,) = given(node, number)
+        assert [*answer["queues"]] == there, "made anew, and each row once"
+    assert not node.again and not any(node.broker.connections[number].answer_bytes for number in range(100, 120))
 
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------

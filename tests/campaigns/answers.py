@@ -1,8 +1,8 @@
 """S37: requests to /admin for long answers, of 10,000 queues and much else, asked in floods; and stops in the middle.
 
-Judged by a client that does nothing wrong meanwhile, which is served within a second whatever is asked, and by how
-long a SIGTERM takes. It does not judge what the answers say (T8d), nor how long a turn takes: both do
-tests/broker/test_answers.py.
+Judged by a client that does nothing wrong meanwhile, which is served within a second whatever is asked, by how long an
+operator waits for a short answer beside a hundred who read none, and by how long a SIGTERM takes. It does not judge
+what the answers say (T8d), nor how long a turn takes: both do tests/broker/test_answers.py.
 """
 
 import contextlib
@@ -22,6 +22,9 @@ FURNISHED_WITHIN_S = 120.0
 ASKED_AT_ONCE = (40, 300)
 ROUNDS = 60
 OTHERS_WAIT_MAX_MS = 1000.0
+DO_NOT_READ = 100
+SHORT_REQUESTS = ({"do": "describe", "queue": "q5"}, {"do": "why", "queue": "full"}, {"do": "describe", "queue": "q6"})
+OPERATOR_WAITS_MAX_S = 5.0
 STOPPED_ASKERS = 120
 STOPS_WITHIN_S = 5.0
 CONFIG = "[create]\nqueues = true\n[limits]\nmax_destinations = 20000\n"
@@ -39,6 +42,7 @@ REQUESTS = (
     '{"do":"declare","queue":"in-memory","persistent":false}',
     '{"do":"move","from":"q1","to":"q2"}',
 )
+KINDS = len(REQUESTS) + 1  # of floods
 
 
 def asking(body: str, count: int = 1) -> bytes:
@@ -105,18 +109,48 @@ def ask_for_much(run: Run, broker: BrokerProcess, body: str) -> None:
         if run.chance.random() < 0.5:
             for asker in askers:
                 asker.read(0.5)
-        bystander.wait(ROUNDS, 60)
-        times_ms = bystander.times_ms
-    longest_ms = max(times_ms, default=0)
-    run.figures["another waited ms"] = max(float(run.figures.get("another waited ms", 0)), round(longest_ms, 1))
-    if longest_ms > OTHERS_WAIT_MAX_MS or len(times_ms) < ROUNDS:
-        run.violation(
-            f"While {len(askers)} clients asked {body} {count} times each, another client waited {longest_ms:.0f} ms, "
-            f"and had {len(times_ms)} rounds."
-        )
+        judge_bystander(run, bystander, f"{len(askers)} clients asked {body} {count} times each")
     for asker in askers:
         asker.close()
     run.case()
+
+
+def ask_and_not_read(run: Run, broker: BrokerProcess) -> None:
+    """Many ask for all queues, and an operator for one of them."""
+    operator = Operator(broker)
+    with Bystander(broker) as bystander:
+        askers = [Asker(broker) for _ in range(DO_NOT_READ)]
+        for asker in askers:
+            asker.ask(asking(run.chance.choice(REQUESTS[:2]), ASKED_AT_ONCE[0]))
+        for request in SHORT_REQUESTS:
+            began_s = time.monotonic()
+            try:
+                assert operator.ask(request)["ok"]
+            except TimeoutError:
+                run.violation(f"No answer came to {request} beside {DO_NOT_READ} clients who do not read theirs.")
+                break
+            took_s = time.monotonic() - began_s
+            run.figures["an operator waited s"] = max(
+                float(run.figures.get("an operator waited s", 0)), round(took_s, 2)
+            )
+            if took_s > OPERATOR_WAITS_MAX_S:
+                run.violation(
+                    f"The answer to {request} took {took_s:.1f} s beside {DO_NOT_READ} who do not read theirs."
+                )
+        judge_bystander(run, bystander, f"{DO_NOT_READ} clients asked for all queues and did not read")
+    for asker in askers:
+        asker.close()
+    operator.close()
+    run.case()
+
+
+def judge_bystander(run: Run, bystander: Bystander, meanwhile: str) -> None:
+    bystander.wait(ROUNDS - len(bystander.times_ms), 60)
+    times_ms = bystander.times_ms
+    longest_ms = max(times_ms, default=0)
+    run.figures["another waited ms"] = max(float(run.figures.get("another waited ms", 0)), round(longest_ms, 1))
+    if longest_ms > OTHERS_WAIT_MAX_MS or len(times_ms) < ROUNDS:
+        run.violation(f"While {meanwhile}, another client waited {longest_ms:.0f} ms, and had {len(times_ms)} rounds.")
 
 
 def stop_in_the_middle(run: Run, broker: BrokerProcess) -> None:
@@ -142,6 +176,8 @@ def ask_and_stop(run: Run) -> None:
             for body in run.chance.sample(REQUESTS, len(REQUESTS)):
                 if not run.is_over:
                     ask_for_much(run, broker, body)
+            if not run.is_over:
+                ask_and_not_read(run, broker)
             stop_in_the_middle(run, broker)
             broker.start()
 
@@ -153,9 +189,9 @@ CAMPAIGNS = (
         title=f"requests to /admin for long answers of {QUEUES} queues, and stops in the middle",
         unit="floods",
         run=ask_and_stop,
-        cases=(len(REQUESTS), 5 * len(REQUESTS), 100 * len(REQUESTS)),
-        mutants=("answers-in-one-turn", "stop-waits-for-requests"),
-        mutant_cases=len(REQUESTS),
+        cases=(KINDS, 5 * KINDS, 100 * KINDS),
+        mutants=("answers-in-one-turn", "answers-in-one-line", "stop-waits-for-requests"),
+        mutant_cases=KINDS,
         needs=("linux",),
         is_timed=True,
     ),
