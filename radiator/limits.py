@@ -67,7 +67,6 @@ TIME_MAX_MS = 10**15 - 1  # refuse: some 31,700 years; a time and a time to live
 SIZE_MAX = 10**15 - 1  # refuse: bytes or messages that a header asks for; 15 digits, as a time has
 NUMBER_DIGITS_MAX = 18  # refuse: more than any number in a header needs; int() of a long text is slow
 CONNECT_MAX_BYTES = 8 * KIB  # close: what an unknown client may make us hold before CONNECT is whole
-HELD_PIECE_BYTES = 16 * KIB  # smaller pieces of a frame that is not whole are held together, larger ones as they came
 HEART_BEAT_MIN_MS = 100  # wait: we never send more often, whatever was asked for
 ADDRESSES_KEPT = 64  # forgotten, and decoded anew: destinations that a session remembers; a sender uses few
 PUBLISHED_BYTES = 256 * KIB  # of a larger one a single frame is kept

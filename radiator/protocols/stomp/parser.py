@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from radiator.errors import shown
-from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, HELD_PIECE_BYTES, NUMBER_DIGITS_MAX, Limits
+from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
 from radiator.protocols.stomp.frame import BrokenFrame, Frame, unescape
 from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
 
@@ -37,7 +37,6 @@ class Parser:
         "_mark",
         "_max_frame_bytes",
         "_max_header_bytes",
-        "_pieces",
         "_reads_crlf",
         "_version",
         "_waiting",
@@ -52,9 +51,8 @@ class Parser:
         self._max_frame_bytes = min(limits.max_frame_bytes, CONNECT_MAX_BYTES)
         self._max_header_bytes = min(limits.max_header_bytes, CONNECT_MAX_BYTES)
         self._held: bytearray | None = None  # the beginning of a frame that is not whole
-        self._pieces: list[bytes | bytearray] = []  # what has come of its body since: one that grew would be moved
         self._waiting = _ANYTHING
-        self._mark = 0  # _BODY: bytes that make it whole
+        self._mark = 0  # _BODY: bytes that make it whole; otherwise: bytes searched so far
         self.held_bytes = 0
 
     def speak(self, version: int, commands: dict[bytes, CommandSpec]) -> None:
@@ -73,10 +71,12 @@ class Parser:
     def frames(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` makes whole, in order. Raises BrokenFrame after the last good one."""
         if self._held is not None:
-            if self._is_hopeless(data):
+            self._held += data
+            if self._is_hopeless():
+                self.held_bytes = len(self._held)
                 return
-            data = b"".join((self._held, *self._pieces))
-            self._held, self._pieces, self._waiting = None, [], _ANYTHING
+            data = bytes(self._held)
+            self._held, self._waiting = None, _ANYTHING
         self.held_bytes = 0
         position, size = 0, len(data)
         while position < size:
@@ -93,40 +93,23 @@ class Parser:
             self._held = bytearray(data) if position == 0 else bytearray(data[position:])
             self.held_bytes = size - position
 
-    def _is_hopeless(self, data: bytes) -> bool:
-        """Holds what has come; whether all that is held cannot be a whole frame yet. Looks only at what is new."""
+    def _is_hopeless(self) -> bool:
+        """Whether the held bytes cannot be a whole frame yet. Looks only at what is new."""
         held = self._held
         assert held is not None
-        start = self.held_bytes
-        self.held_bytes = size = start + len(data)
         if self._waiting == _BODY:
-            self._hold_piece(data)
-            return size < self._mark
+            return len(held) < self._mark
+        start, self._mark = self._mark, len(held)
         if self._waiting == _NUL:
-            self._hold_piece(data)
-            return data.find(b"\0") < 0 and size < self._max_frame_bytes
-        held += data
+            return held.find(b"\0", start) < 0 and len(held) < self._max_frame_bytes
         if self._waiting == _BLANK_LINE:
             return (
                 held.find(b"\n\n", start - 1) < 0
                 and (held.find(b"\n\r\n", start - 2) < 0 or not self._reads_crlf)
                 and held.find(b"\0", start) < 0
-                and size < self._max_header_bytes
+                and len(held) < self._max_header_bytes
             )
         return False
-
-    def _hold_piece(self, data: bytes) -> None:
-        """As it is, but small ones together."""
-        pieces = self._pieces
-        tail = pieces[-1] if pieces else b""
-        if len(data) >= HELD_PIECE_BYTES:
-            pieces.append(data)
-        elif isinstance(tail, bytearray):
-            tail += data
-            if len(tail) >= HELD_PIECE_BYTES:
-                pieces[-1] = bytes(tail)  # without room to grow
-        else:
-            pieces.append(bytearray(data))
 
     # ---- one frame ------------------------------------------------------------------------------------------------
 
@@ -198,7 +181,7 @@ class Parser:
             raise BrokenFrame(
                 "A frame ended before its blank line: the header block ends with an empty line, and has no NUL in it."
             )
-        self._waiting = _BLANK_LINE
+        self._waiting, self._mark = _BLANK_LINE, held
 
     def _header_too_long(self) -> BrokenFrame:
         return BrokenFrame(
@@ -299,7 +282,7 @@ class Parser:
         if end < 0:
             if len(data) - position >= self._max_frame_bytes:
                 raise self._frame_too_long("more")
-            self._waiting = _NUL
+            self._waiting, self._mark = _NUL, len(data) - position
         return end
 
     def _body_end_by_length(
