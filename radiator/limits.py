@@ -87,6 +87,7 @@ COPIES_PER_TURN = 1024  # wait: copies that SENDs to exchanges, fanouts, and tra
 STEPS_PER_COPY = 8  # steps of matching that cost as much as a copy
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
+UNBINDINGS_PER_STEP = 500  # wait: bindings that one step takes off, of some 3 µs each
 STALE_TIMEOUTS = 64  # swept: deliveries with an ack timeout that are settled, beside as many as are out
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
 MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds much finds no room for SENDs

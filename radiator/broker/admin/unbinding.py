@@ -12,7 +12,7 @@ from radiator.broker.exchanges import Exchanges
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.turn import Desk
 from radiator.errors import Refusal
-from radiator.limits import BATCH_BYTES, CHORE_MESSAGES
+from radiator.limits import BATCH_BYTES, CHORE_MESSAGES, UNBINDINGS_PER_STEP
 
 
 def begins(request: Request, bindings: Callable[[], list[Any]], undo: Callable[[Any], None], again: Handler) -> bool:
@@ -80,14 +80,14 @@ class Unbinding:
 
     def step(self) -> None:
         desk = self.desk
-        for _ in range(CHORE_MESSAGES):
+        for _ in range(UNBINDINGS_PER_STEP):
             if desk.open.size >= BATCH_BYTES:
                 return
             if not self.left:
                 self.left = self.bindings()  # some may have come meanwhile
             if not self.left:
                 break
-            desk.handled += 1
+            desk.handled += CHORE_MESSAGES // UNBINDINGS_PER_STEP
             self.undo(self.left.pop())
         else:
             return
