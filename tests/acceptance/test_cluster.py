@@ -727,6 +727,10 @@ def test_a_disk_that_was_away_is_linked_again_and_what_was_in_doubt_is_done_once
     a.start()
     nodes.wait_until_linked()
     hand_over_each_way(nodes)
+    # else b would be right to refuse: what it gave to the disk that goes is in doubt, as it knows that after its crash
+    soon(lambda: b.peers()["a"]["in_doubt"] == 0, "what b gave is in doubt still")
+    with b.wire() as one:
+        one.send("/queue/mail", "batches are committed in order")
     b.kill()
     assert a.stop() == 0
     shutil.rmtree(a.data_dir)

@@ -131,7 +131,7 @@ class WorkerProcess:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self.signal(signal.SIGUSR2)
+            os.killpg(self.process.pid, signal.SIGUSR2)  # where it is, and where each of its children
             time.sleep(0.5)
             raise AssertionError(f"the worker does not end:\n{self.log}") from None
 

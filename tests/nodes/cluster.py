@@ -18,6 +18,7 @@ Edges = Iterable[tuple[str, str]]
 
 SECRET = "nodes of a test know each other by this\n"
 HEART_BEAT_MS = 1000
+LINES_TOLD = 30
 LINKED_WITHIN_S = 15.0
 
 CONFIG = """\
@@ -151,10 +152,15 @@ class Nodes:
         for name in running:
             node = self.by_name[name]
             others = running.intersection(self.neighbours[name])
-            soon(lambda node=node, others=others: node.is_linked(*others), f"{name} is not linked", timeout_s)
+            soon(lambda node=node, others=others: node.is_linked(*others), f"{name} is not linked", timeout_s, self)
         for name in running:
             node = self.by_name[name]
-            soon(lambda node=node: {*node.hops()} >= running - {node.name}, f"{name} does not know all", timeout_s)
+            known = f"{name} does not know all"
+            soon(lambda node=node: {*node.hops()} >= running - {node.name}, known, timeout_s, self)
+
+    def told(self) -> str:
+        """What each says at the end of its log."""
+        return "".join(f"\n{node.name}:\n" + "".join(node.log.splitlines(True)[-LINES_TOLD:]) for node in self.all)
 
     def __enter__(self) -> Self:
         self.start()
@@ -172,9 +178,11 @@ class Nodes:
         self.network.close()
 
 
-def soon(is_so: Callable[[], bool], complaint: str, timeout_s: float = 10.0) -> None:
-    """Returns once it is so. AssertionError if that is not within the time."""
+def soon(is_so: Callable[[], bool], complaint: str, timeout_s: float = 10.0, nodes: "Nodes | None" = None) -> None:
+    """Returns once it is so. AssertionError if that is not within the time, with what those nodes say."""
     deadline_s = time.monotonic() + timeout_s
     while not is_so():
-        assert time.monotonic() < deadline_s, f"{complaint} within {timeout_s:.0f} s"
+        assert time.monotonic() < deadline_s, (
+            f"{complaint} within {timeout_s:.0f} s{nodes.told() if nodes is not None else ''}"
+        )
         time.sleep(0.02)
