@@ -1,6 +1,6 @@
 """Celery on Radiator: tasks that are on the disk before `delay` returns, and that outlive their workers.
 
-    pip install "radiator[celery]"                                          # once
+    pip install ".[celery]"                                          # once
     .venv/bin/radiator serve                                                # the broker; it needs no configuration
     cd examples; celery -A celery_app worker                                # a worker, or several
     python celery_app.py                                                    # a program that has tasks done

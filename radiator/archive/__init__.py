@@ -8,5 +8,5 @@
     verify.py    whether an archive has what its manifest says
     history.py   the journal of an archive, read back
 
-Needs pyarrow (`pip install "radiator[archive]"`). docs/ARCHIVE.md says what is promised.
+Needs pyarrow (the extra `archive`). docs/ARCHIVE.md says what is promised.
 """

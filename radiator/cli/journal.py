@@ -12,7 +12,7 @@ from radiator.errors import Refusal
 if TYPE_CHECKING:
     from radiator.archive.source import Source
 
-NO_PYARROW = 'An archive needs pyarrow: `pip install "radiator[archive]"`.'
+NO_PYARROW = 'An archive needs pyarrow: `pip install "pyarrow>=18,<27"` into the Python that radiator runs with.'
 
 
 def add_journal(parser: argparse.ArgumentParser) -> None:

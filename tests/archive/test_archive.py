@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install "radiator[archive]"')
+pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".[archive]"')
 
 import pyarrow as pa
 import pyarrow.parquet as pq

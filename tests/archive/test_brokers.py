@@ -16,7 +16,7 @@ from radiator.client import Client
 from radiator.errors import RadiatorError
 from tests.broker_process import BrokerProcess
 
-pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install "radiator[archive]"')
+pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".[archive]"')
 
 CONFIG = """
 [journal]

@@ -173,7 +173,7 @@ def build_wheel(run: Run) -> None:
     if done.returncode:
         run.figures["wheel"] = f"not built: {done.stderr.strip()[-150:]}"
         return
-    (wheel,) = run.directory.glob("radiator-*.whl")
+    (wheel,) = run.directory.glob("radiator_broker-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         lines = archive.read(metadata).decode().splitlines()

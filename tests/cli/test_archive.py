@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install "radiator[archive]"')
+pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".[archive]"')
 
 import pyarrow.parquet as pq
 
 from radiator.cli import main
+from radiator.cli.journal import NO_PYARROW
 from radiator.client import Client
 from tests.broker_process import BrokerProcess, environment
 
@@ -110,4 +111,4 @@ def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path) -> None:
             [sys.executable, "-c", program, *line], env=environment(), capture_output=True, text=True, check=False
         )
         assert ended.returncode == 2, ended.stderr
-        assert ended.stderr == 'radiator: An archive needs pyarrow: `pip install "radiator[archive]"`.\n'
+        assert ended.stderr == f"radiator: {NO_PYARROW}\n"
