@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from radiator import __version__
+from radiator.checks import meant
 from radiator.cli.archive import ARCHIVE
 from radiator.cli.audit import AUDIT
 from radiator.cli.backup import BACKUP, RESTORE
@@ -55,8 +56,19 @@ _DISK_ERRORS = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.ENOSP
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One sentence instead of argparse's usage lines; exit status 2."""
-        text = message[:1].upper() + message[1:].rstrip(".")
-        self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}. Try `{self.prog} --help`.\n")
+        text = message[:1].upper() + message[1:]
+        end = "" if text.endswith((".", "?")) else "."
+        self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}{end} Try `{self.prog} --help`.\n")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """A word that is not among those which it may be."""
+        if action.choices is None or value in action.choices:
+            return
+        words = [str(word) for word in action.choices]
+        hint = meant(value, words) or f"; it is one of {', '.join(words)}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"there is no {str(action.metavar).lower()} {printable(str(value))!r}{hint}")
+        raise argparse.ArgumentError(action, f"it cannot be {printable(str(value))!r}{hint}")
 
 
 class _CommandParser(_Parser):

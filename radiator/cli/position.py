@@ -24,7 +24,9 @@ def _place(text: str) -> Place:
     is_right = kind == OFFSET or (kind == TIME and len(numbers) == 1)
     if is_right and all(one.isascii() and one.isdigit() and len(one) <= DIGITS_MAX for one in numbers):
         return kind, [int(one) for one in numbers]
-    raise argparse.ArgumentTypeError(f"{text!r} is none of earliest, latest, time:MS, offset:N or offset:N,N,...")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is none of earliest, latest, time:MS and offset:N, with N,N for two partitions, and so on"
+    )
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

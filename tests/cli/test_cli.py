@@ -190,3 +190,21 @@ def test_no_data_directory_is_status_1_and_2_of_check(tmp_path: Path) -> None:
         assert ended.returncode == status
         assert ended.stderr.startswith("radiator: ")
         assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["statz"], "There is no command 'statz'; did you mean \"stats\"? Try `radiator --help`."),
+        (["xyzzy"], "There is no command 'xyzzy'; it is one of serve, config, "),
+        (["declare", "que", "q"], "There is no kind 'que'; did you mean \"queue\"? Try `radiator declare --help`."),
+        (
+            ["position", "l", "g", "--to", "bogus"],
+            "'bogus' is none of earliest, latest, time:MS and offset:N, with N,N",
+        ),
+    ],
+)
+def test_slip_is_told_with_what_was_meant(line: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line) == 2
+    out, err = capsys.readouterr()
+    assert said in err and err.count("\n") == 1 and ".." not in err and out == ""

@@ -98,7 +98,7 @@ def test_a_group_is_made_and_forgotten(run: Run) -> None:
         ("/queue/clicks g", 2, "'/queue/clicks' is no log"),
         ("clicks", 2, "GROUP"),
         ("clicks none", 1, "The group 'none' has no position in /log/clicks; groups that have one: "),
-        ("clicks g --to middle", 2, "'middle' is none of earliest, latest, time:MS, offset:N"),
+        ("clicks g --to middle", 2, "'middle' is none of earliest, latest, time:MS and offset:N"),
         ("clicks g --to time:1,2", 2, "is none of earliest"),
         ("clicks g --to offset:", 2, "is none of earliest"),
         ("clicks g --to offset:-1", 2, "is none of earliest"),
