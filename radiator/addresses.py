@@ -15,6 +15,7 @@ EXISTING_PREFIX = f"/{EXISTING}/"
 ADMIN = "/admin"
 
 _KINDS = (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)
+_PREFIXES = (*(f"/{kind}/" for kind in _KINDS), EXISTING_PREFIX)
 ADDRESS_MAX_BYTES = len("/reply-queue/") + 2 * NAME_MAX_BYTES + 1  # at most: an exchange's has a name and a key
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -31,6 +32,23 @@ def split(address: str) -> tuple[str, str]:
         "unknown-destination",
         f"{address} is no destination: it would begin with {named} or {EXISTING_PREFIX}, or be {ADMIN}.",
     )
+
+
+def name_in(kind: str, text: str) -> str:
+    """The NAME of something of that kind, which may be given as its address too. Raises ValueError for the address of
+    something else: nothing may be called so by a slip, since nobody would reach it.
+    """
+    if kind == QUEUE and text.startswith(EXISTING_PREFIX):
+        return text.removeprefix(EXISTING_PREFIX)
+    name = text.removeprefix(f"/{kind}/")
+    if name == text and text.startswith(_PREFIXES):
+        raise ValueError(f"is {text!r:.80}, the address of something else; write NAME or /{kind}/NAME")
+    return name
+
+
+def queue_address(address: str) -> str:
+    """The one address of a queue that has two; any other as it is."""
+    return f"/{QUEUE}/{address.removeprefix(EXISTING_PREFIX)}" if address.startswith(EXISTING_PREFIX) else address
 
 
 def address_mistake(address: str) -> str:

@@ -26,7 +26,7 @@ class Send:
     expiration_ms: time to live in ms, or None. expires_ms: absolute, or None; 0 means never.
     reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
     delay_ms: kept back for so long, or None; deliver_at_ms: until that time, or None. immediate: refused unless a
-    consumer can take it now.
+    consumer can take it now. survives_refusal: a refusal is told with its RECEIPT, and the connection stays.
     """
 
     connection: int
@@ -45,6 +45,7 @@ class Send:
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
     immediate: bool = False
+    survives_refusal: bool = False
 
     @property
     def size(self) -> int:
@@ -59,7 +60,8 @@ class Subscribe:
     prefetch_count: width of its own window, or None for the connection's shared window of one.
     buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
     named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
-    durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so.
+    durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so;
+    durable_name: under which name, where that is not `subscription`.
     ack_timeout_s: instead of the queue's own, or None. is_getter: no consumer whose end an auto_delete queue waits for.
     Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
     partition: the only one, or None: all; group: whose position is kept, or None.
@@ -82,12 +84,13 @@ class Subscribe:
     until: Place | None = None
     partition: int | None = None
     group: str | None = None
+    durable_name: bytes | None = None
 
 
 @dataclass(slots=True)
 class Unsubscribe:
     """UNSUBSCRIBE. durable: of a durable subscription the end, whoever is subscribed to it; destination: where it
-    named one.
+    named one; durable_name: its name, where that is not `subscription`.
     """
 
     connection: int
@@ -95,6 +98,7 @@ class Unsubscribe:
     receipt: bytes | None = None
     durable: bool = False
     destination: str | None = None
+    durable_name: bytes | None = None
 
 
 @dataclass(slots=True)

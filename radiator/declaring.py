@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from radiator.addresses import name_in
 from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, number, seconds, shown, size, whole
 from radiator.errors import Refusal
 from radiator.limits import NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
@@ -40,9 +41,10 @@ Table = Mapping[str, Any]
 
 
 def queue_name(value: object) -> str:
-    """The name of one queue."""
+    """The NAME of one queue, which may be given as its address too."""
     if not isinstance(value, str):
         raise ValueError(f"is {shown(value)}; it must be the name of a queue, as text")
+    value = name_in("queue", value)
     mistake = name_mistake(value)
     if mistake:
         raise ValueError(f"has the name {shown(value)}, which {mistake}")
@@ -135,10 +137,17 @@ def binding_mistake(type_: str, key: str) -> str:
         return ""
     words = key.split(".")
     wildcards = words.count("*") + words.count("#")
-    for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
-        if count > most:
-            return f"is {shown(key)}, which has {count} {what}; it may have at most {most}"
-    return ""
+    if wildcards > PATTERN_WILDCARDS_MAX:
+        return f"is {shown(key)}, which has {wildcards} wildcards; it may have at most {PATTERN_WILDCARDS_MAX}"
+    return words_mistake(key)
+
+
+def words_mistake(key: str) -> str:
+    """Why nothing with that key can be sent to a topic exchange, to stand behind `key`; "" where it can."""
+    words = key.count(".") + 1
+    if words <= TOPIC_WORDS_MAX:
+        return ""
+    return f"is {shown(key)}, which has {words} words; it may have at most {TOPIC_WORDS_MAX}"
 
 
 # ---- the tables -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ class Limits:
     max_headers: int = 256  # refuse: header lines of one frame
     max_destinations: int = 10_000  # refuse: queues, exchanges, fanouts, topics, partitions of logs
     max_subscriptions: int = 1024  # refuse: for each connection; its temp queues too
+    ack_client_window: int = 1  # wait: unacked, of a subscription with ack:client that asks for no window of its own
     max_transactions: int = 16  # refuse: open, for each connection
     max_batch_bytes: int = 64 * MIB  # refuse: a transaction, or one SEND with all its copies
     outbox_max_bytes: int = 32 * MIB  # close: a topic's subscriber; by default two largest frames
@@ -94,6 +95,7 @@ MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds m
 MEMORY_SHARE = 8  # wait: past that, a connection that holds more than this part of it, and than a largest frame
 NEXT_TO_NOTHING_BYTES = 16 * KIB  # a connection that holds less is never closed for memory
 BACKGROUND_REST_S = 0.001  # wait: between two turns with background work, while a thread is busy at the disk
+WINDOW_FULL_S = 10.0  # told: of a consumer with ack:client, its window full, that acks nothing while more is ready
 HOLDERS_TOLD = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
 
 # ---- sockets

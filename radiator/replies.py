@@ -28,10 +28,12 @@ class Deliver:
 
 @dataclass(slots=True)
 class Receipt:
-    """RECEIPT."""
+    """RECEIPT. code, sentence: why nothing has come of the SEND that asked to be told so, as of Refuse; else empty."""
 
     connection: int
     receipt: bytes
+    code: str = ""
+    sentence: str = ""
 
 
 @dataclass(slots=True)

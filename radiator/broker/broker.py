@@ -325,8 +325,8 @@ class Broker:
             try:  # as in carry_out: a call less for each command
                 blocked = _COMMANDS[type(command)](self, connection, command)
             except Refusal as refusal:
-                self.refuse(connection, refusal.code, str(refusal), command.receipt)
-                break
+                self.refused(connection, command, refusal)
+                continue
             if blocked is FLUSH:
                 self.backlog.append(Read(event.connection, commands[index:], event.buffered_bytes))
                 return False
@@ -507,12 +507,20 @@ class Broker:
     # ---- commands ---------------------------------------------------------------------------------------------------
 
     def carry_out(self, connection: Connection, command: Command) -> Resource | None:
-        """One command. Returns the room that it must wait for; a Refusal becomes ERROR, and the connection ends."""
+        """One command. Returns the room that it must wait for."""
         try:
             return _COMMANDS[type(command)](self, connection, command)
         except Refusal as refusal:
-            self.refuse(connection, refusal.code, str(refusal), command.receipt)
+            self.refused(connection, command, refusal)
             return None
+
+    def refused(self, connection: Connection, command: Command, refusal: Refusal) -> None:
+        """What came of it is told: by an ERROR that ends the connection, or as the SEND asked for."""
+        if type(command) is Send and command.survives_refusal and command.receipt is not None:
+            self.desk.count("refusals")
+            connection.say(self.desk, Receipt(connection.number, command.receipt, refusal.code, str(refusal)))
+        else:
+            self.refuse(connection, refusal.code, str(refusal), command.receipt)
 
     def refuse(self, connection: Connection, code: str, sentence: str, receipt: bytes | None) -> None:
         """ERROR behind the RECEIPTs due before it; the connection is closed by the shell."""

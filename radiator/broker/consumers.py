@@ -31,6 +31,10 @@ MESSAGE_COST_BYTES = 256
 # what subscriptions beyond the first few take, and a temp queue, which takes as much as two more
 SUBSCRIPTION_COST_BYTES = 1024
 SUBSCRIPTIONS_FREE = 16
+WINDOW_HELP = (
+    "One that acks several at once needs a window as large: `prefetch-count` on its SUBSCRIBE, or [limits] "
+    "ack_client_window."
+)
 UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
@@ -38,7 +42,8 @@ UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in
 class Subscription:
     """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
     the connection's shared window. is_getter: its end does not count as a consumer's. ack_timeout_s: its own, or its
-    queue's. client: how the journal names it, once it has.
+    queue's. client: how the journal names it, once it has. oldest: the id of what is out longest of a full `client`
+    window, and since when that was seen; is_told: the log has named it for that.
     """
 
     connection: "Connection"
@@ -55,6 +60,9 @@ class Subscription:
     is_getter: bool = False
     ack_timeout_s: float | None = None
     client: str = ""
+    oldest: bytes = b""
+    oldest_since_s: float = 0.0
+    is_told: bool = False
     unacked: "dict[bytes, Delivery]" = field(default_factory=dict)
     is_shared: bool = field(init=False)
 
@@ -66,6 +74,16 @@ class Subscription:
         if self.is_shared:
             return self.connection.shared_in_flight < self.connection.shared_window
         return self.prefetch_count is None or self.ack == AUTO or self.in_flight < self.prefetch_count
+
+    def full_for_s(self, now_s: float) -> float:
+        """ack:client: for how long its window has been full without an ACK, as far as was seen; 0: it is not."""
+        oldest = next(iter(self.unacked.values()), None)
+        if oldest is None or oldest.transaction is not None or self.has_window():
+            self.oldest = b""
+            return 0.0
+        if oldest.message_id != self.oldest:
+            self.oldest, self.oldest_since_s = oldest.message_id, now_s
+        return now_s - self.oldest_since_s
 
     def has_room(self) -> bool:
         """Whether it may be handed one more message now."""

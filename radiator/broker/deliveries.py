@@ -15,8 +15,9 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
     Raises Refusal for what is not unacked on this connection, or waits in an open transaction already.
     """
     message_id = command.message_id
+    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
     delivery = connection.unacked.get(message_id)
-    if delivery is None or (command.subscription is not None and command.subscription != delivery.subscription.name):
+    if delivery is None:
         if _means_nothing(connection, command, store_id):
             return []
         what = "NACK" if isinstance(command, Nack) else "ACK"
@@ -47,7 +48,8 @@ def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -
         return False
     if command.subscription is not None:
         named = connection.queue_subscriptions.get(command.subscription)
-        return named is not None and named.ack == AUTO
+        if named is not None:
+            return named.ack == AUTO
     return connection.had_auto
 
 

@@ -287,6 +287,9 @@ class Destinations:
         return queue
 
     def _create(self, name: str, settings: QueueSettings | None = None) -> Queue:
+        if ">" in name:
+            sentence = "`>` is no wildcard here, but a character of the name."
+            self.desk.note("warning", "no_wildcard", queue=name, sentence=sentence)
         settings = settings or self._settings(name)
         queue: Queue
         if settings.persistent:

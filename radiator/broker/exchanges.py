@@ -16,11 +16,10 @@ from radiator.broker.kinds.queue import DeadLetter, Queue
 from radiator.broker.kinds.topic import Topics
 from radiator.broker.trie import Trie
 from radiator.broker.turn import WRITE_COST_BYTES, Desk
-from radiator.declaring import binding_key, binding_mistake, exchange_name_mistake
+from radiator.declaring import binding_key, binding_mistake, exchange_name_mistake, words_mistake
 from radiator.errors import Refusal
 from radiator.limits import BINDINGS_MAX
 from radiator.message import Message
-from radiator.patterns import is_pattern
 from radiator.recovery import Recovery
 from radiator.replies import Refuse
 from radiator.settings import (
@@ -93,14 +92,12 @@ class Exchange:
             del self.every_queue[queue]
 
     def check_key(self, key: str, for_send: bool) -> None:
-        """Raises Refusal for a key that it cannot be sent to, or bound with."""
+        """Raises Refusal for a key that it cannot be sent to, or bound with. In a SEND `*` and `#` are words like any
+        other: who sends to a queue by its binding's own key means that queue.
+        """
         if self.type != TOPIC:
             return
-        if for_send and is_pattern(key):
-            raise Refusal(
-                "wildcard", f"/exchange/{self.name}/{key} has a wildcard: only a binding may use `*` and `#`."
-            )
-        wrong = binding_mistake(TOPIC, key)
+        wrong = words_mistake(key) if for_send else binding_mistake(TOPIC, key)
         if wrong:
             raise Refusal("too-many-words", f"A key of /exchange/{self.name} {wrong}.")
 

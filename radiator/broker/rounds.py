@@ -5,9 +5,11 @@ weighed. With a few thousand of them that is one turn; the next round begins wit
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from radiator.broker.consumers import WINDOW_HELP
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.memory import Weighing
-from radiator.limits import DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS
+from radiator.commands import CLIENT
+from radiator.limits import DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
 
 if TYPE_CHECKING:
     from radiator.broker.broker import Broker
@@ -38,6 +40,8 @@ class Round:
         has_dedup = False
         for queue in destinations.everything():
             yield self._watch(queue)
+            if queue.ready_count and queue.subscriptions:
+                yield from self._look_at_windows(queue)
             if queue.settings.dedup_window_s:
                 has_dedup = True
             if not queue.is_persistent and not queue.is_gone:
@@ -54,6 +58,23 @@ class Round:
         yield from broker.refuse_long_open()
         if has_dedup:
             broker.forget_dedup_ids()
+
+    def _look_at_windows(self, queue: Queue) -> Iterator[int]:
+        """Consumers that wait for more before they ack, with a window that has no more, wait for ever."""
+        desk = self.broker.desk
+        for one in [*queue.subscriptions]:
+            if one.ack == CLIENT and one.full_for_s(desk.now_s) >= WINDOW_FULL_S and not one.is_told:
+                one.is_told = True
+                desk.note(
+                    "info",
+                    "window_full",
+                    connection=one.connection.number,
+                    subscription=one.name.decode("utf-8", "replace"),
+                    queue=queue.name,
+                    unacked=one.in_flight,
+                    sentence=f"It has acked nothing for {WINDOW_FULL_S:g} s. {WINDOW_HELP}",
+                )
+            yield 1
 
     def _watch(self, queue: Queue) -> int:
         is_timed = queue.ledger.stored_expiring or queue.timeouts or queue.next_due_ms or queue.settings.expires_ms

@@ -15,7 +15,7 @@ from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.kinds.topic import TopicSubscription
 from radiator.broker.turn import Desk
-from radiator.commands import AUTO, Subscribe, Unsubscribe
+from radiator.commands import AUTO, CLIENT, Subscribe, Unsubscribe
 from radiator.errors import Refusal, count_text, shown
 from radiator.limits import Limits
 from radiator.patterns import is_pattern, name_mistake
@@ -181,7 +181,7 @@ class Subscriptions:
                 raise Refusal(
                     "declared-otherwise", f"/exchange/{name} is not durable, so it has no durable subscriptions."
                 )
-        queue_name = name_of(kind, address, command.subscription)
+        queue_name = name_of(kind, address, command.durable_name or command.subscription)
         there = destinations.durables.get(queue_name)
         if there is None or (name, pattern) not in destinations.exchanges.bound.get(there, ()):
             destinations.exchanges.check_binding(name, pattern)
@@ -194,12 +194,15 @@ class Subscriptions:
 
     def consume(self, connection: Connection, command: Subscribe, queue: Queue) -> Subscription:
         """A consumer of the queue, who is given nothing yet: the RECEIPT comes first. Raises Refusal `exclusive`."""
+        window = command.prefetch_count
+        if window is None and command.ack == CLIENT and self.limits.ack_client_window > 1:
+            window = self.limits.ack_client_window
         subscription = Subscription(
             connection,
             command.subscription,
             queue,
             command.ack,
-            command.prefetch_count,
+            window,
             command.exclusive,
             command.named,
             connection.next_place,
@@ -237,29 +240,49 @@ class Subscriptions:
 
     def end_durable(self, connection: Connection, command: Unsubscribe) -> None:
         """Its queue goes, with what is in it; unless others consume it still. Raises Refusal."""
-        subscription = connection.queue_subscriptions.get(command.subscription)
-        if subscription is not None:
-            name = subscription.queue.name
-        elif command.destination is not None:
-            kind, address = split(command.destination)
-            name = name_of(kind, address, command.subscription)
-        else:
-            name = ""
-        queue = self.destinations.durables.get(name)
-        if queue is None or (subscription is not None and subscription.queue is not queue):
-            raise Refusal(
-                "subscription",
-                f"There is no durable subscription with the id {shown(command.subscription)}; one that is not on this "
-                "connection is named by its destination too.",
-            )
+        queue = self.durable_named(connection, command)
+        subscription = next((one for one in queue.subscriptions if one.connection is connection), None)
         others = sum(other is not subscription for other in queue.subscriptions)
         if others:
-            raise Refusal("in-use", f"The durable subscription {name} has {count_text(others, 'other consumer')}.")
+            raise Refusal(
+                "in-use", f"The durable subscription {queue.name} has {count_text(others, 'other consumer')}."
+            )
         if subscription is not None:
-            del connection.queue_subscriptions[command.subscription]
+            del connection.queue_subscriptions[subscription.name]
             queue.unsubscribe(subscription)
         self.delete(queue)
         self.receipt(connection, command, durable=True)
+
+    def durable_named(self, connection: Connection, command: Unsubscribe) -> Queue:
+        """The queue of the durable subscription that an UNSUBSCRIBE means. Raises Refusal."""
+        durables = self.destinations.durables
+        durable = command.durable_name or command.subscription
+        end = "/" + name_part(durable)
+        subscription = connection.queue_subscriptions.get(command.subscription)
+        if subscription is not None:
+            found = [subscription.queue] if subscription.queue.name.endswith(end) else []
+        elif command.destination is not None:
+            kind, address = split(command.destination)
+            found = [durables[name]] if (name := name_of(kind, address, durable)) in durables else []
+        else:
+            mine = connection.queue_subscriptions.values()
+            found = [one.queue for one in mine if one.queue.name.endswith(end)]
+            if not found and command.durable_name is not None:
+                # ActiveMQ's words name it without its destination, on another connection too
+                found = [queue for name, queue in durables.items() if name.endswith(end)]
+        found = [queue for queue in found if durables.get(queue.name) is queue]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refusal(
+                "subscription",
+                f"{shown(durable)} are {len(found)} durable subscriptions: the header 'destination' says which.",
+            )
+        raise Refusal(
+            "subscription",
+            f"There is no durable subscription with the id {shown(durable)}; one that is not on this connection is "
+            "named by its destination too.",
+        )
 
     def closed(self, connection: Connection) -> dict[Queue, None]:
         """All of a connection that is gone end; the queues that they consumed."""
@@ -281,15 +304,19 @@ class Subscriptions:
             connection.say(self.desk, Receipt(connection.number, command.receipt), durable)
 
 
-def name_of(kind: str, address: str, subscription: bytes) -> str:
+def name_of(kind: str, address: str, durable: bytes) -> str:
     """The queue of the durable subscription to that address with that id; no two have the same. Raises Refusal."""
     if kind == EXCHANGE and "/" not in address:
         address += "/"
-    last = subscription.decode().replace("%", "%25").replace("/", "%2F")
-    name = f"{DURABLE_PREFIX}{kind}/{address}/{last}"
+    name = f"{DURABLE_PREFIX}{kind}/{address}/{name_part(durable)}"
     mistake = name_mistake(name)
     if mistake:
         raise Refusal(
             "protocol", f"The queue of this durable subscription would be called {name!r:.80}, which {mistake}."
         )
     return name
+
+
+def name_part(subscription: bytes) -> str:
+    """That id as the last word of its queue's name."""
+    return subscription.decode().replace("%", "%25").replace("/", "%2F")

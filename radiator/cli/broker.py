@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from radiator.addresses import name_in
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
 from radiator.errors import Refusal
 
@@ -12,7 +13,6 @@ ENVIRONMENT = "RADIATOR_BROKER"
 ASK_TIMEOUT_S = 30.0
 CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
 KINDS = ("queue", "exchange", "fanout", "log")  # what can be declared
-PREFIXES = ("/queue/", "/exchange/", "/fanout/", "/topic/", "/log/", "/temp-queue/", "/reply-queue/")
 
 
 def add_broker(parser: argparse.ArgumentParser) -> None:
@@ -49,11 +49,10 @@ def name_of(kind: str) -> Callable[[str], str]:
     """The type of an argument: the name of one of that kind; `/KIND/NAME` is taken as NAME."""
 
     def name(text: str) -> str:
-        # a name that begins as another kind of address is a slip: `move` would make a queue of that odd name
-        bare = text.removeprefix(f"/{kind}/")
-        if text.startswith(PREFIXES) and bare == text:
-            raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; write NAME or /{kind}/NAME")
-        return bare
+        try:
+            return name_in(kind, text)
+        except ValueError as wrong:
+            raise argparse.ArgumentTypeError(f"{text!r} is no {kind}; write NAME or /{kind}/NAME") from wrong
 
     return name
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import toml
 
+from radiator.addresses import name_in
 from radiator.checks import Check, meant, parse_size, shown, size_text
 from radiator.config.mistakes import Keys, Mistakes, dotted
 from radiator.config.rules import File, exchange_type, judge, settings_in_force
@@ -56,7 +57,6 @@ from radiator.settings import (
 __all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "render_table", "size_text"]
 
 # what stands before a NAME
-ADDRESS_KINDS = ("/queue/", "/fanout/", "/topic/", "/exchange/", "/log/", "/temp-queue/", "/reply-queue/")
 
 
 def _log_name_mistake(name: str) -> str:
@@ -185,17 +185,20 @@ def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mi
     if not isinstance(table, dict):
         mistakes.add((kind,), f"is {shown(table)}; it must be tables, such as [{kind}.NAME]")
         return {}
-    named = {}
-    for name, below in table.items():
-        keys = (kind, name)
-        mistake = _NAME_MISTAKES.get(kind, name_mistake)(name)
-        prefix = next((prefix for prefix in ADDRESS_KINDS if name.startswith(prefix)), None)
+    named: dict[str, Any] = {}
+    for given, below in table.items():
+        keys = (kind, given)
         if not isinstance(below, dict):
-            mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(name)}]")
+            mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(given)}]")
             continue
-        if prefix:
-            alone = shown(name.removeprefix(prefix))
-            mistakes.add(keys, f"has a name that begins with {prefix}; write the name alone: {alone}")
+        try:
+            name = name_in(kind, given)
+        except ValueError as error:
+            mistakes.add(keys, f"has a name that {error}")
+            continue
+        mistake = _NAME_MISTAKES.get(kind, name_mistake)(name)
+        if name in named:
+            mistakes.add(keys, f"is there twice, as {shown(name)} and as its address; keep one of both")
         elif mistake:
             mistakes.add(keys, f"has a name that {mistake}")
         elif kind == "fanout" and is_pattern(name):

@@ -11,7 +11,15 @@ from typing import Any
 from radiator import declaring
 from radiator.checks import DAY_S, TIB, Check, choice, flag, meant, one_of, seconds, shown, size, whole
 from radiator.declaring import binding_key, target_name
-from radiator.limits import GIB, HEART_BEAT_MIN_MS, KIB, MIB, NODE_ADDRESS_MAX_BYTES, NODE_NAME_MAX_BYTES
+from radiator.limits import (
+    GIB,
+    HEART_BEAT_MIN_MS,
+    KIB,
+    MIB,
+    NODE_ADDRESS_MAX_BYTES,
+    NODE_NAME_MAX_BYTES,
+    PREFETCH_COUNT_MAX,
+)
 from radiator.patterns import is_node_name
 from radiator.settings import PEER_OUTBOX_OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
 
@@ -173,6 +181,7 @@ LIMITS: dict[str, Check] = {
     "max_headers": whole(1, 65_536),
     "max_destinations": whole(1, 1_000_000),
     "max_subscriptions": whole(1, 65_536),
+    "ack_client_window": whole(1, PREFETCH_COUNT_MAX),
     "max_transactions": whole(1, 65_536),
     "max_batch_bytes": size(256, 4 * GIB),
     "outbox_max_bytes": size(KIB, 2 * GIB),

@@ -11,7 +11,7 @@ from radiator.commands import AUTO, CLIENT, Send
 from radiator.declaring import QUEUE
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
-from tests.broker.words import ack, header, nack, queue, queues, send, subscribe
+from tests.broker.words import ack, begin, commit, header, nack, queue, queues, send, subscribe, unsubscribe
 
 
 def node_with(count: int, name: str = "q") -> Node:
@@ -211,6 +211,44 @@ def test_delete_of_a_queue_in_use_is_refused() -> None:
     node.say(subscribe(1, "q", CLIENT))
     assert node.admin(9, do="delete", queue="q")["code"] == "in-use"
     assert node.stored("q") == [b"0"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("is_subscribed", [True, False])
+@pytest.mark.parametrize("how", ["ack", "nack", "transaction", "lost", "timeout"])
+def test_delete_takes_what_is_unacked_along(persistent: bool, is_subscribed: bool, how: str) -> None:
+    """As AMQP has it: what becomes of such a message later is receipted, and has no effect."""
+    dead = queues(q=QueueSettings(persistent=persistent, dead_letter="dead", ack_timeout_s=5), dead=QueueSettings())
+    node = Node(
+        Declarations(queue_patterns=[("q", dead.queues["q"])], queues={"dead": dead.queues["dead"]}, create_queues=True)
+    )
+    node.open(1, 2, 9)
+    for number in range(3):
+        node.say(send(1, "q", b"%d" % number))
+    node.say(subscribe(2, "q", CLIENT, prefetch_count=2))
+    first, second = node.messages(2)
+    if how == "transaction":
+        node.say(begin(2), ack(second, transaction=b"t"))
+    if not is_subscribed:
+        node.say(unsubscribe(2, "q"))
+    assert node.admin(9, do="delete", queue="q", if_unused=not is_subscribed) == {"ok": True, "deleted": 3}
+    node.say(send(1, "q", b"new", b"r"))
+    assert node.receipts(1)[-1:] == [b"r"] and node.bodies(2) == []
+    said = {
+        "ack": [ack(second, b"r")],
+        "nack": [nack(first, b"r", requeue=False), nack(second, b"s")],
+        "transaction": [commit(2, receipt=b"r")],
+    }
+    if how == "lost":
+        node.close(2)
+    elif how == "timeout":
+        node.wait(6)
+    else:
+        node.say(*said[how])
+        assert node.receipts(2)[:1] == [b"r"]
+    assert node.stored("q") == [b"new"] if persistent else node.numbers("q")["ready"] == 1
+    assert node.stored("dead") == [] and node.broker.connections.keys() == ({1, 9} if how == "lost" else {1, 2, 9})
+    assert node.crashed().stored("q") == ([b"new"] if persistent else [])
 
 
 def test_delete_of_a_declared_queue_is_refused() -> None:

@@ -541,9 +541,7 @@ def test_a_queue_goes_only_if_it_may() -> None:
     node.say(subscribe(1, "new"))
     assert code(node, do="delete", queue="new") == "in-use"
     node.say(send(1, "new", b"1"))
-    held = node.message(1)
-    assert code(node, do="delete", queue="new", if_unused=False) == "in-use"
-    node.say(ack(held), unsubscribe(1, "new"), send(1, "new", b"2"))
+    node.say(ack(node.message(1)), unsubscribe(1, "new"), send(1, "new", b"2"))
     assert code(node, do="delete", queue="new", if_empty=True) == "not-empty"
     assert node.stored("new") == [b"2"]
     assert node.admin(9, do="delete", queue="new") == {"ok": True, "deleted": 1}
@@ -733,3 +731,32 @@ def test_what_is_declared_and_taken_back_is_logged() -> None:
         ("deleted", {"exchange": "y"}),
         ("queue_deleted", {"queue": "new", "messages": 0}),
     ]
+
+
+def test_what_is_declared_by_address_is_what_has_that_name() -> None:
+    node = node_of()
+    assert node.admin(9, do="declare", queue="/queue/new", dead_letter="/queue/dead")["created"]
+    assert settings_of(node, "new").dead_letter == "dead" and not node.has("/queue/new")
+    assert node.admin(9, do="declare", queue="/amq/queue/new", dead_letter="dead") == {
+        "ok": True, "created": False, "messages": 0, "consumers": 0,
+    }  # fmt: skip
+    assert node.admin(9, do="declare", fanout="/fanout/new", children=["/queue/q", "/queue/new"])["created"]
+    assert node.broker.destinations.fanouts["new"].children == ("q", "new")
+    assert node.admin(9, do="bind", exchange="/exchange/x", key="k", queue="/queue/new")["created"]
+    node.say(send(1, "/fanout/new"), send(1, "/exchange/x/k"))
+    assert node.stored("new") == [b"x", b"x"] and node.stored("q") == [b"x"]
+
+
+@pytest.mark.parametrize(
+    "address", ["/topic/a", "/log/a", "/exchange/a/k", "/fanout/a", "/temp-queue/a", "/reply-queue/a"]
+)
+def test_address_of_something_else_is_no_name_of_a_queue(address: str) -> None:
+    node = node_of()
+    for request in (
+        {"do": "declare", "queue": address},
+        {"do": "declare", "queue": "a", "dead_letter": address},
+        {"do": "bind", "exchange": "x", "key": "k", "queue": address},
+        {"do": "move", "from": "q", "to": address},
+        *([] if address == "/log/a" else [{"do": "declare", "fanout": "f", "children": [address]}]),
+    ):
+        assert code(node, **request) in ("bad-request", "no-such-destination"), request

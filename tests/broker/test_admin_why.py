@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from radiator.broker.admin.why import Crowd, of_queue
-from radiator.commands import AUTO, CLIENT, Tick
-from radiator.limits import GIB, WHY_CONSUMERS, Limits
+from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, Tick
+from radiator.limits import GIB, WHY_CONSUMERS, WINDOW_FULL_S, Limits
 from radiator.settings import Declarations, LogSettings, QueueSettings
 from tests.broker.node import Node
 from tests.broker.words import ack, send, subscribe
@@ -25,6 +25,10 @@ def why(node: Node, **what: str) -> dict[str, Any]:
     assert answer.pop("ok") is True, answer
     assert answer["sentence"].endswith(".")
     return answer
+
+
+def told(node: Node) -> list[dict[str, Any]]:
+    return [note.fields for note in node.notes if note.event == "window_full"]
 
 
 def verdict(node: Node, **what: str) -> str:
@@ -53,6 +57,42 @@ def test_nobody_is_subscribed() -> None:
     node.say(send(1, "q"), send(1, "q"))
     answer = why(node)
     assert answer["verdict"] == "no-consumer" and answer["sentence"].startswith("2 messages are ready, and nobody")
+
+
+def test_a_full_window_without_acks_is_named_with_what_helps() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q", CLIENT), *(send(1, "q") for _ in range(3)))
+    node.wait(1)
+    node.wait(WINDOW_FULL_S - 1)
+    assert why(node)["sentence"].endswith("Connection 2 has 1 of 1.") and not told(node)
+    node.wait(1)
+    assert "prefetch-count" in why(node)["sentence"] and "ack_client_window" in why(node)["sentence"]
+    (line,) = told(node)
+    assert (line["connection"], line["subscription"], line["queue"], line["unacked"]) == (2, "q", "q", 1)
+    assert "prefetch-count" in line["sentence"] and "[limits] ack_client_window" in line["sentence"]
+    node.wait(5 * WINDOW_FULL_S)
+    assert len(told(node)) == 1
+    node.say(ack(node.messages(2)[0]))
+    assert why(node)["sentence"].endswith("Connection 2 has 1 of 1.")
+
+
+@pytest.mark.parametrize("ack_mode", [CLIENT_INDIVIDUAL, AUTO])
+def test_window_of_another_mode_or_with_acks_is_not_told(ack_mode: str) -> None:
+    node = node_of()
+    node.say(subscribe(2, "q", ack_mode), subscribe(3, "r", CLIENT), *(send(1, "q") for _ in range(3)))
+    node.say(*(send(1, "r") for _ in range(30)))
+    for _ in range(20):
+        node.wait(WINDOW_FULL_S / 2)
+        node.say(ack(node.messages(3)[-1]))
+    assert not told(node)
+
+
+def test_window_that_has_all_there_is_is_not_told() -> None:
+    node = node_of()
+    node.say(subscribe(2, "q", CLIENT), send(1, "q"))
+    for _ in range(3):
+        node.wait(WINDOW_FULL_S)
+    assert not told(node)
 
 
 def test_all_are_at_their_window() -> None:

@@ -107,10 +107,14 @@ def test_ack_names_its_subscription_where_the_version_says_so() -> None:
     assert node.receipts(1) == [b"r"]
 
 
-def test_ack_with_the_wrong_subscription_is_refused() -> None:
+@pytest.mark.parametrize("subscription", [b"other", b"none"])
+def test_ack_with_the_wrong_subscription_means_the_message_that_it_names(subscription: bytes) -> None:
     node = node_with(CLIENT, 1)
+    node.say(subscribe(1, "other", name=b"other"))
     (deliver,) = node.messages(1)
-    node.say(Ack(1, deliver.message_id, b"other"))
+    node.say(Ack(1, deliver.message_id, subscription, receipt=b"r"))
+    assert node.receipts(1)[-1:] == [b"r"] and node.stored("q") == []
+    node.say(Ack(1, deliver.message_id, subscription))
     assert node.refusal(1).code == "not-unacked"
 
 

@@ -59,6 +59,40 @@ def test_it_goes_on_collecting_while_nobody_is_there_and_over_a_restart(to: str,
     assert again.broker.destinations.exchanges.count == 0 and not again.broker.destinations.topics.durable
 
 
+def test_name_of_its_own_is_found_by_whoever_names_it() -> None:
+    """As ActiveMQ's and Artemis' clients end one: by its name, on another connection, with or without the address."""
+    node = Node(DECLARED)
+    node.open(1, 2, 3)
+    for number, to in ((0, "/topic/a"), (1, "/topic/b"), (2, "/topic/c")):
+        name = b"c/n" if number < 2 else b"c/other"
+        node.say(durable(1, to, name=b"%d" % number, durable_name=name))
+    assert names(node) == ["$durable/topic/a/c%2Fn", "$durable/topic/b/c%2Fn", "$durable/topic/c/c%2Fother"]
+    ending = replace(end(2, None, b""), durable_name=b"c/other")
+    node.say(ending)
+    assert node.refusal(2).code == "in-use"
+    node.say(unsubscribe(1, "2"), replace(ending, connection=3, receipt=b"r"))
+    assert node.receipts(3) == [b"r"] and len(names(node)) == 2
+    node.say(replace(end(1, None, b"1", receipt=b"r"), durable_name=b"c/n"))
+    assert node.receipts(1) == [b"r"] and names(node) == ["$durable/topic/a/c%2Fn"]
+    node.say(replace(end(1, None, b"", receipt=b"s"), durable_name=b"c/n"))
+    assert node.receipts(1) == [b"r", b"s"] and names(node) == []
+    node.say(replace(end(3, None, b"", receipt=b"t"), durable_name=b"c/n"))
+    assert "no durable subscription with the id 'c/n'" in node.refusal(3).sentence
+
+
+def test_name_that_several_have_needs_the_address() -> None:
+    node = Node(DECLARED)
+    node.open(1, 2, 3)
+    for number, to in enumerate(("/topic/a", "/topic/b")):
+        node.say(durable(1, to, name=b"%d" % number, durable_name=b"c/n"))
+    node.close(1)
+    ending = replace(end(2, None, b"", receipt=b"r"), durable_name=b"c/n")
+    node.say(ending)
+    assert "are 2 durable subscriptions: the header 'destination'" in node.refusal(2).sentence
+    node.say(replace(ending, connection=3, destination="/topic/b"))
+    assert node.receipts(3) == [b"r"] and names(node) == ["$durable/topic/a/c%2Fn"]
+
+
 @pytest.mark.durability("D24")
 def test_receipt_of_the_subscribe_and_of_the_end_wait_for_the_disk() -> None:
     node = Node(DECLARED, auto=False)

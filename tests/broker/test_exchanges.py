@@ -117,16 +117,36 @@ def test_every_queue_that_matches_gets_a_copy_with_its_own_settings() -> None:
     assert {(m.destination, m.body, m.headers) for m in found} == {("/exchange/amq.fanout/key", b"body", b"x:1\n")}
 
 
-def test_key_of_a_topic_exchange_has_no_wildcards_and_few_words() -> None:
+@pytest.mark.parametrize(
+    ("bound", "key", "arrives"),
+    [
+        ("feed.#", "feed.#", True),
+        ("feed.*", "feed.*", True),
+        ("feed.*", "feed.#", True),
+        ("#", "*", True),
+        ("feed.*.x", "feed.#", False),
+        ("feed.a", "feed.*", False),
+        ("feed.a", "#", False),
+    ],
+)
+def test_wildcard_in_the_key_of_a_send_is_a_word_like_any_other(bound: str, key: str, arrives: bool) -> None:
+    node = node_with()
+    node.open(1, 2)
+    bind(node, "t", bound, "a")
+    node.say(subscribe(2, "a", AUTO), send(1, f"/exchange/t/{key}", receipt=b"r"))
+    assert node.receipts(1) == [b"r"] and len(node.messages(2)) == arrives
+    node.say(send(1, f"/exchange/t/{key}", mandatory=True))
+    assert node.is_refused(1) != arrives
+
+
+def test_key_of_a_topic_exchange_has_few_words() -> None:
     node = node_with()
     node.open(1, 2, 3, 4)
     longest = ".".join(["w"] * TOPIC_WORDS_MAX)
-    node.say(
-        send(1, "/exchange/t/a.*"), send(2, f"/exchange/t/{longest}.w"), send(3, f"/exchange/t/{longest}", receipt=b"r")
-    )
-    assert (
-        node.refusal(1).code == "wildcard" and node.refusal(2).code == "too-many-words" and node.receipts(3) == [b"r"]
-    )
+    wild = ".".join(["*"] * TOPIC_WORDS_MAX)
+    node.say(send(1, f"/exchange/t/{wild}", receipt=b"r"), send(2, f"/exchange/t/{longest}.w"))
+    node.say(send(3, f"/exchange/t/{longest}", receipt=b"r"))
+    assert node.receipts(1) == node.receipts(3) == [b"r"] and node.refusal(2).code == "too-many-words"
     node.say(send(4, "/exchange/d/a.*", receipt=b"r"))
     assert node.receipts(4) == [b"r"]
 

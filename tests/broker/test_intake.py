@@ -1,5 +1,8 @@
 """What comes in, waits or is refused: bounds, overflow, fanout, transactions, dedup-id, rooms."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from radiator.commands import AUTO, Abort, Begin, Found, Read, Send, Tick
@@ -946,3 +949,30 @@ def test_frames_up_to_the_largest_size_come_in() -> None:
     node.open(1, 9)
     node.say(subscribe(1, "q"), send(9, "q", bytes(16 * MIB), b"r"))
     assert node.receipts(9) == [b"r"] and len(node.message(1).message.body) == 16 * MIB
+
+
+@pytest.mark.parametrize(
+    ("destination", "more", "code"),
+    [
+        ("/amq/queue/none", {"mandatory": True}, "no-subscriber"),
+        ("/exchange/none/k", {}, "no-such-destination"),
+        ("/queue/a.*", {}, "wildcard"),
+        ("/queue/full", {}, "queue-full"),
+        ("/queue/full", {"immediate": True}, "no-consumer"),
+        ("/topic/t", {"delay_ms": 9}, "no-delay"),
+    ],
+)
+def test_refusal_that_is_told_by_a_receipt_leaves_the_connection(
+    destination: str, more: dict[str, Any], code: str
+) -> None:
+    node = Node(queues(full=QueueSettings(max_messages=1, overflow="reject"), q=QueueSettings()))
+    node.open(1, 2)
+    node.say(send(1, "full", b"1"))
+    refused = Send(1, destination, b"", 2, b"x", b"r", survives_refusal=True, **more)
+    node.turn([Read(1, [refused, send(1, "q", b"2", b"s"), refused])])
+    told = [reply for reply in node.take(1) if isinstance(reply, Receipt)]
+    assert [(one.receipt, one.code) for one in told] == [(b"r", code), (b"s", ""), (b"r", code)]
+    assert told[0].sentence.endswith(".") and node.stored("q") == [b"2"] and node.stored("full") == [b"1"]
+    node.say(replace(refused, connection=2, survives_refusal=False))
+    error = node.refusal(2)
+    assert (error.code, error.sentence) == (code, told[0].sentence)

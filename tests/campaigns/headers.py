@@ -16,8 +16,8 @@ from tests.campaigns.campaign import Campaign, Run
 
 YEAR_S = 31_536_000
 TIME_MAX = 999_999_999_999_999
-HOP = (b"receipt", b"transaction", b"destination", b"content-length", b"message-id", b"subscription", b"ack",
-       b"timestamp", b"redelivered", b"redelivery-count", b"dead-letter-reason", b"original-destination",
+HOP = (b"receipt", b"on-refusal", b"transaction", b"destination", b"content-length", b"message-id", b"subscription",
+       b"ack", b"timestamp", b"redelivered", b"redelivery-count", b"dead-letter-reason", b"original-destination",
        b"original-message-id", b"fanout-message-id", b"node-path")  # fmt: skip
 
 
@@ -34,7 +34,7 @@ class Number:
 
 class Flag:
     def read(self, value: bytes) -> bool:
-        return {b"true": True, b"false": False}[value]
+        return {b"true": True, b"false": False, b"True": True, b"False": False}[value]
 
 
 class Address:
@@ -99,6 +99,7 @@ TABLE: dict[bytes, dict[bytes, tuple[Reader, str]]] = {
     b"SUBSCRIBE": {
         b"destination": (ADDRESS, "destination"),
         b"durable": (FLAG, "durable"),
+        b"persistent": (FLAG, "persistent"),
         b"auto-delete": (FLAG, ""),
         b"ack-timeout-s": (SECONDS, "ack_timeout_s"),
         b"prefetch-count": (Number(1, 65535), "prefetch_count"),
@@ -109,7 +110,11 @@ TABLE: dict[bytes, dict[bytes, tuple[Reader, str]]] = {
         b"partition": (Number(0, 1023), "partition"),
         b"group": (NAME, "group"),
     },
-    b"UNSUBSCRIBE": {b"durable": (FLAG, "durable"), b"auto-delete": (FLAG, "")},
+    b"UNSUBSCRIBE": {
+        b"durable": (FLAG, "durable"),
+        b"persistent": (FLAG, "persistent"),
+        b"auto-delete": (FLAG, ""),
+    },
     b"NACK": {b"delay": (TIME, "delay_ms"), b"requeue": (FLAG, "requeue")},
     b"COMMIT": {b"prepare": (NAME, "prepare"), b"txn-app-id": (NAME, "app"), b"txn-version": (TIME, "version")},
 }
@@ -119,7 +124,21 @@ NUMBERS = (
     b"1000000000000000", b"99999999999999999999999", b"-1", b"-0", b"+1", b"1.0", b"1e3", b"0x5", b"1_0", b"", b" 5",
     b"5 ", b"\t5", b"five", b"\xd9\xa3", b"NaN", b"inf", b"1,0", b"true", b"\xc2\xb2",
 )  # fmt: skip
-FLAGS = (b"true", b"false", b"True", b"TRUE", b"1", b"0", b"", b" true", b"true ", b"yes", b"null", b"truefalse")
+FLAGS = (
+    b"true",
+    b"false",
+    b"True",
+    b"False",
+    b"TRUE",
+    b"1",
+    b"0",
+    b"",
+    b" true",
+    b"true ",
+    b"yes",
+    b"null",
+    b"truefalse",
+)
 ADDRESSES = (
     "/exchange/x/k", "/exchange/x", "/exchange/x/", "/exchange//k", "/exchange/", "/exchange", "/exchange/x/a/b.c",
     "/exchange/" + "n" * 255 + "/k", "/exchange/" + "n" * 256 + "/k", "/exchange/x/" + "k" * 255,
@@ -210,7 +229,14 @@ def expected(command: bytes, pairs: list[tuple[bytes, bytes]], version: int) -> 
                 found[field] = None
     except (ValueError, KeyError):
         return None
-    contradicts = found.get("durable") and first.get(b"auto-delete") == b"true"
+    if "persistent" in found:
+        # two words for the same; on a queue they say nothing
+        asks = bool(found.pop("persistent")) | bool(found["durable"])
+        contradicts = asks and first.get(b"auto-delete", b"").lower() == b"true"
+        kept = str(found.get("destination", "/topic/")).startswith(("/topic/", "/exchange/"))
+        found["durable"] = asks and kept
+    else:
+        contradicts = False
     contradicts = contradicts or (found.get("delay_ms") is not None and found.get("requeue") is False)
     contradicts = contradicts or contradicts_itself(first, found)
     found.pop("", None)

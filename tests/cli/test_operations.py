@@ -241,13 +241,14 @@ def test_purge_spares_what_is_in_flight(run: Run, client: Client) -> None:
     client.ack(message)
 
 
-def test_delete_deletes_an_idle_queue_only(broker: BrokerProcess, run: Run, client: Client) -> None:
+def test_delete_deletes_a_queue_without_consumers(broker: BrokerProcess, run: Run, client: Client) -> None:
     client.send_many("/queue/deleted", ["1"])
     with Client(broker.address) as consumer:
-        consumer.subscribe("/queue/deleted", ack="client-individual")
+        consumer.subscribe("/queue/deleted", ack="client-individual", subscription="s")
         status, out, err = run("delete", "deleted")
         assert (status, out) == (1, "")
         assert err == "radiator: /queue/deleted has 1 consumer and 1 unacked message: stop them first.\n"
+        consumer.unsubscribe("s")
     assert run("delete", "deleted") == (0, "deleted deleted, and 1 message in it.\n", "")
     assert "deleted" not in client.admin({"do": "stats"})["queues"]
 

@@ -291,6 +291,30 @@ dead_letter = "nowhere"
     assert all(mistake.endswith((".", "?")) for mistake in found)
 
 
+def test_an_address_is_a_name(tmp_path: Path) -> None:
+    """In every place: nothing is called by its address, where nobody would reach it."""
+    names = """
+[queue.q]
+dead_letter = "{queue}d"
+[queue."{queue}p.*"]
+[queue."{queue}d"]
+[log."{log}l"]
+[topic."{topic}t.#"]
+[exchange."{exchange}x"]
+bindings = [{{key = "k", queue = "{queue}q"}}]
+[fanout."{fanout}f"]
+children = ["{queue}q", "/log/l"]
+"""
+    kinds = ("queue", "log", "topic", "exchange", "fanout")
+    path = tmp_path / "config.toml"
+    path.write_text(names.format(**dict.fromkeys(kinds, "")))
+    bare = load(path)
+    path.write_text(names.format(**{kind: f"/{kind}/" for kind in kinds}))
+    assert load(path) == bare
+    path.write_text(names.format(**{kind: f"/{kind}/" for kind in kinds} | {"queue": "/amq/queue/"}))
+    assert load(path) == bare
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -308,8 +332,9 @@ dead_letter = "nowhere"
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
         ("[queue.a]\nmax_message = 1", 'is no setting of this table; did you mean "max_messages"?'),
         ("[topic.a]\npersistent = true", "is no setting of this table; it has scope"),
-        ('[queue."/queue/a"]', 'has a name that begins with /queue/; write the name alone: "a"'),
-        ('[topic."/topic/a"]', 'has a name that begins with /topic/; write the name alone: "a"'),
+        ('[queue."/topic/a"]', "is '/topic/a', the address of something else; write NAME or /queue/NAME"),
+        ('[topic."/queue/a"]', "is '/queue/a', the address of something else; write NAME or /topic/NAME"),
+        ('[queue.a]\n[queue."/queue/a"]', 'is there twice, as "a" and as its address; keep one of both'),
         ('[queue.""]', "has a name that is empty"),
         (f'[queue."{"x" * 256}"]', "has a name that has 256 bytes of UTF-8; a name has at most 255"),
         (f'[topic."{"ä" * 128}"]', "has a name that has 256 bytes of UTF-8; a name has at most 255"),
@@ -318,7 +343,8 @@ dead_letter = "nowhere"
         ("[fanout.f]", "has no children"),
         ("[exchange.'a/b']", "has a name that has a `/`; behind the name of an exchange that begins its routing key"),
         ("[exchange.'a.#']", "has a name that has a wildcard; an exchange has one name"),
-        ("[exchange.'/exchange/a']", 'has a name that begins with /exchange/; write the name alone: "a"'),
+        ("[exchange.'/queue/a']", "is '/queue/a', the address of something else; write NAME or /exchange/NAME"),
+        ("[queue.a]\ndead_letter = '/topic/d'", "the address of something else; write NAME or /queue/NAME"),
         ("[exchange.x]\ndurable = true", "exchange.x.durable is no setting of this table; it has type, bindings"),
         ("node = 3", "node is 3; it must be a table"),
         ("peer.b = 3", 'peer.b is 3; it must be a table: [peer."b"]'),

@@ -111,7 +111,7 @@ WRONG = {
     ),
     "a log with a name that is kept": ("[log.'$checkout/q/g']", "has a name that is kept for the broker itself."),
     "a log that is a pattern": ("[log.'a.*']", 'log."a.*" has a name that has a wildcard, and a log has one name.'),
-    "a log by its address": ("[log.'/log/a']", 'has a name that begins with /log/; write the name alone: "a".'),
+    "a log by another's address": ("[log.'/queue/a']", "the address of something else; write NAME or /log/NAME."),
     "a log too many": (
         "limits.max_destinations = 1\n[queue.a]\n[log.a]",
         "limits.max_destinations is 1, but the file declares 2 queues, logs,",

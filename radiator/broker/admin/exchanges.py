@@ -6,7 +6,7 @@ from radiator.broker.admin import unbinding
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import Answer, Part
 from radiator.broker.kinds.queue import Queue
-from radiator.declaring import exchange_settings
+from radiator.declaring import LOG_PREFIX, exchange_settings
 from radiator.limits import DESCRIBED_BINDINGS
 from radiator.settings import ExchangeSettings
 
@@ -44,7 +44,9 @@ def unbind(request: Request) -> None:
 
 
 def _binding(request: Request) -> tuple[str, str, str]:
-    return request.name("exchange"), request.text("key", "a routing key", ""), request.name("queue")
+    queue = request.text("queue", "the name of a queue, or /log/NAME")
+    target = queue if queue.startswith(LOG_PREFIX) else request.name("queue")
+    return request.name("exchange"), request.text("key", "a routing key", ""), target
 
 
 def describe(request: Request) -> None:

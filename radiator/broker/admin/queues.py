@@ -18,7 +18,6 @@ from radiator.broker.stats import rows
 from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
 from radiator.errors import Refusal, count_text
 from radiator.limits import DESCRIBED_BINDINGS
-from radiator.patterns import name_mistake
 from radiator.settings import CLUSTER, QueueSettings
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def purge(request: Request) -> None:
 
 
 def delete(request: Request) -> None:
-    """The queue goes, with what is in it; if_unused: it has no consumers; if_empty: nor messages."""
+    """The queue goes, with what is in it, unacked or not; if_unused: it has no consumers; if_empty: nor messages."""
     request.has_only("queue", "if_unused", "if_empty")
     queue = named(request)
     is_unused, is_empty = request.flag("if_unused", True), request.flag("if_empty", False)
@@ -159,7 +158,7 @@ def delete(request: Request) -> None:
         )
     if queue.is_declared:
         raise Refusal("declared", f"{address} is declared in the configuration: take it out there, or purge it.")
-    if queue.entries_out or (is_unused and queue.subscriptions):
+    if is_unused and queue.subscriptions:
         raise Refusal(
             "in-use",
             f"{address} has {count_text(len(queue.subscriptions), 'consumer')} and "
@@ -188,13 +187,9 @@ def move(request: Request) -> None:
     """Messages that are ready go from one queue to another, oldest first."""
     broker = request.broker
     source = named(request, "from")
-    name = request.text("to", "the name of a queue")
-    bare = name.removeprefix("/queue/")
-    wrong = "is the address of something else" if bare.startswith("/") and bare == name else name_mistake(bare)
-    if wrong:
-        raise Refusal("bad-request", f"`to` must be the name of a queue; it is {name!r:.80}, which {wrong}.")
+    name = request.name("queue", "to")
     count = request.whole("count", max(1, source.ready_count))
-    target = broker.destinations.queue(bare)
+    target = broker.destinations.queue(name)
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")
 

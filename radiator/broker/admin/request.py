@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from radiator.addresses import name_in
 from radiator.broker.answers import Answer, Making, Told
 from radiator.broker.consumers import Connection
 from radiator.broker.kinds.queue import Queue
+from radiator.declaring import mistake
 from radiator.errors import Refusal
 from radiator.limits import AWAITS_MAX, LOOKED_AT_PER_COPY, SIZE_MAX
 from radiator.patterns import name_mistake
@@ -91,7 +93,10 @@ class Request:
         """The NAME of a queue, exchange or fanout, also where it is given with the kind before it."""
         key = key or kind
         what = f"the name of {'an' if kind == 'exchange' else 'a'} {kind}"
-        name = self.text(key, what).removeprefix(f"/{kind}/")
+        try:
+            name = name_in(kind, self.text(key, what))
+        except ValueError as error:
+            raise mistake(key, str(error)) from error
         wrong = name_mistake(name)
         if wrong:
             raise Refusal("bad-request", f"`{key}` must be {what}; it is {name!r:.80}, which {wrong}.")

@@ -12,7 +12,7 @@ from radiator.broker.admin.logs import named as named_log
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, in_order, rested
-from radiator.broker.consumers import Subscription
+from radiator.broker.consumers import WINDOW_HELP, Subscription
 from radiator.broker.destinations import OUTBOX_PREFIX
 from radiator.broker.exchanges import TOPICS
 from radiator.broker.kinds.durable_queue import DurableQueue
@@ -21,9 +21,9 @@ from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import MANY_PARTITIONS, readers_in, unread_of
 from radiator.broker.stats import of_queue as numbers_of
-from radiator.commands import AUTO
+from radiator.commands import AUTO, CLIENT
 from radiator.errors import count_text
-from radiator.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT
+from radiator.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
 from radiator.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 if TYPE_CHECKING:
@@ -210,8 +210,15 @@ def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]
         return "closing", f"{ready}, but whoever consumes is being closed ({consumers})."
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
-        f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}."
+        f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
+        f"{_of_waiting(worst, broker.desk.now_s)}."
     )
+
+
+def _of_waiting(one: Subscription, now_s: float) -> str:
+    """Of ack:client: whether it may wait for more, to ack all at once."""
+    full_s = one.full_for_s(now_s) if one.ack == CLIENT else 0.0
+    return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
 def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:

@@ -41,7 +41,7 @@ _MAY_SEND: dict[str, frozenset[str]] = {
     CLOSED: frozenset(),
 }
 
-_KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0])  # the later versions have all commands
+_KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0]) - {"NACK"}  # other servers refuse it there
 
 _ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
 _PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0")
@@ -85,9 +85,11 @@ class Message:
 
 @dataclass(slots=True)
 class Receipt:
-    """RECEIPT."""
+    """RECEIPT. refused: the code of a refusal that is told so, and message its sentence; or empty."""
 
     receipt: str
+    refused: str = ""
+    message: str = ""
 
 
 @dataclass(slots=True)
@@ -343,7 +345,7 @@ class ClientSession:
         if frame.command == b"MESSAGE":
             return Message(headers, frame.body)
         if frame.command == b"RECEIPT":
-            return self._receipt(headers["receipt-id"])
+            return self._receipt(headers["receipt-id"], headers.get("refused", ""), headers.get("message", ""))
         if frame.command == b"ERROR":
             self.state = CLOSED
             return Error(headers.get("message") or frame.body.decode("utf-8", "replace"), headers, frame.body)
@@ -372,10 +374,10 @@ class ClientSession:
         self.state = OPEN
         return Connected(version, headers)
 
-    def _receipt(self, receipt: str) -> Receipt:
+    def _receipt(self, receipt: str, refused: str = "", message: str = "") -> Receipt:
         if self.state == CLOSING and receipt == self._disconnect_receipt:
             self.state = CLOSED
-        return Receipt(receipt)
+        return Receipt(receipt, refused, message)
 
     # ---- rules of sending -----------------------------------------------------------------------------------------
 

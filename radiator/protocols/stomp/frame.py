@@ -100,16 +100,17 @@ def encode_message(
     redeliveries: int,
     version: int,
     is_whole: bool = True,
+    destination: str | None = None,
 ) -> bytes:
     """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body, and the NUL behind that.
+    is_whole: without the body, and the NUL behind that. destination: what stands instead of the message's own, or None.
     """
     body = message.body
     block = message.headers
     if message.escaping != version and block:
         block = converted(block, message.escaping, version)
     head = b"MESSAGE\n%bmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n" % (
-        _destination_line(message.destination, version),
+        _destination_line(message.destination if destination is None else destination, version),
         message_id,
         b"" if subscription is None else _subscription_line(subscription, version),
         b"ack:%b\n" % message_id if ack_due else b"",
@@ -159,15 +160,23 @@ def _subscription_line(subscription: bytes, version: int) -> bytes:
     return b"subscription:%b\n" % escaped(subscription, version)
 
 
-def encode_receipt(receipt: bytes, version: int) -> bytes:
-    """RECEIPT."""
-    return b"RECEIPT\nreceipt-id:%b\n\n\0" % escaped(receipt, version)
+def encode_receipt(receipt: bytes, version: int, code: str = "", sentence: str = "") -> bytes:
+    """RECEIPT. code, sentence: of a refusal that is told so; or empty."""
+    if not code:
+        return b"RECEIPT\nreceipt-id:%b\n\n\0" % escaped(receipt, version)
+    told = code.encode(), escaped(_short(sentence).encode(), version)
+    return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0" % (escaped(receipt, version), *told)
+
+
+def _short(sentence: str) -> str:
+    """As much of it as a header shows."""
+    return "".join(c if c.isprintable() else " " for c in sentence[:ERROR_MESSAGE_CHARACTERS])
 
 
 def encode_error(code: str, sentence: str, receipt: bytes | None, version: int | None) -> bytes:
     """ERROR: the sentence's beginning in `message`, all of it in the body. version None: not negotiated yet."""
     body = sentence.encode()
-    short = "".join(c if c.isprintable() else " " for c in sentence[:ERROR_MESSAGE_CHARACTERS])
+    short = _short(sentence)
     if version is None:
         # says the same in every version: nothing in it that one of them would escape
         short = short.replace(":", " ").replace("\\", " ")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 from radiator import __version__
+from radiator.addresses import queue_address
 from radiator.commands import (
     AUTO,
     CLIENT,
@@ -40,6 +41,7 @@ from radiator.limits import (
     TIME_MAX_MS,
     Limits,
 )
+from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
     BrokenFrame,
     Frame,
@@ -92,6 +94,7 @@ _SEND_OPTIONS = frozenset(
         b"delay",
         b"deliver-at",
         b"immediate",
+        b"on-refusal",
     ]
 )
 
@@ -103,6 +106,7 @@ class StompSession:
 
     __slots__ = (
         "_addresses",
+        "_client_id",
         "_connection",
         "_limits",
         "_name",
@@ -110,6 +114,7 @@ class StompSession:
         "_parser",
         "_state",
         "_version",
+        "_written",
         "buffered_bytes",
         "closing_cause",
         "heart_beat_expect_s",
@@ -138,7 +143,9 @@ class StompSession:
         self._state = _CONNECTING
         self._version = V1_2
         self._outgoing = b""
+        self._client_id: bytes | None = None
         self._addresses: dict[bytes, str] | None = None
+        self._written: dict[bytes, tuple[str, str]] = {}
 
     def receive(self, data: bytes) -> list[Open | Command]:
         """What those bytes say, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
@@ -190,9 +197,10 @@ class StompSession:
                 reply.redelivered,
                 reply.redeliveries,
                 self._version,
+                destination=self._destination(reply),
             )
         if type(reply) is Receipt:
-            return encode_receipt(reply.receipt, self._version)
+            return encode_receipt(reply.receipt, self._version, reply.code, reply.sentence)
         if isinstance(reply, Refuse):
             version = self._version if self.is_open else None
             return encode_error(reply.code, reply.sentence, reply.receipt, version)
@@ -209,12 +217,22 @@ class StompSession:
             reply.redeliveries,
             self._version,
             is_whole=False,
+            destination=self._destination(reply),
         )
         return head, reply.message.body, b"\0"
 
     def heart_beat(self) -> bytes:
         """One end of line, in every version."""
         return b"\n"
+
+    def _destination(self, reply: Deliver) -> str | None:
+        """The message's destination as its subscription wrote that, where both name the same queue; None: as it is."""
+        destination = reply.message.destination
+        if not self._written:
+            return queue_address(destination) if destination[:2] == "/a" else None
+        queue = queue_address(destination)
+        written = self._written.get(reply.subscription or queue.encode())
+        return written[1] if written is not None and written[0] == queue else queue
 
     # ---- the connection -------------------------------------------------------------------------------------------
 
@@ -228,10 +246,11 @@ class StompSession:
         if frame.body and version != V1_0:
             raise Violation(f"A {frame.command.decode()} frame has a body: STOMP {VERSION_NAMES[version]} forbids it.")
         can_ms, want_ms = heart_beats(frame.headers.get(b"heart-beat"))
-        our_can_ms, our_want_ms = offered_heart_beats(self._limits.heart_beat_ms)
+        our_can_ms, our_want_ms = offered_heart_beats(self._limits.heart_beat_ms, (can_ms, want_ms))
         self.heart_beat_send_s = agreed_s(our_can_ms, want_ms)
         self.heart_beat_expect_s = agreed_s(can_ms, our_want_ms)
         self.silence_max_s = 2 * self.heart_beat_expect_s + 1 if self.heart_beat_expect_s else inf
+        self._client_id = check_client_id(frame.headers)
         self._version = version
         self._parser.speak(version, CLIENT_COMMANDS[version])
         self._state = _OPEN
@@ -289,6 +308,7 @@ class StompSession:
             number(headers, b"delay", 0, TIME_MAX_MS),
             number(headers, b"deliver-at", 0, TIME_MAX_MS),
             flag(headers, b"immediate", absent=False),
+            _survives_refusal(headers),
         )
 
     def _subscribe(self, frame: Frame, receipt: bytes | None) -> Command:
@@ -301,12 +321,18 @@ class StompSession:
         if ack is None:
             raise Violation(f"ack {shown(headers[b'ack'])} is none of auto, client, client-individual.")
         destination = self._address(headers[b"destination"])
-        subscription = headers.get(b"id")
+        given = headers.get(b"id")
+        # as others do it, also where the specification asks for an id (1.1, 1.2, "SUBSCRIBE id Header")
+        queue, written = queue_address(destination), headers[b"destination"].decode()
+        subscription = queue.encode() if given is None else given
+        if queue != written:
+            self._written[subscription] = queue, written
+        durable = durable_name(headers, given, self._client_id, destination)
         prefetch_count = number(headers, b"prefetch-count", 1, PREFETCH_COUNT_MAX)
         activemq_prefetch = number(headers, b"activemq.prefetchSize", 1, PREFETCH_COUNT_MAX)
         return Subscribe(
             self._connection,
-            destination.encode() if subscription is None else subscription,
+            subscription,
             destination,
             ack,
             activemq_prefetch if prefetch_count is None else prefetch_count,
@@ -314,26 +340,31 @@ class StompSession:
             number(headers, b"buffer-max-bytes", 1, SIZE_MAX),
             number(headers, b"buffer-max-messages", 1, SIZE_MAX),
             receipt,
-            named=subscription is not None,
-            durable=_is_durable(headers, subscription),
+            named=given is not None or self._version != V1_0,
+            durable=durable is not None,
             ack_timeout_s=_ack_timeout_s(headers),
             is_getter=not flag(headers, b"auto-delete", absent=True),
             start=place(headers, b"from"),
             until=place(headers, b"until"),
             partition=number(headers, b"partition", 0, PARTITIONS_MAX - 1),
             group=_group(headers, destination, ack),
+            durable_name=None if durable == given else durable,
         )
 
     def _unsubscribe(self, frame: Frame, receipt: bytes | None) -> Command:
-        subscription = frame.headers.get(b"id")
-        destination = frame.headers.get(b"destination")
-        durable = _is_durable(frame.headers, subscription)
-        if subscription is None:  # 1.0 only: the table requires `id` in the others
-            if destination is None:
+        headers = frame.headers
+        subscription = headers.get(b"id")
+        destination = self._address(headers[b"destination"]) if b"destination" in headers else None
+        durable = durable_name(headers, subscription, self._client_id, destination or "")
+        if subscription is None:
+            if destination is None and durable is None:
                 raise Violation("UNSUBSCRIBE without the header 'id' or 'destination': one of them must be there.")
-            subscription = self._address(destination).encode()
-        named = self._address(destination) if durable and destination is not None else None
-        return Unsubscribe(self._connection, subscription, receipt, durable, named)
+            subscription = queue_address(destination or "").encode()
+        self._written.pop(subscription, None)
+        if durable is None:
+            return Unsubscribe(self._connection, subscription, receipt)
+        named = None if durable == subscription else durable
+        return Unsubscribe(self._connection, subscription, receipt, True, destination, named)
 
     def _ack(self, frame: Frame, receipt: bytes | None) -> Command:
         message_id, subscription = self._acked(frame.headers)
@@ -416,6 +447,17 @@ def _dedup_id(headers: dict[bytes, bytes]) -> bytes | None:
     return value
 
 
+def _survives_refusal(headers: dict[bytes, bytes]) -> bool:
+    value = headers.get(b"on-refusal")
+    if value is None:
+        return False
+    if value != b"receipt":
+        raise Violation(f"on-refusal {shown(value)} is not `receipt`; without this header a refusal is an ERROR.")
+    if b"receipt" not in headers or b"transaction" in headers:
+        raise Violation("on-refusal:receipt is for a SEND with `receipt`, and without `transaction`.")
+    return True
+
+
 def _group(headers: dict[bytes, bytes], destination: str, ack: str) -> str | None:
     """The group of a SUBSCRIBE to a log. What only logs have is refused elsewhere: there it would mean nothing."""
     given = [header for header in _LOG_OPTIONS if header in headers]
@@ -430,17 +472,6 @@ def _group(headers: dict[bytes, bytes], destination: str, ack: str) -> str | Non
             "ack:client-individual."
         )
     return group
-
-
-def _is_durable(headers: dict[bytes, bytes], subscription: bytes | None) -> bool:
-    """durable:true, which needs a name of its own to be found again, and is never deleted by itself."""
-    durable = flag(headers, b"durable", absent=False)
-    auto_delete = flag(headers, b"auto-delete", absent=False)
-    if durable and subscription is None:
-        raise Violation("durable:true without the header 'id': a durable subscription is known by its id.")
-    if durable and auto_delete:
-        raise Violation("durable:true with auto-delete:true: a durable subscription stays until UNSUBSCRIBE.")
-    return durable
 
 
 def _ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:

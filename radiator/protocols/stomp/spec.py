@@ -35,6 +35,9 @@ _CONNECT = CommandSpec(body=True)
 _SEND = CommandSpec((b"destination",), body=True)
 _TRANSACTION = CommandSpec((b"transaction",))
 _ID = CommandSpec((b"id",))
+# `id` is a duty of the client (1.1 and 1.2, "SUBSCRIBE id Header"); without it the destination stands for it
+_SUBSCRIBE = CommandSpec((b"destination",))
+_UNSUBSCRIBE = CommandSpec()  # `id` or `destination`: the session looks
 _ACK_1_1 = CommandSpec((b"message-id", b"subscription"))
 
 CONNECT_COMMANDS: dict[bytes, CommandSpec] = {b"CONNECT": _CONNECT, b"STOMP": _CONNECT}
@@ -46,18 +49,19 @@ CLIENT_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
         b"SEND": _SEND,
         # 1.0, SUBSCRIBE: "The body of the SUBSCRIBE command is ignored." No other frame's body is forbidden either.
         b"SUBSCRIBE": CommandSpec((b"destination",), body=True),
-        b"UNSUBSCRIBE": CommandSpec(body=True),  # `id` or `destination`: the session looks
+        b"UNSUBSCRIBE": CommandSpec(body=True),
         b"BEGIN": CommandSpec((b"transaction",), body=True),
         b"COMMIT": CommandSpec((b"transaction",), body=True),
         b"ABORT": CommandSpec((b"transaction",), body=True),
         b"ACK": CommandSpec((b"message-id",), body=True),
+        b"NACK": CommandSpec((b"message-id",), body=True),  # of 1.1: 1.0 has no way to say no
         b"DISCONNECT": CommandSpec(body=True),
     },
     V1_1: {
         **CONNECT_COMMANDS,
         b"SEND": _SEND,
-        b"SUBSCRIBE": CommandSpec((b"destination", b"id")),
-        b"UNSUBSCRIBE": _ID,
+        b"SUBSCRIBE": _SUBSCRIBE,
+        b"UNSUBSCRIBE": _UNSUBSCRIBE,
         b"BEGIN": _TRANSACTION,
         b"COMMIT": _TRANSACTION,
         b"ABORT": _TRANSACTION,
@@ -68,8 +72,8 @@ CLIENT_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
     V1_2: {
         **CONNECT_COMMANDS,
         b"SEND": _SEND,
-        b"SUBSCRIBE": CommandSpec((b"destination", b"id")),
-        b"UNSUBSCRIBE": _ID,
+        b"SUBSCRIBE": _SUBSCRIBE,
+        b"UNSUBSCRIBE": _UNSUBSCRIBE,
         b"BEGIN": _TRANSACTION,
         b"COMMIT": _TRANSACTION,
         b"ABORT": _TRANSACTION,
@@ -107,6 +111,7 @@ SERVER_COMMANDS: dict[int, dict[bytes, CommandSpec]] = {
 HOP_HEADERS = frozenset(
     [
         b"receipt",
+        b"on-refusal",
         b"transaction",
         b"destination",
         b"content-length",

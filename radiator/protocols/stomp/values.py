@@ -72,13 +72,13 @@ def place(headers: dict[bytes, bytes], header: bytes) -> Place | None:
 
 
 def flag(headers: dict[bytes, bytes], header: bytes, absent: bool) -> bool:
-    """`true` or `false`; `absent` where there is no such header."""
+    """`true` or `false`, or as Python's str() has it; `absent` where there is no such header."""
     value = headers.get(header)
     if value is None:
         return absent
-    if value == b"true":
+    if value in (b"true", b"True"):
         return True
-    if value == b"false":
+    if value in (b"false", b"False"):
         return False
     raise Violation(f"{header.decode()} {shown(value)} is neither true nor false.")
 
@@ -102,10 +102,16 @@ def heart_beats(value: bytes | None) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def offered_heart_beats(ours: tuple[int, int]) -> tuple[int, int]:
-    """What we offer and want, never more often than HEART_BEAT_MIN_MS; 0 stays 0."""
-    can, want = ours
-    return (can and max(can, HEART_BEAT_MIN_MS)), (want and max(want, HEART_BEAT_MIN_MS))
+def offered_heart_beats(ours: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, int]:
+    """What we say that we send and want, to who can send and wants `theirs`, in ms: in each direction as often as asked
+    for, if not more seldom than `ours`, and never more often than HEART_BEAT_MIN_MS. 0 of either side is 0.
+    """
+    (our_can, our_want), (can, want) = ours, theirs
+    return _offered_ms(our_can, want), _offered_ms(our_want, can)
+
+
+def _offered_ms(ours_ms: int, theirs_ms: int) -> int:
+    return max(HEART_BEAT_MIN_MS, min(ours_ms, theirs_ms)) if ours_ms and theirs_ms else 0
 
 
 def agreed_s(can_ms: int, want_ms: int) -> float:

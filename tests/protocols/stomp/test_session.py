@@ -78,7 +78,7 @@ def test_connect_opens_and_is_greeted(command: bytes, end: bytes) -> None:
     session = StompSession(7, "s-1", Limits())
     assert session.receive(end.join([command, b"accept-version:1.1,1.2", b"host:h", b"", b"\0"])) == [Open(7)]
     assert session.take_outgoing() == (
-        f"CONNECTED\nversion:1.2\nheart-beat:10000,10000\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+        f"CONNECTED\nversion:1.2\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
     )
     assert session.take_outgoing() == b""
     assert session.is_open and not session.is_closing
@@ -88,7 +88,7 @@ def test_bare_connect_is_1_0_and_gets_all_headers() -> None:
     session = StompSession(7, "s-1", Limits())
     assert session.receive(b"CONNECT\n\n\0") == [Open(7)]
     assert session.take_outgoing() == (
-        f"CONNECTED\nversion:1.0\nheart-beat:10000,10000\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+        f"CONNECTED\nversion:1.0\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
     )
 
 
@@ -127,11 +127,13 @@ def test_refused_connect_is_answered_by_the_session_itself(wire: bytes, part: st
     ("ours", "theirs", "send_s", "expect_s"),
     [
         ((10_000, 10_000), b"0,0", 0.0, 0.0),
-        ((10_000, 10_000), b"5000,20000", 20.0, 10.0),
-        ((10_000, 10_000), b"20000,5000", 10.0, 20.0),
+        ((10_000, 10_000), b"5000,20000", 20.0, 5.0),
+        ((10_000, 10_000), b"20000,5000", 5.0, 20.0),
+        ((10_000, 10_000), b"0,1000", 1.0, 0.0),
+        ((10_000, 10_000), b"99,101", 0.101, 0.1),
         ((0, 0), b"1000,1000", 0.0, 0.0),
         ((1, 1), b"1,1", HEART_BEAT_MIN_MS / 1000, HEART_BEAT_MIN_MS / 1000),
-        ((0, 10_000), b"1,1", 0.0, 10.0),
+        ((0, 10_000), b"1,1", 0.0, HEART_BEAT_MIN_MS / 1000),
     ],
 )
 def test_heart_beats_are_agreed(ours: tuple[int, int], theirs: bytes, send_s: float, expect_s: float) -> None:
@@ -170,7 +172,7 @@ def test_ack_names_its_message_as_each_version_does() -> None:
     assert said(b"NACK\nid:i\nrequeue:false\n\n\0") == Nack(7, b"i", requeue=False)
     assert said(b"NACK\nid:i\nrequeue:true\n\n\0") == Nack(7, b"i")
     assert "requeue 'no'" in failure(b"NACK\nid:i\nrequeue:no\n\n\0")
-    assert "NACK' is no command of STOMP 1.0" in failure(b"NACK\nmessage-id:m\n\n\0", V1_0)
+    assert said(b"NACK\nmessage-id:m\nsubscription:0\n\n\0", V1_0) == Nack(7, b"m")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -187,7 +189,7 @@ def test_body_is_refused_where_none_is_allowed(version: int) -> None:
     for command, spec in CLIENT_COMMANDS[version].items():
         if command in (b"SEND", b"CONNECT", b"STOMP"):
             continue
-        head = b"\n".join([command, *[name + b":x" for name in spec.required]])
+        head = b"\n".join([command, *[name + b":x" for name in {*spec.required, b"id"}]])
         assert "has a body" in failure(head + b"\n\nx\0", version)
         assert "has a body" in failure(head + b"\ncontent-length:2\n\nxy\0", version)
         assert "has a body" in failure(head + b"\n\nx", version)
@@ -386,14 +388,45 @@ def test_wrong_value_on_commit_is_refused_by_name(lines: bytes, part: str) -> No
     assert part in failure(b"COMMIT\ntransaction:t\n" + lines + b"\n\n\0")
 
 
-def test_1_0_subscription_without_id_is_named_by_its_destination() -> None:
-    session = opened(V1_0)
-    assert session.receive(b"SUBSCRIBE\ndestination: foo\nack: client\n\n\0") == [
-        Subscribe(7, b"/queue/foo", "/queue/foo", "client", named=False)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_subscription_without_id_is_named_by_its_destination(version: int) -> None:
+    session = opened(version)
+    assert session.receive(b"SUBSCRIBE\ndestination:foo\nack:client\n\n\0") == [
+        Subscribe(7, b"/queue/foo", "/queue/foo", "client", named=version != V1_0)
     ]
     assert session.receive(b"UNSUBSCRIBE\ndestination:/queue/foo\n\n\0") == [Unsubscribe(7, b"/queue/foo")]
     assert session.receive(b"UNSUBSCRIBE\nid:0\ndestination:/queue/foo\n\n\0") == [Unsubscribe(7, b"0")]
-    assert "'id' or 'destination'" in failure(b"UNSUBSCRIBE\n\n\0", V1_0)
+    assert "'id' or 'destination'" in failure(b"UNSUBSCRIBE\n\n\0", version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("given", [b"id:0\n", b""])
+@pytest.mark.parametrize(
+    ("written", "sent", "shown"),
+    [
+        (b"foo", "/queue/foo", b"foo"),
+        (b"/queue/foo", "/queue/foo", b"/queue/foo"),
+        (b"/amq/queue/foo", "/queue/foo", b"/amq/queue/foo"),
+        (b"foo", "/amq/queue/foo", b"foo"),
+        (b"/queue/foo", "/amq/queue/foo", b"/queue/foo"),
+        (b"foo", "/exchange/e/k", b"/exchange/e/k"),
+        (b"foo", "/queue/bar", b"/queue/bar"),
+        (b"/topic/a.*", "/topic/a.b", b"/topic/a.b"),
+    ],
+)
+def test_destination_is_shown_as_its_subscription_wrote_it(
+    version: int, given: bytes, written: bytes, sent: str, shown: bytes
+) -> None:
+    session = opened(version)
+    (word,) = session.receive(b"SUBSCRIBE\n%bdestination:%b\nack:client\n\n\0" % (given, written))
+    assert isinstance(word, Subscribe)
+    named = word.subscription if word.named else None
+    deliver = Deliver(7, named, b"m", Message(sent, b"", version, b"x" * 9, 1), True)
+    assert b"\ndestination:%b\n" % shown in session.encode(deliver)
+    assert b"".join(session.pieces(deliver)) == session.encode(deliver)
+    session.receive(b"UNSUBSCRIBE\n%bdestination:%b\n\n\0" % (given, written))
+    if not sent.startswith("/amq"):
+        assert b"\ndestination:%b\n" % sent.encode() in session.encode(deliver)
 
 
 def test_1_0_values_may_be_padded_and_later_ones_may_not() -> None:

@@ -71,7 +71,8 @@ def test_number_is_read_between_its_bounds_only() -> None:
 def test_flag_is_true_or_false_only() -> None:
     assert (flag({}, b"f", True), flag({}, b"f", False)) == (True, False)
     assert (flag({b"f": b"true"}, b"f", False), flag({b"f": b"false"}, b"f", True)) == (True, False)
-    for value in (b"", b"True", b"1", b"yes", b"true "):
+    assert (flag({b"f": b"True"}, b"f", False), flag({b"f": b"False"}, b"f", True)) == (True, False)
+    for value in (b"", b"TRUE", b"1", b"yes", b"true "):
         with pytest.raises(Violation, match="neither true nor false"):
             flag({b"f": value}, b"f", False)
 
@@ -103,10 +104,23 @@ def test_heart_beat_is_two_numbers() -> None:
             heart_beats(value)
 
 
-def test_offer_is_never_more_often_than_the_bound() -> None:
-    assert offered_heart_beats((0, 0)) == (0, 0)
-    assert offered_heart_beats((1, 1)) == (HEART_BEAT_MIN_MS, HEART_BEAT_MIN_MS)
-    assert offered_heart_beats((10_000, 5_000)) == (10_000, 5_000)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "offered"),
+    [
+        ((10_000, 5_000), (0, 0), (0, 0)),
+        ((0, 0), (1000, 1000), (0, 0)),
+        ((10_000, 5_000), (0, 2000), (2000, 0)),
+        ((10_000, 5_000), (2000, 0), (0, 2000)),
+        ((10_000, 5_000), (5001, 10_001), (10_000, 5_000)),
+        ((10_000, 5_000), (4999, 9_999), (9_999, 4_999)),
+        ((10_000, 5_000), (HEART_BEAT_MIN_MS - 1, 1), (HEART_BEAT_MIN_MS, HEART_BEAT_MIN_MS)),
+        ((1, 1), (10_000, 10_000), (HEART_BEAT_MIN_MS, HEART_BEAT_MIN_MS)),
+    ],
+)
+def test_heart_beats_are_offered_as_often_as_they_are_asked_for(
+    ours: tuple[int, int], theirs: tuple[int, int], offered: tuple[int, int]
+) -> None:
+    assert offered_heart_beats(ours, theirs) == offered
 
 
 def test_agreed_interval_is_the_longer_one_or_none() -> None:

@@ -1,0 +1,89 @@
+"""Which words of SUBSCRIBE and UNSUBSCRIBE ask for a durable subscription, and what it is then called.
+
+Each broker has words of its own, and its clients send them to any other. A word that was ignored would lose what is
+sent while its subscriber is away, without an error: so each is understood, or refused.
+"""
+
+from radiator.errors import Violation, shown
+from radiator.limits import ID_MAX_BYTES
+from radiator.protocols.stomp.values import flag
+
+# yes or no; the name is the `id`. `persistent` is RabbitMQ's older word, and Apollo's.
+_FLAGS = (b"durable", b"persistent")
+# the name itself, which needs CONNECT's `client-id`: ActiveMQ's, and Artemis' three
+_NAMES = (
+    b"durable-subscriber-name",
+    b"durable-subscription-name",
+    b"activemq.subscriptionName",
+    b"activemq.subcriptionName",  # ActiveMQ up to 5.6 spelt it so
+)
+_UNDERSTOOD = frozenset((*_FLAGS, *_NAMES))
+_SIGNS = (b"durable", b"persistent", b"subscriptionname", b"subscribername", b"xqueuename")
+_BETWEEN = b"-_. "
+_NO = (b"false", b"0", b"no", b"")
+
+
+def check_client_id(headers: dict[bytes, bytes]) -> bytes | None:
+    """CONNECT's `client-id`, or None. Raises Violation for one that is empty or too long."""
+    value = headers.get(b"client-id")
+    if value is not None and not 1 <= len(value) <= ID_MAX_BYTES:
+        raise Violation(f"client-id {shown(value)} has {len(value)} bytes: it must have 1 to {ID_MAX_BYTES}.")
+    return value
+
+
+def durable_name(
+    headers: dict[bytes, bytes], subscription: bytes | None, client_id: bytes | None, destination: str
+) -> bytes | None:
+    """The name that a SUBSCRIBE, or the end of one, asks to be durable under; None: it does not ask.
+
+    For our own word, and for `persistent`, that is the `id`; for a name of ActiveMQ's or Artemis' CLIENT-ID/NAME, with
+    `/` and `%` of CLIENT-ID as %2F and %25. On a queue these words say nothing that a queue does not do anyhow.
+    Raises Violation for a word that cannot be kept.
+    """
+    is_durable = [header for header in _FLAGS if flag(headers, header, absent=False)]
+    if destination and not destination.startswith(("/topic/", "/exchange/")):
+        _check_stays(headers, is_durable)
+        return None
+    _refuse_unknown(headers)
+    names = {headers[header]: header for header in _NAMES if header in headers}
+    if len(names) > 1:
+        (one, word), (other, word_2) = list(names.items())[:2]
+        raise Violation(
+            f"{word.decode()} {shown(one)} and {word_2.decode()} {shown(other)} are two names of one durable "
+            "subscription: one of them is enough."
+        )
+    _check_stays(headers, [*names.values(), *is_durable])
+    if not names and not is_durable:
+        return None
+    asks = next(iter(names.values())).decode() if names else f"{is_durable[0].decode()}:true"
+    if not names:
+        if subscription is None:
+            raise Violation(f"{asks} without the header 'id': a durable subscription is known by its id.")
+        return subscription
+    name = next(iter(names))
+    if client_id is None:
+        raise Violation(
+            f"{asks} {shown(name)} without a client-id in CONNECT: together they name a durable subscription."
+        )
+    if not 1 <= len(name) <= ID_MAX_BYTES:
+        raise Violation(f"{asks} {shown(name)} has {len(name)} bytes: it must have 1 to {ID_MAX_BYTES}.")
+    return client_id.replace(b"%", b"%25").replace(b"/", b"%2F") + b"/" + name
+
+
+def _check_stays(headers: dict[bytes, bytes], asking: list[bytes]) -> None:
+    """asking: the words that ask for it, if any."""
+    if flag(headers, b"auto-delete", absent=False) and asking:
+        raise Violation(f"{asking[0].decode()} with auto-delete:true: a durable subscription stays until UNSUBSCRIBE.")
+
+
+def _refuse_unknown(headers: dict[bytes, bytes]) -> None:
+    """A header that asks for durability by a word that is not understood here."""
+    for header, value in headers.items():
+        if header in _UNDERSTOOD or value.lower() in _NO:
+            continue
+        plain = header.lower().translate(None, _BETWEEN)
+        if any(sign in plain for sign in _SIGNS):
+            raise Violation(
+                f"{shown(header)} is not understood here, and what it asks for would be lost: a durable subscription "
+                "has durable:true and an id."
+            )
