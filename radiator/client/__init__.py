@@ -12,6 +12,7 @@ from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
 from radiator.client.client import Client
 from radiator.client.errors import ConnectionLost, NoAnswer, TransactionLost
 from radiator.client.reconnect import Reconnect
+from radiator.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import Message
 
 __all__ = [
@@ -22,6 +23,9 @@ __all__ = [
     "DEFAULT_ADDRESS",
     "Message",
     "NoAnswer",
+    "RadiatorError",
     "Reconnect",
+    "Refusal",
     "TransactionLost",
+    "Violation",
 ]

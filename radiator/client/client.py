@@ -120,7 +120,7 @@ class Client:
         of them outstanding it waits until there is room. `flush` awaits them all; a refusal is raised by whichever
         call meets it first. None: no RECEIPT is asked for, and a lost connection may lose it.
         """
-        octets = body.encode() if isinstance(body, str) else body
+        octets = _octets(body)
         kept = _kept(headers)
         with self._line.lock:
             dedup_id: str | None = None
@@ -170,7 +170,8 @@ class Client:
         durable: bool = False,
         callback: Callback | None = None,
     ) -> str:
-        """SUBSCRIBE; returns the subscription's id once the broker has confirmed it.
+        """SUBSCRIBE; returns the subscription's id once the broker has confirmed it. Raises Violation for an `ack` that
+        there is not, and for a name that is in use.
 
         prefetch: how many unacked messages it may have, beside those of other subscriptions. durable: it collects while
         nobody is there; then `subscription`, its name for ever, is required. callback: is called with each message, by
@@ -225,27 +226,39 @@ class Client:
                 line.ask(say, Loss.DROPPED, True, number)
             self._inbox.callbacks.pop(subscription, None)
 
-    def receive(self, timeout_s: float | None = None) -> Message | None:
+    def receive(self, timeout_s: float | None = None, subscription: str | None = None) -> Message | None:
         """The next MESSAGE of any subscription without a callback, None where none came in time. Calls callbacks.
 
-        timeout_s None: waits for ever.
+        timeout_s None: waits for ever. subscription: of that one only; what comes of others is kept for other calls,
+        and counts in `received_max_bytes`: past that nothing is read, and NoAnswer is raised.
         """
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         line, inbox = self._line, self._inbox
         while True:
             with line.lock:
                 line.receiver = threading.get_ident()
-                if not len(inbox):
+                if not inbox.has(subscription):
+                    if inbox.is_full:
+                        raise NoAnswer(
+                            f"Nothing of the subscription {subscription!r} can come: what others have been sent, and "
+                            "nobody has received, fills received_max_bytes. Receive that first, or give each "
+                            "subscription a Client of its own."
+                        )
                     left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-                    line.wait(lambda: len(inbox) > 0, left_s)
+                    line.wait(lambda: inbox.has(subscription) or inbox.is_full, left_s)
                 was_full = inbox.is_full
-                message = inbox.take()
+                message = inbox.take(subscription)
                 if message is not None:
                     line.made_room(was_full)
                     line.beat()
                     return message
             if not self._call_back() and end_s is not None and time.monotonic() >= end_s:
                 return None
+
+    def messages(self, timeout_s: float | None = None, subscription: str | None = None) -> Iterator[Message]:
+        """Each MESSAGE as `receive` gives it, until none comes for so long; None: for ever."""
+        while (message := self.receive(timeout_s, subscription)) is not None:
+            yield message
 
     def ack(self, message: Message, *, transaction: str | None = None, confirm: bool | None = True) -> bool:
         """ACK. `confirm` as in `send`: on a persistent queue the RECEIPT says that it is synced.
@@ -359,7 +372,7 @@ class Client:
         Raises NoAnswer where none came in time; one that comes later is dropped. Raises ConnectionLost where the
         connection is lost before the reply, whatever `reconnect` says: the request may or may not be carried out.
         """
-        octets = body.encode() if isinstance(body, str) else body
+        octets = _octets(body)
         line, reply = self._line, Reply()
         with line.lock:
             correlation = line.next_name("q")
@@ -541,10 +554,20 @@ class Client:
         self._line.lost = lost or (_FORKED if self._policy is None else None)
 
 
+def _octets(body: bytes | str) -> bytes:
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"body {body!r:.80} is of type {type(body).__name__}: it must be bytes or str.")
+
+
 def _kept(headers: Headers) -> list[tuple[str, str]]:
-    if not headers:
-        return []
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    kept = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    for pair in kept:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise TypeError(f"headers have {pair!r:.80}: they must be pairs of str, or a mapping from str to str.")
+    return kept
 
 
 def _keep_beating(client: "weakref.ref[Client]", closed: threading.Event) -> None:

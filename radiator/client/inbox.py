@@ -45,11 +45,25 @@ class Inbox:
         else:
             self._called.append((callback, message))
 
-    def take(self) -> Message | None:
-        """The next one without a callback."""
+    def has(self, subscription: str | None) -> bool:
+        """Whether something has come that `receive` may take, or a callback waits to be called."""
+        if subscription is None or self._called:
+            return len(self) > 0
+        return any(message.headers.get("subscription") == subscription for message in self._received)
+
+    def take(self, subscription: str | None = None) -> Message | None:
+        """The next one without a callback, of that subscription or of any."""
         if not self._received:
             return None
-        message = self._received.popleft()
+        if subscription is None:
+            message = self._received.popleft()
+        else:
+            its = (one for one in self._received if one.headers.get("subscription") == subscription)
+            first = next(its, None)
+            if first is None:
+                return None
+            message = first
+            del self._received[next(at for at, one in enumerate(self._received) if one is message)]
         self._bytes -= len(message.body) + MESSAGE_BYTES
         return message
 

@@ -89,16 +89,28 @@ class Line:
         return self._last_address
 
     def open(self) -> None:
-        """The first connection, of the first address that gives one. Raises what the last of them said."""
-        for number, address in enumerate(self._addresses, 1):
-            try:
-                self.connections += 1
-                self.connection = self._dial(address, self.connections)
-                self._last_address = address
-                return
-            except (ConnectionLost, Refusal):
-                if number == len(self._addresses):
-                    raise
+        """The first connection, of the first address that gives one. Raises what the last of them said: where lost
+        connections are restored, a Refusal at once, and ConnectionLost when none has come within their time.
+        """
+        attempts, is_told = self._attempts, False
+        while True:
+            for number, address in enumerate(self._addresses, 1):
+                try:
+                    self.connections += 1
+                    self.connection = self._dial(address, self.connections)
+                    self._last_address = address
+                    if attempts is not None:
+                        attempts.proven()
+                    return
+                except (ConnectionLost, Refusal) as error:
+                    is_over = attempts is None or not attempts.failed(time.monotonic(), random.random())
+                    if number == len(self._addresses) and (is_over or isinstance(error, Refusal)):
+                        raise
+                    if not is_told and attempts is not None:
+                        _log.warning("%s It is tried again.", error)
+                        is_told = True
+            assert attempts is not None
+            time.sleep(max(0.0, attempts.try_at_s - time.monotonic()))
 
     def next_name(self, kind: str) -> str:
         """One that was not there before."""
@@ -312,6 +324,9 @@ class Line:
             asked = self.outstanding.pop(event.receipt, None)
             if asked is not None:
                 asked.is_done = True
+                if event.refused:
+                    asked.error = Refusal(event.refused, event.message)
+                    self._unraised = self._unraised if asked.is_awaited else asked.error
                 if asked.loss is Loss.REPLAYED:
                     self._look_whether_proven()
         elif isinstance(event, Error):

@@ -5,11 +5,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from radiator.client import Address, AddressError, Client, ConnectionLost, NoAnswer
-from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.client import (
+    Address,
+    AddressError,
+    Client,
+    ConnectionLost,
+    NoAnswer,
+    RadiatorError,
+    Refusal,
+    Violation,
+)
 from tests.broker_process import BrokerProcess
 from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, read_until_closed, receipt_of
 
@@ -355,6 +364,64 @@ def test_client_sends_the_hopeless_to_the_dead_letters(client: Client) -> None:
     dead = client.receive(5)
     assert dead is not None
     assert dead.headers["dead-letter-reason"] == "rejected"
+
+
+def test_messages_are_iterated_over_until_none_comes(client: Client) -> None:
+    client.send_many("/queue/many", ["1", "2", "3"])
+    client.subscribe("/queue/many")
+    assert [message.body for message in client.messages(timeout_s=0.2)] == [b"1", b"2", b"3"]
+
+
+def test_one_subscription_is_received_and_the_others_wait(client: Client) -> None:
+    ones = client.subscribe("/queue/ones")
+    others = client.subscribe("/queue/others")
+    for number in range(3):
+        client.send("/queue/others", f"other {number}")
+        client.send("/queue/ones", f"one {number}")
+    assert [m.body for m in client.messages(0.2, ones)] == [b"one 0", b"one 1", b"one 2"]
+    assert client.receive(0, ones) is None
+    first = client.receive(5)
+    assert first is not None and first.body == b"other 0"
+    assert [m.body for m in client.messages(0.2, others)] == [b"other 1", b"other 2"]
+
+
+def test_one_subscription_cannot_be_received_behind_a_full_inbox(broker: BrokerProcess) -> None:
+    with Client(broker.address, received_max_bytes=10_000) as client:
+        ones = client.subscribe("/queue/behind")
+        client.subscribe("/queue/before")
+        client.send_many("/queue/before", ["x" * 1000] * 9)
+        with pytest.raises(NoAnswer, match="received_max_bytes"):
+            client.receive(5, ones)
+        assert len([*client.messages(0.2)]) == 9
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "said"),
+    [
+        (None, {}, "body None is of type NoneType: it must be bytes or str"),
+        (7, {}, "body 7 is of type int"),
+        ("x", {"a": 1}, "headers have"),
+        ("x", [("a",)], "headers have"),
+        ("x", ["ab"], "headers have"),
+    ],
+)
+def test_wrong_argument_is_said_and_harms_nothing(client: Client, body: Any, headers: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        client.send("/queue/typed", body, headers)
+    with pytest.raises(TypeError, match=said):
+        client.request("/queue/typed", body, 1, headers)
+    client.send("/queue/typed", bytearray(b"x"))
+
+
+def test_refusal_that_is_told_by_a_receipt_leaves_the_connection(client: Client) -> None:
+    to, told = "/amq/queue/none", [("mandatory", "true"), ("on-refusal", "receipt")]
+    with pytest.raises(Refusal, match="mandatory") as refused:
+        client.send(to, "x", told)
+    assert refused.value.code == "no-subscriber" and client.is_open
+    client.send(to, "x", told, confirm=False)
+    with pytest.raises(Refusal, match="mandatory"):
+        client.flush()
+    client.send("/queue/goes-on", "x")
 
 
 def test_client_ends_a_subscription(client: Client) -> None:

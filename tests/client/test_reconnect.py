@@ -14,7 +14,7 @@ import pytest
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer, Reconnect, TransactionLost
 from radiator.errors import Refusal
-from tests.broker_process import BrokerProcess
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.client.conftest import CONFIG
 from tests.client.peer import CONNECTED, Script, greet, read_frame, read_until_closed
 from tests.client.proxy import Proxy
@@ -326,8 +326,32 @@ def test_no_address_answers_at_the_beginning() -> None:
         dead = f"stomp://127.0.0.1:{nobody.getsockname()[1]}"
     began_s = time.monotonic()
     with pytest.raises(ConnectionLost, match="Cannot connect"):
-        Client([dead, dead], reconnect=True)
-    assert time.monotonic() - began_s < 2, "the first connection is not tried again and again"
+        Client([dead, dead])
+    assert time.monotonic() - began_s < 2, "without `reconnect` each address is tried once"
+    with pytest.raises(ConnectionLost, match="Cannot connect"):
+        Client([dead, dead], reconnect=Reconnect(first_s=0.01, most_s=0.05, timeout_s=0.3))
+    assert time.monotonic() - began_s >= 0.3
+
+
+def test_broker_may_start_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with BrokerProcess(tmp_path, EVERYTHING_MAY_BE_CREATED) as broker:
+        broker.stop()
+        port = broker.port
+        broker.config_file.write_text(f'[server]\nlisten = ["stomp://127.0.0.1:{port}"]\n' + EVERYTHING_MAY_BE_CREATED)
+        with ThreadPoolExecutor(1) as others:
+            waiting = others.submit(Client, f"stomp://127.0.0.1:{port}", reconnect=SOON)
+            time.sleep(0.2)  # it is tried in vain meanwhile
+            assert not waiting.done()
+            broker.start()
+            with waiting.result(10) as client:
+                client.send("/queue/late", "x")
+        assert sum("It is tried again." in line for line in caplog.messages) == 1
+
+
+def test_refused_login_is_said_at_once(peer: Callable[[Script], str]) -> None:
+    address = peer(lambda one: (read_frame(one), one.sendall(b"ERROR\ncode:login\nmessage:Who are you?\n\n\0"))[1])
+    with pytest.raises(Refusal, match="Who are you"):
+        Client(address, reconnect=True)
 
 
 def test_client_gives_up_after_its_time(proxy: Proxy) -> None:
