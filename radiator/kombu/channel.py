@@ -162,7 +162,7 @@ class Channel(StdChannel):
         return int(self._open.admin("purge", queue=queue)["purged"])
 
     def queue_delete(self, queue: str, if_unused: bool = False, if_empty: bool = False, nowait: bool = False) -> int:
-        """How many messages went with it. Refused where messages of it are unacked."""
+        """How many messages went with it, unacked or not."""
         self._open.forget_declared(queue)
         return int(self._forgiving("delete", queue=queue, if_unused=if_unused, if_empty=if_empty).get("deleted", 0))
 
@@ -220,6 +220,9 @@ class Channel(StdChannel):
         if immediate:
             headers.append(("immediate", "true"))
         is_awaited = connection.confirms and (message.is_persistent or mandatory or immediate)
+        if is_awaited:
+            # a refusal is of this message, and no reason to lose the connection
+            headers.append(("on-refusal", "receipt"))
         if not is_awaited:
             connection.look()
         # the nameless exchange knows every queue by its name; what is sent to one that is gone is dropped

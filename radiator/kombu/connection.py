@@ -110,6 +110,8 @@ class Connection:
         except Violation as mistake:
             raise Refused(str(mistake)) from mistake
         except RadiatorError as error:
+            if isinstance(error, Refusal) and self.broker.is_open:
+                raise Refused(str(error), error.code) from error
             raise self._lose(error, is_asked=True) from error
         finally:
             self._calling.discard(thread)
@@ -126,21 +128,10 @@ class Connection:
 
     def admin(self, do: str, **request: Any) -> dict[str, Any]:
         """The answer to a request to `/admin`. Raises Refused where it is no; the connection goes on."""
-        try:
-            answer: dict[str, Any] | None = self.ask(self._admin, {"do": do, **request})
-        except _No as no:
-            raise Refused(str(no), no.code) from no
+        answer: dict[str, Any] | None = self.ask(self.broker.admin, {"do": do, **request})
         if answer is None:
             raise Lost("The broker cannot be asked from a handler of signals that has interrupted another request.")
         return answer
-
-    def _admin(self, request: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self.broker.admin(request)
-        except Refusal as no:
-            if not self.broker.is_open:
-                raise
-            raise _No(no.code, str(no)) from no
 
     # ---- declared a moment ago
 
@@ -300,11 +291,3 @@ class Connection:
         for channel in list(self.channels.values()):
             channel.end()
         self.channels.clear()
-
-
-class _No(Exception):
-    """/admin said no."""
-
-    def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.code = code

@@ -6,6 +6,7 @@ of the body, with its length in the header `kombu-length`. A message without eit
 its headers are those of the frame.
 """
 
+import logging
 import re
 import sys
 import time
@@ -19,11 +20,14 @@ from kombu.utils import json
 
 from radiator.client import Message as Received
 
+_log = logging.getLogger(__name__)
+
 HEADER_MAX_BYTES = 8 * 1024  # of the JSON in a header; escaped it may be twice as long, a broker takes 64 KiB
 LENGTH_DIGITS_MAX = 9  # of an envelope: more than any frame has
 
 _MIME_TYPE = re.compile(r"[\w.+!#$&^-]+/[\w.+!#$&^-]+(;[ -~]*)?", re.ASCII)
 _NATIVE = {"correlation_id": "correlation-id", "reply_to": "reply-to", "expiration": "expiration"}
+_PROPERTIES = frozenset(["cluster_id", "app_id", "timestamp", "type", "user_id", *_NATIVE])
 _NATIVE_NAMES = {name: key for key, name in _NATIVE.items()}
 _TEXT = re.compile(r"[ -~]{1,1024}")  # what any version of STOMP carries unchanged
 _PERSISTENT, _TRANSIENT = 2, 1  # AMQP's delivery modes
@@ -63,7 +67,7 @@ class Prepared:
                 lines.append((_NATIVE[key], value))
             elif key == "delivery_mode":
                 lines.append(("persistent", "true" if value == _PERSISTENT else "false"))
-            elif key != "message_id" and value is not None:
+            elif key != "message_id" and value is not None and (key in _PROPERTIES or _is_json(value)):
                 left[key] = value
         # the same for each try of one publish, so that a queue with a dedup_window_s keeps it once
         lines.append(("dedup-id", str(self.properties.get("message_id") or uuid4())[:255]))
@@ -98,6 +102,7 @@ class Message(KombuMessage):
             "consumer_tag": consumer_tag,
             "delivery_tag": delivery_tag,
             "exchange": exchange,
+            "priority": 0,  # what others say where nobody has given one
             "redelivered": received.headers.get("redelivered") == "true",
             "routing_key": routing_key,
         }
@@ -126,6 +131,16 @@ class Message(KombuMessage):
             headers=described["headers"],
         )
         self.errors += mistakes
+
+
+def _is_json(value: Any) -> bool:
+    """A property that AMQP does not know is left out there, and here where it cannot be said."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        _log.warning("A property of the message is left out: %.100r cannot be written as JSON.", value)
+        return False
+    return True
 
 
 def _opened(received: Received) -> tuple[dict[str, Any], bytes]:

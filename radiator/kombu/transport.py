@@ -1,5 +1,6 @@
 """What kombu asks of a transport."""
 
+import time
 from typing import Any
 
 from amqp.exceptions import ConnectionError as AMQPConnectionError
@@ -10,18 +11,19 @@ from kombu.utils.compat import detect_environment
 
 import radiator
 from radiator.client import Address
+from radiator.kombu import options
 from radiator.kombu.channel import Channel
 from radiator.kombu.connection import Connection
-from radiator.kombu.failures import Refused
+from radiator.kombu.failures import Lost, Refused
 from radiator.settings import EXCHANGE_TYPES, PORT
 
 CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
-ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room
+CONNECT_AGAIN_S = 0.1
 HEART_BEAT_S = 30.0  # what is asked of the broker where kombu says nothing
 
 
 class Transport(BaseTransport):
-    """broker_transport_options: `confirm_publish` (True), `persistent_replies` (False), `answer_timeout_s` (90)."""
+    """Its broker_transport_options are in options.py."""
 
     default_port = PORT
     driver_type = "stomp"
@@ -61,16 +63,26 @@ class Transport(BaseTransport):
             raise Refused(f"Radiator has no virtual hosts: leave {asked.virtual_host!r} out of the broker's URL.")
         password = asked.password() if callable(asked.password) else asked.password
         address = Address(asked.hostname or "127.0.0.1", int(asked.port or PORT), asked.userid or "", password or "")
-        options = asked.transport_options or {}
-        connection = Connection(
-            asked,
-            address,
-            connect_timeout_s=asked.connect_timeout or CONNECT_TIMEOUT_S,
-            answer_timeout_s=options.get("answer_timeout_s", ANSWER_TIMEOUT_S),
-            heart_beat_s=asked.heartbeat or HEART_BEAT_S,
-        )
-        connection.confirms = options.get("confirm_publish", True)
-        connection.keeps_replies = options.get("persistent_replies", False)
+        own = options.read(asked.transport_options or {})
+        connect_timeout_s = asked.connect_timeout or CONNECT_TIMEOUT_S
+        # Celery gives up a publish after 0.4 s: with no other address to try, a restart of the broker is waited for
+        end_s = time.monotonic() + (connect_timeout_s if len(asked.alt or ()) < 2 else 0)
+        while True:
+            try:
+                connection = Connection(
+                    asked,
+                    address,
+                    connect_timeout_s=connect_timeout_s,
+                    answer_timeout_s=own.answer_timeout_s,
+                    heart_beat_s=asked.heartbeat or HEART_BEAT_S,
+                )
+                break
+            except Lost:
+                if time.monotonic() + CONNECT_AGAIN_S >= end_s:
+                    raise
+                time.sleep(CONNECT_AGAIN_S)
+        connection.confirms = own.confirm_publish
+        connection.keeps_replies = own.persistent_replies
         return connection
 
     def verify_connection(self, connection: Connection) -> bool:

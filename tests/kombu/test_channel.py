@@ -367,11 +367,35 @@ def test_what_is_sent_to_no_queue_is_dropped_or_returned(connect: Connect, name:
     with pytest.raises(Refused) as refused:
         publish(channel, b"x", name, mandatory=True)
     assert refused.value.radiator_code == "no-subscriber"
+    assert channel.is_open
+    declared(channel, f"{name}-2")
     returned = []
     with connect() as connection:
         producer = connection.Producer(on_return=lambda *about: returned.append(about))
         producer.publish("x", routing_key=name, mandatory=True)
-    assert [about[1:3] for about in returned] == [("", name)]
+        producer.publish("y", routing_key=f"{name}-2", mandatory=True)
+        producer.publish("z", routing_key=name, mandatory=True)
+        assert connection.connected and producer.channel.is_open
+    assert [about[1:3] for about in returned] == [("", name)] * 2
+
+
+def test_a_full_queue_refuses_a_publish_and_not_the_connection(channel: Any, name: str) -> None:
+    declared(channel, name, arguments={"max_messages": 1, "overflow": "reject"})
+    publish(channel, b"1", name)
+    with pytest.raises(Refused) as refused:
+        publish(channel, b"2", name)
+    assert refused.value.radiator_code == "queue-full" and channel.is_open
+    assert channel.queue_purge(name) == 1
+    publish(channel, b"3", name)
+    assert Collected(channel, name).wait_for(1).bodies == [b"3"]
+
+
+def test_a_property_that_nobody_knows_and_json_cannot_say_is_left_out(channel: Any, name: str) -> None:
+    declared(channel, name)
+    publish(channel, b"x", name, properties={"mine": object(), "other": 7, "app_id": "a"})
+    (message,) = Collected(channel, name).wait_for(1).messages
+    assert (message.properties["other"], message.properties["app_id"]) == (7, "a")
+    assert "mine" not in message.properties and message.delivery_info["priority"] == 0
 
 
 def test_an_exclusive_queue_goes_with_its_consumer(connect: Connect, name: str) -> None:
