@@ -30,7 +30,12 @@ def workers(broker: BrokerProcess, book: Path) -> Iterator[Workers]:
     one.spawn()
     two.spawn()
     try:
-        yield one.wait_until_ready(), two.wait_until_ready()
+        one.wait_until_ready()
+        two.wait_until_ready()
+        for worker in (one, two):
+            # with gevent a greenlet of its own opens it, which may be after the worker has said that it is ready
+            eventually(lambda name=worker.name: describe(broker, f"{name}.celery.pidbox").get("consumers") == 1)
+        yield one, two
     finally:
         one.kill()
         two.kill()
