@@ -105,20 +105,23 @@ class Connection:
             self._postponed.append(partial(self.ask, call, *args, **kwargs))
             return None
         self._calling.add(thread)
+        refused: Refusal | None = None
         try:
             answer = call(*args, **kwargs)
         except Violation as mistake:
             raise Refused(str(mistake)) from mistake
         except RadiatorError as error:
-            if isinstance(error, Refusal) and self.broker.is_open:
-                raise Refused(str(error), error.code) from error
-            raise self._lose(error, is_asked=True) from error
+            if not isinstance(error, Refusal) or not self.broker.is_open:
+                raise self._lose(error, is_asked=True) from error
+            refused = error
         finally:
             self._calling.discard(thread)
         self._catch_up()
         # what is sent without a receipt may meet the loss, and raises nothing; a closed socket calls nobody
         if self._loop is not None and (self.broker.waiting or not self.broker.is_open):
             self._call_loop()
+        if refused is not None:
+            raise Refused(str(refused), refused.code) from refused
         return answer
 
     def _catch_up(self) -> None:
