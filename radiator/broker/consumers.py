@@ -303,7 +303,7 @@ class Connection:
 
 def reply_cost_bytes(reply: Reply) -> int:
     """What a reply costs in memory while it is held."""
-    return MESSAGE_COST_BYTES + (len(reply.receipt) if isinstance(reply, Receipt) else 0)
+    return MESSAGE_COST_BYTES + (len(reply.receipt) + len(reply.sentence) if isinstance(reply, Receipt) else 0)
 
 
 def _place(subscription: Subscription) -> int:

@@ -348,3 +348,23 @@ def test_closed_connection_leaves_the_line_to_the_next() -> None:
     node.turn([Closed(1)])
     node.say(subscribe(3, "q", AUTO))
     assert node.bodies(3) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize(("window", "delivered"), [(1, 1), (2, 2), (5, 5), (9, 6)])
+def test_ack_client_window_is_that_of_a_subscription_that_asks_for_none(window: int, delivered: int) -> None:
+    node = Node(limits=Limits(ack_client_window=window))
+    node.open(1, 2)
+    node.say(*(send(1, "q", b"%d" % number) for number in range(6)))
+    node.say(subscribe(2, "q", CLIENT))
+    out = node.messages(2)
+    assert len(out) == delivered
+    node.say(ack(out[-1]))
+    assert len(node.messages(2)) == min(window, 6 - delivered)
+
+
+@pytest.mark.parametrize(("mode", "prefetch_count", "delivered"), [(CLIENT, 2, 2), (CLIENT_INDIVIDUAL, None, 1)])
+def test_ack_client_window_is_of_no_other_subscription(mode: str, prefetch_count: int | None, delivered: int) -> None:
+    node = Node(limits=Limits(ack_client_window=5))
+    node.open(1, 2)
+    node.say(*(send(1, "q") for _ in range(6)), subscribe(2, "q", mode, prefetch_count=prefetch_count))
+    assert len(node.messages(2)) == delivered

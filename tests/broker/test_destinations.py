@@ -258,3 +258,12 @@ def test_mandatory_send_to_a_queue_is_like_any_other() -> None:
     node.open(1)
     node.say(send(1, "q", receipt=b"r", mandatory=True))
     assert node.receipts(1) == [b"r"]
+
+
+def test_wildcard_of_activemq_in_the_name_of_a_queue_is_told_once() -> None:
+    node = Node()
+    node.open(1, 2)
+    node.say(subscribe(2, "orders.>"), send(1, "orders.>"), send(1, "orders.a"), send(1, "orders.>"))
+    (line,) = [note for note in node.notes if note.event == "no_wildcard"]
+    assert (line.level, line.fields["queue"]) == ("warning", "orders.>")
+    assert len(node.messages(2)) == 1 and node.stored("orders.a") == [b"x"]

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,29 @@ def test_nobody_there_is_an_operational_error() -> None:
     connection = kombu.Connection(f"radiator://127.0.0.1:{free_port()}")
     with pytest.raises(OperationalError, match="Is the broker running"):
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+
+
+def test_one_address_is_tried_until_its_broker_is_there(tmp_path: Path) -> None:
+    """As a program that publishes while the broker restarts; with several addresses the next is tried at once."""
+    port = free_port()
+    listen = f'[server]\nlisten = ["stomp://127.0.0.1:{port}"]\n'
+    broker = BrokerProcess(tmp_path, listen)
+    starting = threading.Timer(0.7, broker.start)
+    starting.start()
+    try:
+        # asked of the transport: kombu's own connect() tries again by itself, after 2 s
+        connection = kombu.Connection(f"radiator://127.0.0.1:{port}", connect_timeout=10)
+        connection.transport.establish_connection().close()
+    finally:
+        starting.join()
+        broker.kill()
+    began_s = time.monotonic()
+    nobody = f"radiator://127.0.0.1:{free_port()}"
+    with pytest.raises(Lost):
+        kombu.Connection(f"{nobody};{nobody}", connect_timeout=10).transport.establish_connection()
+    assert time.monotonic() - began_s < 5
+    with pytest.raises(Lost):
+        kombu.Connection(nobody, connect_timeout=0.5).transport.establish_connection()
 
 
 # ---- loss
@@ -238,8 +262,9 @@ def test_the_loop_hands_on_what_comes(connection: kombu.Connection, name: str) -
 
 
 @pytest.mark.alone("at once is within half a second")
+@pytest.mark.parametrize("is_refused", [False, True])
 def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(
-    connection: kombu.Connection, name: str
+    connection: kombu.Connection, broker: BrokerProcess, name: str, is_refused: bool
 ) -> None:
     """The trap: what was read behind an answer does not make the socket readable. No timer helps the loop here."""
     hub = Hub()
@@ -248,9 +273,11 @@ def test_what_comes_while_an_answer_is_awaited_is_handed_on_all_the_same(
     came_s: list[float] = []
     channel.basic_consume(name, callback=lambda message: came_s.append(time.monotonic()))
     connection.register_with_event_loop(hub)
-    publish(channel, b"x", name)
-    while not channel.connection.broker.waiting:
-        channel.queue_declare(name, passive=True)
+    with kombu.Connection(url(broker)) as other:
+        publish(other.channel(), b"x", name)
+    while not channel.connection.broker.waiting and not channel.connection._arrived:
+        with pytest.raises(Refused) if is_refused else nullcontext():
+            channel.queue_declare(f"{name}-none" if is_refused else name, passive=True)
     assert came_s == []  # never from within another call
     began_s = time.monotonic()
     hub.run_once()

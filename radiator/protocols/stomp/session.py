@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 from radiator import __version__
-from radiator.addresses import queue_address
+from radiator.addresses import EXISTING_PREFIX, queue_address
 from radiator.commands import (
     AUTO,
     CLIENT,
@@ -229,7 +229,8 @@ class StompSession:
         """The message's destination as its subscription wrote that, where both name the same queue; None: as it is."""
         destination = reply.message.destination
         if not self._written:
-            return queue_address(destination) if destination[:2] == "/a" else None
+            # only what was sent to /amq/queue/NAME has another address than its queue's
+            return queue_address(destination) if destination.startswith(EXISTING_PREFIX) else None
         queue = queue_address(destination)
         written = self._written.get(reply.subscription or queue.encode())
         return written[1] if written is not None and written[0] == queue else queue
