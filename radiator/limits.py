@@ -96,6 +96,7 @@ MEMORY_SHARE = 8  # wait: past that, a connection that holds more than this part
 NEXT_TO_NOTHING_BYTES = 16 * KIB  # a connection that holds less is never closed for memory
 BACKGROUND_REST_S = 0.001  # wait: between two turns with background work, while a thread is busy at the disk
 WINDOW_FULL_S = 10.0  # told: of a consumer with ack:client, its window full, that acks nothing while more is ready
+UNHEEDED_TOLD = 256  # not told: further destinations of SENDs with a header that means nothing here
 HOLDERS_TOLD = 5  # cut: connections and memory queues that hold most, as the log, `stats` and `why` name them
 
 # ---- sockets
@@ -195,6 +196,11 @@ HEAP_MAPPED_BYTES = MIB  # a block so large is mapped by itself, and given back 
 HEAP_PAD_BYTES = 256 * KIB  # the heap grows by at least so much
 LOG_LINES_MAX = 1000  # dropped and counted: lines that stderr does not take
 LOG_LINES_PER_S = 100  # dropped and counted: further lines of one event within a second, whoever causes them
+LOG_LINES_OF_CLIENT = 10  # dropped and counted: further lines of one event that one address causes within
+LOG_CLIENT_EVERY_S = 10.0  # so long; then it is told how many
+LOG_CLIENTS_MAX = 1024  # pairs of address and event that are counted; the bound of the event alone holds for others
+LOG_CLIENTS_TOLD = 10  # cut: those of whom most was left out have a line each, the others one together
+LOG_TRACE_LINES_MAX = 100  # cut: the last lines of a traceback in a JSON object
 LOG_DROPPED_EVERY_S = 1.0  # how often the log tells at most how many lines were dropped
 LOG_VALUE_CHARACTERS = 200  # cut: one value in the log
 LOG_FLUSH_MAX_S = 1.0  # how long the last lines may take at the end

@@ -18,6 +18,10 @@ NODE, CLUSTER = "node", "cluster"
 SCOPES = (NODE, CLUSTER)
 PEER_OUTBOX_OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST)
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+TEXT, JSON = "text", "json"  # forms of a line of the log
+AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
+
 PORT = 61613  # the port that STOMP is known by
 PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
 MAP_SIZE = 64 * GIB  # where none is given
@@ -185,9 +189,20 @@ class Node:
     peer_outbox_overflow: str = BLOCK
 
 
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Logging:
+    """What the log tells, and how ([logging] in config.toml). priorities: `auto`: where stderr is journald's."""
+
+    level: str = "info"
+    format: str = TEXT
+    priorities: str = AUTO
+
+
 @dataclass(slots=True, kw_only=True)
 class Config:
-    """Everything that is in force, defaults included. `data_dir` is absolute."""
+    """Everything that is in force, defaults included. `data_dir` is absolute. useless: a sentence for each setting that
+    has no effect beside the others.
+    """
 
     listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
     allow_anonymous: bool = False
@@ -198,3 +213,5 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
+    logging: Logging = field(default_factory=Logging)
+    useless: list[str] = field(default_factory=list, compare=False)

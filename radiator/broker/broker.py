@@ -61,6 +61,7 @@ from radiator.commands import (
     Stop,
     Subscribe,
     Tick,
+    Unheeded,
     Unsubscribe,
     Written,
 )
@@ -76,6 +77,7 @@ from radiator.limits import (
     FORGET_IDLE_S,
     FORGET_MESSAGES,
     REFUSED_LOOKS,
+    UNHEEDED_TOLD,
     Limits,
     high_water_bytes,
 )
@@ -136,6 +138,7 @@ class Broker:
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         self.clock = Clock(0 if trust_clock else recovery.time_ms, now_s, now_ms)
         self.is_clock_told = False
+        self.unheeded_told: set[str] = set()  # destinations
         self.time_kept_s = -inf
         self.time_kept_in = 0
         desk.now_s, desk.now_ms = now_s, self.clock.at(now_s, now_ms)
@@ -640,6 +643,21 @@ class Broker:
             self.cluster.refused(connection, command.code, command.sentence)
         return None
 
+    def unheeded(self, connection: Connection, command: Unheeded) -> Resource | None:
+        """Once a destination."""
+        told, address = self.unheeded_told, command.destination
+        if address not in told and len(told) < UNHEEDED_TOLD:
+            told.add(address)
+            self.desk.note(
+                "warning",
+                "header_unheeded",
+                connection=connection.number,
+                header=command.header,
+                destination=address,
+                sentence=command.sentence,
+            )
+        return None
+
     def heard(self, connection: Connection, command: Heard) -> Resource | None:
         if self.cluster is None:
             raise Refusal("unknown-node", "This broker is not one of several.")
@@ -1121,4 +1139,5 @@ _COMMANDS: dict[type, Callable[..., Resource | None]] = {
     Disconnect: Broker.disconnect,
     Fail: Broker.fail,
     Heard: Broker.heard,
+    Unheeded: Broker.unheeded,
 }

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from typing import Any
 
 from radiator.checks import Check
@@ -126,8 +127,11 @@ def _run(arguments: argparse.Namespace) -> int:
     request = {"do": "declare", kind: arguments.name, **settings}
     if arguments.passive:
         request["passive"] = True
-    created = field(ask(arguments, request), "created")
+    answer = ask(arguments, request)
+    created = field(answer, "created")
     print(f"{kind.capitalize()} {printable(arguments.name)} {'declared' if created else 'was there already, just so'}.")
+    for sentence in answer.get("warnings", ()):
+        print(f"warning: {printable(str(sentence))}", file=sys.stderr)
     return 0
 
 

@@ -18,11 +18,13 @@ from radiator.checks import Check, meant, parse_size, shown, size_text
 from radiator.config.mistakes import Keys, Mistakes, dotted
 from radiator.config.rules import File, exchange_type, judge, settings_in_force
 from radiator.config.secret import how_to_make, read_secret
+from radiator.config.useless import find_useless
 from radiator.config.values import (
     CREATE,
     EXCHANGE,
     FANOUT,
     LIMITS,
+    LOGGING,
     PEER_NODE,
     SERVER,
     THIS_NODE,
@@ -49,6 +51,7 @@ from radiator.settings import (
     Config,
     Declarations,
     ExchangeSettings,
+    Logging,
     LogSettings,
     Node,
     QueueSettings,
@@ -85,22 +88,28 @@ def load(path: Path | None) -> Config:
         raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{path} is not TOML: {error}."]) from error
-    mistakes = Mistakes()
-    config = _read(tables, path.absolute().parent, mistakes)
+    mistakes, useless = Mistakes(), Mistakes()
+    config = _read(tables, path.absolute().parent, mistakes, useless)
     if mistakes.found:
         raise ConfigError(mistakes.sentences(path, text))
+    if useless.found:
+        config.useless = useless.sentences(path, text)
     return config
 
 
-def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Config:
+def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useless: Mistakes) -> Config:
     """The Config of the file, to be used only if no mistake was found."""
-    known = ("server", "limits", "create", "journal", "node", "peer", "queue", "log", "exchange", "fanout", "topic")
+    known = (
+        "server", "logging", "limits", "create", "journal", "node", "peer", "queue", "log", "exchange", "fanout",
+        "topic",
+    )  # fmt: skip
     for name in tables:
         if name not in known:
             offer = meant(name, known) or f"; it has {', '.join(known)}"
             mistakes.add((name,), f"is no table of this file{offer}")
     file = File(
         server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
+        logging=_settings(("logging",), tables.get("logging", {}), LOGGING, mistakes),
         limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
         create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
         node=_node_table(tables, mistakes),
@@ -114,10 +123,13 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes) -> Con
     )
     limits = _limits(file)
     judge(file, limits, mistakes)
+    if not mistakes.found:
+        find_useless(file, limits, useless)
     server = dict(file.server)
     server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
     node = _node(file, directory, mistakes)
-    return Config(**server, limits=limits, declarations=_declarations(file), node=node)
+    logging = Logging(**file.logging)
+    return Config(**server, limits=limits, declarations=_declarations(file), node=node, logging=logging)
 
 
 def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
@@ -274,6 +286,7 @@ def render(config: Config) -> str:
     limits = asdict(config.limits) | {"heart_beat_ms": list(config.limits.heart_beat_ms)}
     tables: list[tuple[Keys, dict[str, Any]]] = [
         (("server",), _server(config)),
+        (("logging",), asdict(config.logging)),
         (("limits",), limits),
         (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
         (("journal",), _journal_lines(declared)),

@@ -36,6 +36,7 @@ class File:
     """The tables of the file with every value that is right by itself; nothing that the file does not give."""
 
     server: Table
+    logging: Table
     limits: Table
     create: Table
     node: Table | None  # None: no such table

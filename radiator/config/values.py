@@ -21,7 +21,19 @@ from radiator.limits import (
     PREFETCH_COUNT_MAX,
 )
 from radiator.patterns import is_node_name
-from radiator.settings import PEER_OUTBOX_OVERFLOWS, PEER_PORT, PORT, SCOPES, Address
+from radiator.settings import (
+    ALWAYS,
+    AUTO,
+    JSON,
+    LOG_LEVELS,
+    NEVER,
+    PEER_OUTBOX_OVERFLOWS,
+    PEER_PORT,
+    PORT,
+    SCOPES,
+    TEXT,
+    Address,
+)
 
 STOMP, PEER = "stomp", "peer"
 LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
@@ -193,6 +205,11 @@ LIMITS: dict[str, Check] = {
     "app_max_s": seconds(1, 3650 * DAY_S),
     "tcp_timeout_s": seconds(1, DAY_S),
     "heart_beat_ms": _heart_beat,
+}
+LOGGING: dict[str, Check] = {
+    "level": choice(*LOG_LEVELS),
+    "format": choice(TEXT, JSON),
+    "priorities": choice(AUTO, ALWAYS, NEVER),
 }
 CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
 FANOUT: dict[str, Check] = {**declaring.FANOUT, "scope": choice(*SCOPES)}

@@ -59,6 +59,29 @@ def test_a_queue_is_declared_whatever_first_use_may_create() -> None:
     assert node.admin(9, do="declare", queue="/queue/new")["created"] is False
 
 
+@pytest.mark.parametrize(
+    "given, key",
+    [
+        ({"queue": "new", "overflow": "reject"}, "overflow"),
+        ({"queue": "new", "max_redeliveries": 3}, "max_redeliveries"),
+        ({"queue": "new", "max_bytes": 2**40}, "max_bytes"),
+        ({"log": "new", "partition_key": "/id"}, "partition_key"),
+        ({"log": "new", "retention_bytes": 2**40}, "retention_bytes"),
+    ],
+)
+def test_a_declared_setting_without_effect_is_told_in_the_answer(given: dict[str, Any], key: str) -> None:
+    node = node_of(NOTHING)
+    for created in (True, False):
+        answer = node.admin(9, do="declare", **given)
+        (sentence,) = answer["warnings"]
+        assert answer["created"] is created and sentence.startswith(f"`{key}` has no effect: ") and sentence[-1] == "."
+
+
+def test_a_setting_that_nobody_has_given_is_not_told() -> None:
+    node = node_of(Declarations(queue_patterns=[("p.*", QueueSettings(overflow="reject"))]))
+    assert "warnings" not in node.admin(9, do="declare", queue="p.a", max_redeliveries=16, dedup_window_s=5)
+
+
 def test_every_setting_may_be_given_and_is_described() -> None:
     given = {
         "persistent": True,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT
+from radiator.commands import AUTO, CLIENT, Unheeded
 from radiator.errors import StoreError
-from radiator.limits import Limits
+from radiator.limits import UNHEEDED_TOLD, Limits
 from radiator.settings import Declarations, QueueSettings
 from tests.broker.node import Node
 from tests.broker.words import begin, commit, header, queue, send, subscribe, unsubscribe
@@ -267,3 +267,14 @@ def test_wildcard_of_activemq_in_the_name_of_a_queue_is_told_once() -> None:
     (line,) = [note for note in node.notes if note.event == "no_wildcard"]
     assert (line.level, line.fields["queue"]) == ("warning", "orders.>")
     assert len(node.messages(2)) == 1 and node.stored("orders.a") == [b"x"]
+
+
+def test_a_header_that_means_nothing_here_is_told_once_a_destination_and_of_so_many() -> None:
+    node = Node()
+    node.open(1, 2)
+    for number in range(UNHEEDED_TOLD + 10):
+        for connection in (1, 2):
+            node.say(Unheeded(connection, f"/queue/q{number}", "priority", "There are none."))
+    told = [note for note in node.notes if note.event == "header_unheeded"]
+    assert [note.fields["destination"] for note in told] == [f"/queue/q{number}" for number in range(UNHEEDED_TOLD)]
+    assert (told[0].level, told[0].fields["header"]) == ("warning", "priority")

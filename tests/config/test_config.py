@@ -326,7 +326,7 @@ children = ["{queue}q", "/log/l"]
         ("[sever]", 'sever is no table of this file; did you mean "server"?'),
         (
             "[zzz]",
-            "zzz is no table of this file; it has server, limits, create, journal, node, peer, queue, log, "
+            "zzz is no table of this file; it has server, logging, limits, create, journal, node, peer, queue, log, "
             "exchange, fanout, topic.",
         ),
         ("[queue.orders.dead]", 'a name with dots stands in quotes: [queue."orders.dead"]'),
@@ -423,10 +423,10 @@ def test_no_value_does_worse_than_a_config_error(
     tmp_path_factory: pytest.TempPathFactory, settings: dict[str, object], junk: object
 ) -> None:
     for table, keys in KEYS.items():
-        _read({table: junk}, Path("/"), Mistakes())
+        _read({table: junk}, Path("/"), Mistakes(), Mistakes())
         for key in keys:
-            _read({table: {key: junk}}, Path("/"), Mistakes())
-            _read({table: {key: settings}}, Path("/"), Mistakes())
+            _read({table: {key: junk}}, Path("/"), Mistakes(), Mistakes())
+            _read({table: {key: settings}}, Path("/"), Mistakes(), Mistakes())
 
 
 def test_logs_and_the_journal(tmp_path: Path) -> None:

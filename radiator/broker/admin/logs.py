@@ -8,7 +8,7 @@ from radiator.broker.admin.request import Request
 from radiator.broker.answers import Answer, Part
 from radiator.broker.kinds.log import LOG_PREFIX, Log
 from radiator.broker.stats import readers_of
-from radiator.declaring import log_settings, mistake
+from radiator.declaring import log_settings, log_without_effect, mistake
 from radiator.errors import Refusal, count_text
 from radiator.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
 
@@ -29,7 +29,8 @@ def declare(request: Request) -> None:
     created = destinations.declare_log(name, settings)
     if created:
         request.broker.desk.note("info", "declared", log=name)
-    request.answer_synced(lambda: {"created": created})
+    warnings = request.warnings(given, log_without_effect(settings, request.broker.high_water_bytes))
+    request.answer_synced(lambda: {"created": created, **warnings})
 
 
 def describe(request: Request) -> None:

@@ -15,7 +15,7 @@ from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.memory_queue import MemoryQueue
 from radiator.broker.kinds.queue import Queue
 from radiator.broker.stats import rows
-from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings
+from radiator.declaring import as_json, check_dead_letter, mistake, queue_settings, without_effect
 from radiator.errors import Refusal, count_text
 from radiator.limits import DESCRIBED_BINDINGS
 from radiator.settings import CLUSTER, QueueSettings
@@ -59,12 +59,15 @@ def declare(request: Request) -> None:
     if name not in destinations.queues:
         _check(request.broker, name, settings)
     created = destinations.declare_queue(name, settings, json.dumps(given))
-    queue = destinations.queues[name]
+    queue, broker = destinations.queues[name], request.broker
     if created and not queue.is_short_lived:
-        request.broker.desk.note("info", "declared", queue=name)
+        broker.desk.note("info", "declared", queue=name)
+    useless = without_effect(settings, broker.high_water_bytes, broker.limits.max_memory_bytes)
+    warnings = request.warnings(given, useless)
 
     def told() -> Answer:
-        return {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
+        numbers = {"messages": queue.ledger.stored, "consumers": len(queue.subscriptions), "created": created}
+        return {**numbers, **warnings}
 
     if queue.is_persistent:
         request.answer_synced(told)

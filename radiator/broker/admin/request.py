@@ -76,6 +76,11 @@ class Request:
         """It looks at so many things at once: the turn has room for so much less."""
         self.broker.intake.copies += looked_at // LOOKED_AT_PER_COPY
 
+    def warnings(self, given: Answer, found: list[tuple[str, str]]) -> Answer:
+        """What is answered, beside the rest, of settings that are given and do nothing. found: all that do nothing."""
+        sentences = [f"`{key}` has no effect: it {wrong}." for key, wrong in found if key in given]
+        return {"warnings": sentences} if sentences else {}
+
     # ---- what it asks -----------------------------------------------------------------------------------------------
 
     def has_only(self, *keys: str) -> None:

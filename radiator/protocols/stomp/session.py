@@ -27,6 +27,7 @@ from radiator.commands import (
     Open,
     Send,
     Subscribe,
+    Unheeded,
     Unsubscribe,
 )
 from radiator.errors import Violation, shown
@@ -61,6 +62,7 @@ from radiator.protocols.stomp.spec import (
     V1_2,
     VERSION_NAMES,
 )
+from radiator.protocols.stomp.unheeded import SENTENCES, unheeded
 from radiator.protocols.stomp.values import (
     LOG,
     TEMP_QUEUE,
@@ -95,6 +97,7 @@ _SEND_OPTIONS = frozenset(
         b"deliver-at",
         b"immediate",
         b"on-refusal",
+        *SENTENCES,
     ]
 )
 
@@ -113,6 +116,7 @@ class StompSession:
         "_outgoing",
         "_parser",
         "_state",
+        "_unheeded",
         "_version",
         "_written",
         "buffered_bytes",
@@ -146,6 +150,7 @@ class StompSession:
         self._client_id: bytes | None = None
         self._addresses: dict[bytes, str] | None = None
         self._written: dict[bytes, tuple[str, str]] = {}
+        self._unheeded: Unheeded | bool = False  # to be said; whether it has been
 
     def receive(self, data: bytes) -> list[Open | Command]:
         """What those bytes say, in order. After DISCONNECT, Fail or a refused CONNECT nothing more is read."""
@@ -163,6 +168,8 @@ class StompSession:
                     break
         except Violation as broken:
             self._fail(broken, said)
+        if self._unheeded is not False:
+            self._say_unheeded(said)
         self.buffered_bytes = 0 if self._state == _ENDED else self._parser.held_bytes
         return said
 
@@ -270,6 +277,12 @@ class StompSession:
             self.is_closing = True
         self._state = _ENDED
 
+    def _say_unheeded(self, said: list[Open | Command]) -> None:
+        """Once, and nothing behind the last word."""
+        if isinstance(self._unheeded, Unheeded) and self._state == _OPEN:
+            said.append(self._unheeded)
+            self._unheeded = True
+
     # ---- commands -------------------------------------------------------------------------------------------------
 
     def _command(self, frame: Frame) -> Command:
@@ -291,6 +304,8 @@ class StompSession:
         if _SEND_OPTIONS.isdisjoint(headers):
             block = _stored_block(frame, False)
             return Send(self._connection, destination, block, self._version, frame.body, receipt)
+        if not self._unheeded and (header := unheeded(headers)) is not None:
+            self._unheeded = Unheeded(self._connection, destination, header.decode(), SENTENCES[header])
         reply_to = _temp_queue(headers)
         return Send(
             self._connection,

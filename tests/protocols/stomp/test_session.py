@@ -22,6 +22,7 @@ from radiator.commands import (
     Open,
     Send,
     Subscribe,
+    Unheeded,
     Unsubscribe,
 )
 from radiator.limits import (
@@ -537,3 +538,31 @@ def test_idle_session_is_small() -> None:
     finally:
         tracemalloc.stop()
     assert (after - before) / len(kept) < 1536
+
+
+# ---- headers that mean nothing here
+
+
+@pytest.mark.parametrize(
+    "header", [b"priority:9", b"AMQ_SCHEDULED_DELAY:1000", b"x-message-ttl:5", b"JMSXGroupID:a", b"_AMQ_GROUP_ID:a"]
+)
+def test_a_header_that_asks_other_brokers_for_something_is_told_once_and_travels(header: bytes) -> None:
+    session = opened()
+    wire = b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header
+    first, told = session.receive(wire)
+    assert isinstance(first, Send) and first.headers == header + b"\n"
+    assert isinstance(told, Unheeded)
+    assert (told.destination, told.header) == ("/queue/a", header.partition(b":")[0].decode())
+    (second,) = session.receive(wire)
+    assert isinstance(second, Send) and second.headers == first.headers
+
+
+@pytest.mark.parametrize("header", [b"priority:0", b"priority: 4", b"persistent:true", b"delay:5"])
+def test_what_is_usual_or_understood_is_not_told(header: bytes) -> None:
+    assert isinstance(said(b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header), Send)
+
+
+@pytest.mark.parametrize("last", [b"DISCONNECT\n\n\0", b"NONSENSE\n\n\0"])
+def test_nothing_is_told_behind_the_last_word(last: bytes) -> None:
+    words = opened().receive(b"SEND\ndestination:/queue/a\npriority:9\n\nx\0" + last)
+    assert [type(word) for word in words] == [Send, Disconnect if last.startswith(b"DIS") else Fail]

@@ -1,0 +1,32 @@
+"""Headers of a SEND that ask other brokers for something, and mean nothing here. They travel as any other does; who
+relies on one is told in the log, with what would serve instead.
+"""
+
+_NO_PRIORITIES = "There are no priorities here: give what is urgent a queue of its own."
+_DELAYS = "Here delay:MS or deliver-at:MS keeps a message back."
+_NO_SCHEDULES = "There are no schedules here: send each time."
+_NO_GROUPS = "There are no message groups here: exclusive:true, or a log with partition-key, keeps an order."
+_EXPIRATION = "Here expiration:MS is a message's time to live."
+
+SENTENCES = {
+    b"priority": _NO_PRIORITIES,
+    b"AMQ_SCHEDULED_DELAY": _DELAYS,
+    b"AMQ_SCHEDULED_PERIOD": _NO_SCHEDULES,
+    b"AMQ_SCHEDULED_REPEAT": _NO_SCHEDULES,
+    b"AMQ_SCHEDULED_CRON": _NO_SCHEDULES,
+    b"_AMQ_SCHED_DELIVERY": _DELAYS,
+    b"x-delay": _DELAYS,
+    b"x-message-ttl": _EXPIRATION,
+    b"JMSXGroupID": _NO_GROUPS,
+    b"_AMQ_GROUP_ID": _NO_GROUPS,
+}
+_USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients say where nobody has asked for any
+
+
+def unheeded(headers: dict[bytes, bytes]) -> bytes | None:
+    """The first such header that asks for something."""
+    for header in SENTENCES:
+        value = headers.get(header)
+        if value is not None and value.strip() not in _USUAL.get(header, ()):
+            return header
+    return None
