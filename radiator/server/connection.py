@@ -152,6 +152,11 @@ class Connection:
             self._outbox.append(session.take_outgoing())
             self._write()
 
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        return self._peer
+
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _readable(self) -> None:
@@ -236,7 +241,7 @@ class Connection:
         self._commons.open[self.number] = self
         self._commons.inbox.say(word)
         if word.peer is None:
-            self._commons.log.info("connected", connection=self.number, peer=self._peer)
+            self._commons.log.debug("connected", connection=self.number, peer=self._peer)
         else:
             self._node = word.peer.name
             self._commons.links.opened(self._node, self._peer)
@@ -430,7 +435,7 @@ class Connection:
             commons.links.closed(self._node)
             commons.log.info("unlinked", connection=self.number, node=self._node, peer=self._peer, cause=cause)
         else:
-            commons.log.info("disconnected", connection=self.number, peer=self._peer, cause=cause)
+            commons.log.debug("disconnected", connection=self.number, peer=self._peer, cause=cause)
         commons.inbox.say(Closed(self.number, cause))
 
     def _log_not_connected(self, cause: str) -> None:
@@ -438,7 +443,7 @@ class Connection:
             session = self._session
             self._commons.links.refused(self._dialled, self._peer, cause, session.other, session.is_closing)
             return
-        self._commons.log.info("not_connected", connection=self.number, peer=self._peer, cause=cause)
+        self._commons.log.debug("not_connected", connection=self.number, peer=self._peer, cause=cause)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 

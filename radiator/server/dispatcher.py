@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from radiator.broker.broker import Broker
+from radiator.broker.turn import Note
 from radiator.commands import Committed, Read, Tick
 from radiator.errors import StoreError
 from radiator.limits import (
@@ -29,6 +30,7 @@ from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
 from radiator.server.inbox import Inbox
 from radiator.server.log import Log
+from radiator.server.places import network_of
 
 
 class Dispatcher:
@@ -135,6 +137,8 @@ class Dispatcher:
             raise StoreError(f"In the store in {self._data_dir} {error}. {told}.") from error
         self.turns += 1
         self.is_stopped = turn.stopped
+        for note in turn.notes:
+            self._tell(note)  # before a refused connection is gone
         if self._is_home:
             self._is_home = False
             self._awaited = self._post(turn.replies)
@@ -147,8 +151,6 @@ class Dispatcher:
         if turn.questions:
             self._questions.extend(turn.questions)
             self._ask()
-        for note in turn.notes:
-            self._log.write(note.level, note.event, note.fields)
         for name, address in turn.dials:
             self._dialer.add(name, address)
         self._can_rest = turn.is_background
@@ -170,6 +172,15 @@ class Dispatcher:
         for connection in touched:
             connection.flush()
         return len(touched)
+
+    def _tell(self, note: Note) -> None:
+        """Whose connection it is about, by address too: the log has no other line of most connections."""
+        connection = self._connections.open.get(int(note.fields.get("connection", 0)))
+        if connection is None:
+            self._log.write(note.level, note.event, note.fields)
+        else:
+            client = network_of(connection.peer.rpartition(":")[0].strip("[]"))
+            self._log.write(note.level, note.event, {**note.fields, "peer": connection.peer}, client)
 
     # ---- the disk ---------------------------------------------------------------------------------------------------
 

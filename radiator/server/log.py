@@ -1,26 +1,37 @@
-"""The log: stderr, one line an event: `2026-11-21T08:00:00.000Z info connected connection=7 peer=127.0.0.1:50312`.
+"""The log: stderr, one line an event: `2026-11-21T08:00:00.000Z info connected connection=7 peer=127.0.0.1:50312`, or
+the same as a JSON object. `Logging` says from which level on, in which form, and whether with journald's priorities.
 
 Nothing that a client said can forge a line or a field: values with anything but plain printable ASCII are quoted and
 escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are told, the others
-only counted; errors are always told. Writing never holds up the broker: a thread does it, and when stderr takes
+only counted; errors are always told. Of those, one client causes LOG_LINES_OF_CLIENT of an event in LOG_CLIENT_EVERY_S
+at most, so that it hides nobody else's. Writing never holds up the broker: a thread does it, and when stderr takes
 nothing for so long that LOG_LINES_MAX wait, further lines are dropped. How many were dropped is told in one line, at
-most one every LOG_DROPPED_EVERY_S, however many other lines are told meanwhile.
+most one every LOG_DROPPED_EVERY_S, however many other lines are told meanwhile; of clients, as their time is over.
 """
 
+import json
 import os
 import re
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
+from heapq import nlargest
 
 from radiator.limits import (
+    LOG_CLIENT_EVERY_S,
+    LOG_CLIENTS_MAX,
+    LOG_CLIENTS_TOLD,
     LOG_DROPPED_EVERY_S,
     LOG_FLUSH_MAX_S,
     LOG_LINES_MAX,
+    LOG_LINES_OF_CLIENT,
     LOG_LINES_PER_S,
+    LOG_TRACE_LINES_MAX,
     LOG_VALUE_CHARACTERS,
 )
+from radiator.settings import ALWAYS, AUTO, JSON, LOG_LEVELS, Logging
 
 Value = str | int | float | bool
 
@@ -47,27 +58,81 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
-def line(level: str, event: str, fields: Mapping[str, Value], now_s: float) -> str:
+@dataclass(slots=True, frozen=True)
+class Form:
+    """How a line is written. has_priorities: behind journald's `<N>`."""
+
+    is_json: bool = False
+    has_priorities: bool = False
+
+
+TEXT = Form()
+_PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3}  # syslog's
+
+
+def form_of(logging: Logging, file: int) -> Form:
+    """What is configured, for that open file: `auto` has priorities where it is journald's."""
+    has_priorities = logging.priorities == ALWAYS or (logging.priorities == AUTO and _is_journal(file))
+    return Form(logging.format == JSON, has_priorities)
+
+
+def _is_journal(file: int) -> bool:
+    """Whether systemd has connected it to the journal: JOURNAL_STREAM has its device and inode (systemd.exec(5))."""
+    try:
+        found = os.fstat(file)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def line(level: str, event: str, fields: Mapping[str, Value], now_s: float, form: Form = TEXT) -> str:
     """One line. now_s: seconds since the epoch."""
-    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s))
-    told = "".join(f" {name}={shown(value)}" for name, value in fields.items())
-    return f"{moment}.{int(now_s * 1000) % 1000:03d}Z {level} {event}{told}\n"
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s * 1000) % 1000:03d}Z"
+    priority = f"<{_PRIORITIES[level]}>" if form.has_priorities else ""
+    if form.is_json:
+        told = {name: _cut(value) for name, value in fields.items()}
+        return priority + json.dumps({"time": moment, "level": level, "event": event, **told}) + "\n"
+    told_text = "".join(f" {name}={shown(value)}" for name, value in fields.items())
+    return f"{priority}{moment} {level} {event}{told_text}\n"
+
+
+def _cut(value: Value) -> Value:
+    if not isinstance(value, str) or len(value) <= LOG_VALUE_CHARACTERS:
+        return value
+    return f"{value[:LOG_VALUE_CHARACTERS]}..."
 
 
 class Log:
     """May be written to from every thread. `close` before the process ends, or the last lines are lost."""
 
-    def __init__(self, file: int = 2) -> None:
+    def __init__(
+        self, file: int = 2, logging: Logging | None = None, client_every_s: float = LOG_CLIENT_EVERY_S
+    ) -> None:
         self._file = file
         self._lines: deque[str] = deque()
         self._dropped = 0  # lines that nothing has told of yet
         self._tell_dropped_s = 0.0  # when that is due
         self._second = 0
         self._told: dict[str, int] = {}  # how often each event was told within this second
+        # how often each client has caused each event since the first of them, when that time is over, and whether
+        # any of it was left out
+        self._client_every_s = client_every_s
+        self._of_clients: dict[tuple[str, str], int] = {}
+        self._clients_until_s = 0.0
+        self._is_client_left_out = False
         self._changed = threading.Condition()
         self._is_closing = False
+        self.use(logging or Logging())
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
+
+    def use(self, logging: Logging) -> None:
+        """From the next line on."""
+        self._least = LOG_LEVELS.index(logging.level)
+        self.form = form_of(logging, self._file)
+
+    def debug(self, event: str, **fields: Value) -> None:
+        self.write("debug", event, fields)
 
     def info(self, event: str, **fields: Value) -> None:
         self.write("info", event, fields)
@@ -78,17 +143,28 @@ class Log:
     def error(self, event: str, **fields: Value) -> None:
         self.write("error", event, fields)
 
-    def write(self, level: str, event: str, fields: Mapping[str, Value]) -> None:
-        """One event. `level`, `event` and the names are ours; values may be anybody's."""
+    def write(self, level: str, event: str, fields: Mapping[str, Value], client: str = "") -> None:
+        """One event. `level`, `event` and the names are ours; values may be anybody's. client: who has caused it, by
+        its address.
+        """
+        if LOG_LEVELS.index(level) < self._least:
+            return
         now_s = time.time()
         with self._changed:
+            if level != "error" and client and self._is_left_out(client, event):
+                return
             if level != "error" and self._is_flood(event, int(now_s)):
                 self._drop()
             else:
-                self._add(line(level, event, fields, now_s))
+                self._add(line(level, event, fields, now_s, self.form))
 
     def trace(self, text: str) -> None:
-        """A traceback, as it is: only for bugs."""
+        """A traceback: only for bugs. As it is, or as the lines of one object, the last ones where there are many."""
+        if self.form.is_json:
+            lines = [_cut(one) for one in text.splitlines()[-LOG_TRACE_LINES_MAX:]]
+            text = line("error", "trace", {}, time.time(), self.form)[:-2] + f', "lines": {json.dumps(lines)}}}\n'
+        elif self.form.has_priorities:
+            text = "".join(f"<{_PRIORITIES['error']}>{one}\n" for one in text.splitlines())
         self._add(text)
 
     def close(self) -> None:
@@ -105,6 +181,45 @@ class Log:
         self._told[event] = told = self._told.get(event, 0) + 1
         return told > LOG_LINES_PER_S
 
+    def _is_left_out(self, client: str, event: str) -> bool:
+        """Whether this client has caused enough of that event. Where too many clients do, only the event's own bound
+        counts for the others.
+        """
+        now_s = time.monotonic()
+        if now_s >= self._clients_until_s:
+            self._tell_clients()
+            self._clients_until_s = now_s + self._client_every_s
+        count = self._of_clients.get((client, event), 0)
+        if not count and len(self._of_clients) >= LOG_CLIENTS_MAX:
+            return False
+        self._of_clients[client, event] = count + 1
+        if count < LOG_LINES_OF_CLIENT:
+            return False
+        if not self._is_client_left_out:
+            self._is_client_left_out = True
+            self._changed.notify()  # the thread must wake as their time is over
+        return True
+
+    def _tell_clients(self) -> None:
+        """Their time is over: a line for each of those of whom most was left out; the others are in the next line
+        about all that was dropped.
+        """
+        left_out = {key: count - LOG_LINES_OF_CLIENT for key, count in self._of_clients.items()}
+        self._of_clients = {}
+        if not self._is_client_left_out:
+            return
+        self._is_client_left_out = False
+        most = nlargest(LOG_CLIENTS_TOLD, left_out, key=lambda key: left_out[key])
+        for client, event in most:
+            lines = left_out[client, event]
+            if lines > 0 and len(self._lines) < LOG_LINES_MAX:
+                del left_out[client, event]
+                fields: dict[str, Value] = {"client": client, "of": event, "lines": lines}
+                self._add(line("warning", "client_lines_dropped", fields, time.time(), self.form))
+        for lines in left_out.values():
+            if lines > 0:
+                self._drop(lines)
+
     def _add(self, text: str) -> None:
         with self._changed:
             if len(self._lines) >= LOG_LINES_MAX:
@@ -113,26 +228,38 @@ class Log:
             self._lines.append(text)
             self._changed.notify()
 
-    def _drop(self) -> None:
-        """One line is only counted."""
+    def _drop(self, lines: int = 1) -> None:
+        """So many lines are only counted."""
         if not self._dropped:
             self._tell_dropped_s = time.monotonic() + LOG_DROPPED_EVERY_S
             self._changed.notify()
-        self._dropped += 1
+        self._dropped += lines
 
     def _write(self) -> None:
         while True:
             with self._changed:
-                while not (self._lines or self._is_closing or self._dropped_wait_s() == 0):
-                    self._changed.wait(self._dropped_wait_s())
+                while not (self._lines or self._is_closing or self._wait_s() == 0):
+                    self._changed.wait(self._wait_s())
+                if self._is_client_left_out and (self._is_closing or time.monotonic() >= self._clients_until_s):
+                    self._tell_clients()
                 if self._dropped and (self._is_closing or self._dropped_wait_s() == 0):
-                    self._lines.append(line("warning", "log_lines_dropped", {"lines": self._dropped}, time.time()))
+                    fields = {"lines": self._dropped}
+                    self._lines.append(line("warning", "log_lines_dropped", fields, time.time(), self.form))
                     self._dropped = 0
                 if not self._lines:
+                    if not self._is_closing:
+                        continue
                     return
                 text = "".join(self._lines)
                 self._lines.clear()
             self._write_all(text.encode("utf-8", "backslashreplace"))
+
+    def _wait_s(self) -> float | None:
+        """How long until it is told what was left out; None: nothing was."""
+        waits = [self._dropped_wait_s()]
+        if self._is_client_left_out:
+            waits.append(max(0.0, self._clients_until_s - time.monotonic()))
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def _dropped_wait_s(self) -> float | None:
         """How long until it is told how many lines were dropped; None: none were."""

@@ -13,7 +13,6 @@ import resource
 import signal
 import time
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import gevent
@@ -42,7 +41,7 @@ from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
 from radiator.server.links import Links
 from radiator.server.listener import Listener
-from radiator.server.log import Log, line
+from radiator.server.log import Log, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.timetable import Timetable
@@ -64,7 +63,7 @@ def serve(config: Config, trust_clock: bool = False) -> int:
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     keep_heap()
-    _have_last_words(config.data_dir)
+    _have_last_words(config)
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
         return _made(config, store, trust_clock).run()
@@ -72,14 +71,16 @@ def serve(config: Config, trust_clock: bool = False) -> int:
         store.close()
 
 
-def _have_last_words(data_dir: Path) -> None:
+def _have_last_words(config: Config) -> None:
     """Ends that the system makes leave a line: of a disk that cannot be read, and of LMDB's own over damaged pages."""
     faulthandler.enable(2, all_threads=False)  # not sys.stderr, which need not be a file
 
-    def halted(sentence: str) -> str:
-        return line("error", "halted", {"status": EXIT_DISK_FAILED, "sentence": sentence}, time.time())
+    form = form_of(config.logging, 2)
 
-    last_words(data_dir / DATA_FILE, halted)
+    def halted(sentence: str) -> str:
+        return line("error", "halted", {"status": EXIT_DISK_FAILED, "sentence": sentence}, time.time(), form)
+
+    last_words(config.data_dir / DATA_FILE, halted)
 
 
 def _made(config: Config, store: CheckedStore, trust_clock: bool) -> "Server":
@@ -98,7 +99,7 @@ class Server:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
-        self._log = Log()
+        self._log = Log(logging=config.logging)
         self._signalled_s = 0.0
         self._stop = Event()
         broker = Broker(
@@ -151,6 +152,8 @@ class Server:
             was_clean=recovery.was_clean,
             queues=len(recovery.queues),
         )
+        for sentence in config.useless:
+            self._log.warning("no_effect", sentence=sentence)
 
     def run(self) -> int:
         """From the first listener to the last receipt."""

@@ -66,13 +66,15 @@ def unescape(text: str, version: str) -> str:
 
 
 class Wire:
-    """One connection. What is not asked for is not done: no heart-beats, no ACKs, no reconnect."""
+    """One connection. What is not asked for is not done: no heart-beats, no ACKs, no reconnect. source: the address
+    that it comes from, where that matters.
+    """
 
     receipts = itertools.count(1)
 
-    def __init__(self, address: tuple[str, int], version: str = "1.2") -> None:
+    def __init__(self, address: tuple[str, int], version: str = "1.2", source: str = "") -> None:
         self.version = version
-        self.socket = socket.create_connection(address, TIMEOUT_S)
+        self.socket = socket.create_connection(address, TIMEOUT_S, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.ends_of_line = 0  # heart-beats read so far

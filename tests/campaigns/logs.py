@@ -2,8 +2,9 @@
 
 Line feeds, carriage returns, escape sequences, forged lines and fields, other alphabets, bytes that are no text and a
 MiB of something are put into every field that a client controls: commands, header names and values, destinations,
-logins, ids, receipts, and the JSON of /admin. Then a flood of refused clients, which may not fill the disk: of each
-event so many lines a second, and the number of those left out.
+logins, ids, receipts, and the JSON of /admin. Each client has an address of its own. Then a flood of refused clients,
+which may not fill the disk: of each event so many lines a second, fewer of one address, and the numbers of those left
+out.
 
 What is done where nobody reads stderr, tests/server/test_log.py sees.
 """
@@ -16,20 +17,21 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from random import Random
 
-from radiator.limits import MIB
+from radiator.limits import LOG_LINES_OF_CLIENT, MIB
 from tests.acceptance.wire import Gone, Wire, escape
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
 
-CONFIG = f'[limits]\nmax_frame_bytes = "4MiB"\n{EVERYTHING_MAY_BE_CREATED}'
+CONFIG = f'[logging]\nlevel = "debug"\n[limits]\nmax_frame_bytes = "4MiB"\n{EVERYTHING_MAY_BE_CREATED}'
 LINE = re.compile(
-    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{3}Z (info|warning|error) (?P<event>[a-z_]+)"
+    r"(?P<second>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{3}Z (debug|info|warning|error) (?P<event>[a-z_]+)"
     r'(?P<fields>( [a-z_]+=([!#-<>-\[\]-~]+|"([^"\\]|\\.)*"))*)'
 )
 FIELD = re.compile(r' ([a-z_]+)=(?:[!#-<>-\[\]-~]+|"(?:[^"\\]|\\.)*")')
 LINE_CHARACTERS_MAX = 3000
 LINES_A_SECOND_MAX = 110  # of one event: a second of the broker's clock may be cut by ours
 FLOOD = 1200
+ONE, OTHER = "127.2.0.1", "127.2.0.2"
 CASES_A_LOOK = 200
 TIME_FOR_THE_LOG_S = 5.0
 
@@ -57,6 +59,11 @@ def nasty_name(chance: Random) -> str:
     return (text or 'x" forged=1').replace("*", "").replace("#", "")[:100]
 
 
+def address(number: int) -> str:
+    """One of this machine's for each client: one that causes much hides nobody else."""
+    return f"127.1.{number // 250 % 250}.{number % 250 + 1}"
+
+
 class Speaker:
     """One client with something nasty to say. secret: its passcode, which must stand nowhere."""
 
@@ -64,7 +71,7 @@ class Speaker:
         self.chance = chance
         self.version = chance.choice(("1.0", "1.1", "1.2"))
         self.secret = f"passcode-{number}-{chance.getrandbits(64):x}"
-        self.wire = Wire((broker.host, broker.port), self.version)
+        self.wire = Wire((broker.host, broker.port), self.version, address(number))
 
     def field(self) -> bytes:
         """As it is, or escaped as this version asks for it."""
@@ -233,7 +240,7 @@ def flood(run: Run, broker: BrokerProcess, reader: Reader) -> None:
         for number in range(FLOOD):
             if number % 50 == 0:
                 stack.close()
-            wire = stack.enter_context(Wire((broker.host, broker.port)))
+            wire = stack.enter_context(Wire((broker.host, broker.port), source=address(number)))
             with suppress(ConnectionError):
                 wire.send_raw(garbage if number % 2 else wrong)
     time.sleep(1.1)  # the next second of the log's clock
@@ -249,7 +256,27 @@ def flood(run: Run, broker: BrokerProcess, reader: Reader) -> None:
             )
     if not reader.dropped:
         run.violation(f"of {FLOOD} refused clients no line was left out, or it was not told")
+    flood_by_one(run, broker)
     run.figures["lines left out in floods"] = int(run.figures.get("lines left out in floods", 0)) + reader.dropped
+
+
+def flood_by_one(run: Run, broker: BrokerProcess) -> None:
+    """One client that is refused again and again; what it causes is told a few times, and that of another is too."""
+    before = len(broker.log)
+    wrong = b"CONNECT\naccept-version:1.2\nhost:x\n\n\0NONSENSE\n\n\0"
+    for source in [ONE] * (3 * LOG_LINES_OF_CLIENT) + [OTHER]:
+        with Wire((broker.host, broker.port), source=source) as wire:
+            wire.send_raw(wrong)
+            with suppress(ConnectionError, TimeoutError):
+                while wire.socket.recv(1 << 16):
+                    pass
+    await_line(broker, f"peer={OTHER}:")
+    refused = [line for line in broker.log[before:].splitlines() if " refused " in line]
+    of_one = sum(f"peer={ONE}:" in line for line in refused)
+    if of_one > 2 * LOG_LINES_OF_CLIENT:  # the time of the first may have ended meanwhile
+        run.violation(f"{of_one} lines of one client that was refused again and again")
+    if not any(f"peer={OTHER}:" in line for line in refused):
+        run.violation("a client that was refused once is hidden by one that was refused again and again")
 
 
 def await_line(broker: BrokerProcess, text: str) -> None:
@@ -290,7 +317,7 @@ CAMPAIGNS = (
         unit="clients",
         run=fill_the_log,
         cases=(400, 20_000, 300_000),
-        mutants=("log-unescaped", "passcode-logged", "log-rate-limit-off", "log-not-cut"),
+        mutants=("log-unescaped", "passcode-logged", "log-rate-limit-off", "log-not-cut", "log-client-limit-off"),
         mutant_cases=200,
         quick_mutants=2,
     ),

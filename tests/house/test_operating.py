@@ -10,13 +10,14 @@ import pytest
 
 from radiator import errors
 from radiator.config import load, size_text
-from radiator.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, SERVER, THIS_NODE
+from radiator.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE
 from radiator.declaring import LOG, QUEUE
 from radiator.limits import Limits
-from radiator.settings import LogSettings, QueueSettings
+from radiator.settings import Logging, LogSettings, QueueSettings
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = (CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8")
+OF_THE_LOG_ITSELF = {("log_lines_dropped", "warning"), ("client_lines_dropped", "warning"), ("trace", "error")}
 OF_PROGRAMS = ("archive", "client", "client.py", "kombu", "spark")  # packages that speak to logs of their own
 
 
@@ -44,6 +45,11 @@ def test_every_setting_of_the_server_stands_there_with_its_default() -> None:
     defaults = {key: getattr(config, key) for key in SERVER}
     defaults |= {"listen": [str(address) for address in config.listen], "data_dir": "data"}
     assert rows("### [server]") == {key: as_written(key, value) for key, value in defaults.items()}
+
+
+def test_every_setting_of_the_log_stands_there_with_its_default() -> None:
+    assert set(LOGGING) == {field.name for field in fields(Logging)}
+    assert rows("### [logging]") == {key: as_written(key, value) for key, value in asdict(Logging()).items()}
 
 
 def test_every_setting_of_create_stands_there_with_its_default() -> None:
@@ -95,7 +101,7 @@ def events_of(source: str) -> set[tuple[str, str]]:
                 if len(words[0]) == len(words[1])
                 else {(words[0][0], word) for word in words[1]}
             )
-        elif node.func.attr in ("info", "warning", "error") and ast.unparse(node.func.value).endswith("log"):
+        elif node.func.attr in ("debug", "info", "warning", "error") and ast.unparse(node.func.value).endswith("log"):
             found |= {(node.func.attr, word) for word in words[0]}
     return found
 
@@ -115,7 +121,7 @@ def of_the_broker() -> list[Path]:
 
 def test_every_line_of_the_log_stands_there_with_its_level() -> None:
     found = {(event, level) for path in of_the_broker() for level, event in events_of(path.read_text(encoding="utf-8"))}
-    assert set(rows("## The log").items()) == found | {("log_lines_dropped", "warning")}
+    assert set(rows("## The log").items()) == found | OF_THE_LOG_ITSELF
 
 
 def test_events_are_found_in_code() -> None:
@@ -124,6 +130,7 @@ desk.note("warning" if bad else "info", "tight" if bad else "room", bytes=1)
 self.desk.note("info", "one" if bad else "two")
 self._all.log.error("three", cause=cause)
 log.warning("four")
+log.debug("five")
 logarithm.info("five")
 """
     assert events_of(source) == {
@@ -133,6 +140,7 @@ logarithm.info("five")
         ("info", "two"),
         ("error", "three"),
         ("warning", "four"),
+        ("debug", "five"),
     }
 
 

@@ -12,7 +12,10 @@ from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
 
 CONFIG = DEFAULT_CONFIG.replace(
     "[create]",
-    """[limits]
+    """[logging]
+level = "debug"
+
+[limits]
 outbox_max_bytes = "256KiB"
 heart_beat_ms = [100, 100]
 tcp_timeout_s = 4

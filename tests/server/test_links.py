@@ -288,7 +288,7 @@ def test_with_discover_one_entry_of_the_new_node_is_enough(place: Place) -> None
 
 
 def test_clients_that_have_taken_all_places_keep_no_node_out(place: Place) -> None:
-    b = place.node("b", {"a": None}, tables="[limits]\nmax_connections = 1").start()
+    b = place.node("b", {"a": None}, tables="[limits]\nmax_connections = 1\n[logging]\nlevel = 'debug'").start()
     with Wire((b.host, b.port)) as client:
         client.connect()
         a = place.node("a", {"b": place.port("b")}, listens=False).start()

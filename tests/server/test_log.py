@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import select
@@ -6,8 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from radiator.limits import LOG_DROPPED_EVERY_S, LOG_LINES_MAX, LOG_LINES_PER_S, LOG_VALUE_CHARACTERS
-from radiator.server.log import Log, line, shown
+from radiator.limits import (
+    LOG_CLIENTS_MAX,
+    LOG_CLIENTS_TOLD,
+    LOG_DROPPED_EVERY_S,
+    LOG_LINES_MAX,
+    LOG_LINES_OF_CLIENT,
+    LOG_LINES_PER_S,
+    LOG_TRACE_LINES_MAX,
+    LOG_VALUE_CHARACTERS,
+)
+from radiator.server.log import Form, Log, form_of, line, shown
+from radiator.settings import Logging
 
 READ_MAX_S = 10.0
 
@@ -136,6 +147,152 @@ def read_until(reader: int, is_enough: Callable[[list[str]], bool]) -> list[str]
 def dropped_in(lines: list[str]) -> list[int]:
     """What each line of dropped ones says."""
     return [int(found[1]) for found in map(re.compile(r"log_lines_dropped lines=(\d+)$").search, lines) if found]
+
+
+def told_by(write: Callable[[Log], None], logging: Logging | None = None, client_every_s: float = 1000.0) -> list[str]:
+    """All lines of a log that is closed behind what `write` does."""
+    reader, writer = os.pipe()
+    log = Log(writer, logging, client_every_s)
+    write(log)
+    log.close()
+    os.close(writer)
+    with open(reader, encoding="utf-8") as pipe:
+        return pipe.read().splitlines()
+
+
+# ---- levels, forms, priorities
+
+
+@pytest.mark.parametrize("level, told", [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_a_level_leaves_out_what_is_below_it(level: str, told: int) -> None:
+    def write(log: Log) -> None:
+        for event in (log.debug, log.info, log.warning, log.error):
+            event("event")
+
+    lines = told_by(write, Logging(level=level))
+    assert [told.split()[1] for told in lines] == ["debug", "info", "warning", "error"][-told:]
+
+
+def test_the_level_and_the_form_change_from_the_next_line_on() -> None:
+    def write(log: Log) -> None:
+        log.debug("one")
+        log.use(Logging(level="debug", format="json"))
+        log.debug("two")
+        log.use(Logging())
+        log.debug("three")
+        log.info("four")
+
+    two, four = told_by(write)
+    assert json.loads(two)["event"] == "two" and four.endswith(" info four")
+
+
+HOSTILE = 'x\n<0>y\x1b[31m\u2028\u202e\ud800"\\größe' + "z" * LOG_VALUE_CHARACTERS
+
+
+def test_a_json_line_is_one_object_in_ascii_whatever_a_client_said() -> None:
+    fields = {"connection": 7, "sentence": HOSTILE, "share": 0.25, "is_tight": True}
+    told = line("info", "refused", fields, 1795248000.0625, Form(is_json=True))
+    assert told.endswith("\n") and told.isascii() and told.rstrip("\n").isprintable()
+    assert json.loads(told) == {
+        "time": "2026-11-21T08:00:00.062Z", "level": "info", "event": "refused", "connection": 7,
+        "sentence": HOSTILE[:LOG_VALUE_CHARACTERS] + "...", "share": 0.25, "is_tight": True,
+    }  # fmt: skip
+
+
+def test_a_traceback_is_one_object_too_its_last_lines() -> None:
+    count = 2 * LOG_TRACE_LINES_MAX
+    text = "".join(f"line {number} \x1b \ud800 {'z' * 300}\n" for number in range(count))
+    (told,) = told_by(lambda log: log.trace(text), Logging(format="json"))
+    found = json.loads(told)
+    assert found["event"] == "trace" and told.isascii()
+    assert [one.split()[1] for one in found["lines"]] == [str(number) for number in range(count)][-LOG_TRACE_LINES_MAX:]
+    assert max(map(len, found["lines"])) == LOG_VALUE_CHARACTERS + 3
+
+
+def test_priorities_are_those_of_syslog_on_each_line() -> None:
+    def write(log: Log) -> None:
+        for event in (log.debug, log.info, log.warning, log.error):
+            event("event")
+        log.trace("one\ntwo\n")
+
+    lines = told_by(write, Logging(level="debug", priorities="always"))
+    assert [told[:3] for told in lines] == ["<7>", "<6>", "<4>", "<3>", "<3>", "<3>"]
+    assert lines[-2:] == ["<3>one", "<3>two"]
+
+
+def test_priorities_are_for_journald_alone_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    found = os.fstat(writer)
+    for stream, is_journal in ((f"{found.st_dev}:{found.st_ino}", True), ("8:1", False), ("", False)):
+        monkeypatch.setenv("JOURNAL_STREAM", stream)
+        assert form_of(Logging(), writer).has_priorities is is_journal
+        assert form_of(Logging(priorities="always"), writer).has_priorities
+        assert not form_of(Logging(priorities="never"), writer).has_priorities
+    monkeypatch.delenv("JOURNAL_STREAM")
+    assert not form_of(Logging(), writer).has_priorities
+    os.close(reader)
+    os.close(writer)
+
+
+# ---- one client
+
+
+def left_out(lines: list[str]) -> dict[tuple[str, str], int]:
+    """Of each client and event, as the lines say."""
+    told = re.compile(r" warning client_lines_dropped client=(\S+) of=(\S+) lines=(\d+)$")
+    return {(found[1], found[2]): int(found[3]) for found in map(told.search, lines) if found}
+
+
+def test_one_client_does_not_hide_what_others_cause() -> None:
+    def write(log: Log) -> None:
+        for number in range(5 * LOG_LINES_PER_S):
+            log.write("info", "refused", {"number": number}, "192.0.2.7")
+        log.write("info", "refused", {"number": -1}, "192.0.2.8")
+        log.write("info", "other", {"number": -2}, "192.0.2.7")
+
+    lines = told_by(write)
+    assert sum(" refused number=" in told for told in lines) == LOG_LINES_OF_CLIENT + 1
+    assert any(told.endswith(" refused number=-1") for told in lines)
+    assert any(told.endswith(" other number=-2") for told in lines)
+    assert left_out(lines) == {("192.0.2.7", "refused"): 5 * LOG_LINES_PER_S - LOG_LINES_OF_CLIENT}
+    assert dropped_in(lines) == []
+
+
+def test_what_a_client_was_left_out_of_is_told_when_its_time_is_over_though_nothing_follows() -> None:
+    reader, writer = os.pipe()
+    log = Log(writer, client_every_s=0.2)
+    for _ in range(LOG_LINES_OF_CLIENT + 3):
+        log.write("info", "refused", {}, "192.0.2.7")
+    lines = read_until(reader, lambda lines: bool(left_out(lines)))
+    assert left_out(lines) == {("192.0.2.7", "refused"): 3}
+    log.write("info", "refused", {"again": True}, "192.0.2.7")
+    read_until(reader, lambda lines: any("again=true" in told for told in lines))
+    log.close()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_errors_are_told_whoever_causes_them() -> None:
+    def write(log: Log) -> None:
+        for _ in range(2 * LOG_LINES_OF_CLIENT):
+            log.write("error", "damaged_record", {}, "192.0.2.7")
+
+    assert len(told_by(write)) == 2 * LOG_LINES_OF_CLIENT
+
+
+def test_every_line_is_told_or_counted_however_many_clients_there_are() -> None:
+    clients, each = LOG_CLIENTS_MAX + 50, LOG_LINES_OF_CLIENT + 2
+
+    def write(log: Log) -> None:
+        for number in range(clients):
+            for _ in range(each):
+                log.write("info", "refused", {}, f"192.0.2.{number}")
+
+    lines = told_by(write)
+    counted = left_out(lines)
+    assert len(counted) == LOG_CLIENTS_TOLD
+    told = sum(" info refused" in one for one in lines)
+    assert told + sum(counted.values()) + sum(dropped_in(lines)) == clients * each
 
 
 def test_log_survives_a_closed_stderr() -> None:

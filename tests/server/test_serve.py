@@ -1,5 +1,6 @@
 """The broker as a process: start, halt, stop, and what the service manager hears."""
 
+import json
 import os
 import resource
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from radiator.limits import LOG_LINES_OF_CLIENT
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
 
@@ -378,3 +380,54 @@ def test_watchdog_is_silent_while_a_commit_is_stuck(tmp_path: Path, monkeypatch:
         with pytest.raises(BlockingIOError):
             manager.recv(100)
         assert os.path.exists(path)
+
+
+# ---- the log
+
+
+def refused_once(broker: BrokerProcess) -> int:
+    """The port that a client was refused at."""
+    with connected(broker) as wire:
+        port: int = wire.socket.getsockname()[1]
+        wire.send_raw(b"NONSENSE\n\n\0")
+        assert wire.refusal()["code"] == "protocol"
+        return port
+
+
+def test_who_comes_and_goes_is_not_told_but_who_is_refused_by_address(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        with connected(broker):
+            pass
+        port = refused_once(broker)
+        line = broker.wait_for_log(" refused ")
+        assert f" peer=127.0.0.1:{port}" in line
+        assert broker.stop() == 0
+    assert [told.split()[2] for told in broker.log.splitlines()] == [
+        "start", "listening", "refused", "stopping", "stopped",
+    ]  # fmt: skip
+
+
+def test_one_who_is_refused_again_and_again_fills_no_log(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        for _ in range(LOG_LINES_OF_CLIENT + 5):
+            refused_once(broker)
+        assert broker.stop() == 0
+    lines = broker.log.splitlines()
+    assert sum(" info refused " in told for told in lines) == LOG_LINES_OF_CLIENT
+    assert any(told.endswith(" client_lines_dropped client=127.0.0.1 of=refused lines=5") for told in lines)
+
+
+def test_every_line_is_an_object_with_its_priority_where_that_is_wanted(tmp_path: Path) -> None:
+    logging = '[logging]\nlevel = "debug"\nformat = "json"\npriorities = "always"\n'
+    broker = BrokerProcess(tmp_path, DEFAULT_CONFIG + logging + "[queue.a]\noverflow = 'reject'\n")
+    broker._spawn()
+    try:
+        broker.wait_for_log('"listening"')
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
+    lines = broker.log.splitlines()
+    found = [json.loads(line[3:]) for line in lines]
+    assert {line[:3] for line in lines} == {"<6>", "<4>"}
+    assert [one["event"] for one in found] == ["start", "no_effect", "listening", "stopping", "stopped"]
+    assert "queue.a.overflow has no effect" in found[1]["sentence"] and all("time" in one for one in found)
