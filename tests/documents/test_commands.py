@@ -1,0 +1,84 @@
+"""What pages name in backticks is there: commands with their options, scripts, and files of the checkout."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from radiator.cli import COMMANDS, parser
+from radiator.cli.command import Command
+from tests.broker_process import CHECKOUT
+from tests.documents.blocks import exists, inline, pages, text_of
+from tests.documents.commands import complaint
+
+FOLDERS = ("radiator", "pyspark_radiator", "docs", "examples", "tests", "scripts", "benchmarks")
+MADE = ("tests/campaigns/results",)  # by a run
+
+
+@pytest.mark.parametrize("page", pages())
+def test_commands_that_a_page_names_are_understood(page: str) -> None:
+    radiator = parser()
+    assert [said for one in inline(text_of(page)) if (said := complaint(one, radiator, True)) is not None] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_example_of_a_command_is_understood(command: Command) -> None:
+    radiator = parser()
+    lines = command.example.splitlines()
+    assert [said for line in lines if (said := complaint(line, radiator)) is not None] == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    path = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./*-]*")
+    named = [one.rstrip("/") for one in inline(text_of(page)) if path.fullmatch(one)]
+    named = [re.sub(r"\b[A-Z]+\b(?!\.md$)", "*", one) for one in named]
+    assert [one for one in named if not exists(one) and not one.startswith(MADE)] == []
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_lead_somewhere(page: str) -> None:
+    """To a file that is there, and a heading that it has."""
+    wrong = []
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)", text_of(page)):
+        file = (CHECKOUT / page).parent / target if target else CHECKOUT / page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            wrong.append(f"{target}#{anchor}")
+    assert wrong == []
+
+
+def anchors(file: Path) -> set[str]:
+    """As GitHub makes them of headings; a second one of the same words gets a number."""
+    found: dict[str, int] = {}
+    names = set()
+    text = re.sub(r"(?ms)^ *```.*?^ *```", "", file.read_text(encoding="utf-8"))
+    for heading in re.findall(r"(?m)^#+ +(.*?) *$", text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w -]", "", plain).lower().replace(" ", "-")
+        count = found.get(name, 0)
+        found[name] = count + 1
+        names.add(name if count == 0 else f"{name}-{count}")
+    return names
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("radiator stats --json  # all of it", None),
+        ("radiator move", None),
+        ("cd /tmp && .venv/bin/radiator queues", None),
+        ("radiator stast", "stats"),
+        ("radiator stats --jsn", "jsn"),
+        ("radiator move a b c d", "nrecognized"),
+        ("radiator peek q --limit many", "many"),
+        ("scripts/sevre", "there is no scripts/sevre"),
+        ("python -m benchmarks.nothing", "no module"),
+        ('pip install ".[sellery]"', "no extra sellery"),
+        ("python examples/nothing.py", "there is no"),
+        ("kill -9", None),
+    ],
+)
+def test_what_cannot_be_run_is_noticed(line: str, wrong: str | None) -> None:
+    said = complaint(line, parser(), is_named=True)
+    assert (said is None) == (wrong is None), said
+    assert wrong is None or wrong in str(said)
