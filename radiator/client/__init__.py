@@ -5,7 +5,8 @@
         client.subscribe("/queue/orders", ack="client-individual")
         message = client.receive(timeout_s=5)
 
-`client.py` is what is called; `connection.py` one socket with its session; `outstanding.py` a RECEIPT that is awaited.
+`client.py` is what is called. It does what `calls.py` says on a `line.py`, which is one connection after the other;
+`threads.py` knows how to wait.
 """
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError

@@ -1,10 +1,10 @@
-"""One TCP connection and its session. Nothing here waits but `dial` and `wait`; what to wait for, the Client knows."""
+"""One TCP connection and its session. Nothing here waits but `dial` and `wait`."""
 
 import contextlib
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from radiator.client.address import Address
 from radiator.client.errors import ConnectionLost
@@ -25,9 +25,15 @@ def refusal(error: Error) -> Refusal:
     return Refusal(error.headers.get("code", ""), sentence)
 
 
+def cannot_connect(address: Address, failed: OSError) -> ConnectionLost:
+    """Why, as a sentence."""
+    why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
+    return ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?")
+
+
 class Connection:
     """number: which of its Client's connections it is. outgoing: what the operating system has not taken yet.
-    waiters: how many threads are within `wait`; the socket must not be closed under them."""
+    waiters: how many wait for the socket, which must not be closed under them."""
 
     __slots__ = (
         "_socket",
@@ -58,22 +64,37 @@ class Connection:
         try:
             one = socket.create_connection((address.host, address.port), timeout_s)
         except OSError as failed:
-            why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
-            raise ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?") from None
-        one.setblocking(False)
-        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            raise cannot_connect(address, failed) from None
         connection = cls(address, number, one)
+        greeting = connection.greeting(versions, heart_beat_ms, timeout_s)
         try:
-            connection._greet(versions, heart_beat_ms, timeout_s)
-        except Gone as why:
-            connection.close()
-            raise ConnectionLost(f"The connection to {address} is lost: {str(why).rstrip('.')}.") from None
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            wanted = next(greeting)
+            while True:
+                wanted = greeting.send(connection.wait(*wanted))
+        except StopIteration:
+            return connection
 
-    def _greet(self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float) -> None:
+    def greeting(
+        self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
+    ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
+        """CONNECT to CONNECTED. Yields how long to wait, to read and to write; wants whether it can be read, written.
+
+        Raises ConnectionLost or Refusal, and then it is closed; so it is where nobody goes on with this.
+        """
+        try:
+            yield from self._greet(versions, heart_beat_ms, timeout_s)
+        except Gone as why:
+            self.close()
+            raise ConnectionLost(f"The connection to {self.address} is lost: {str(why).rstrip('.')}.") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _greet(
+        self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
+    ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         login, passcode = self.address.login or None, self.address.passcode or None
         self.say(
             self.session.connect(
@@ -82,7 +103,7 @@ class Connection:
         )
         end_s = time.monotonic() + timeout_s
         while self.session.state != OPEN:
-            readable, writable = self.wait(max(0.0, end_s - time.monotonic()), True, bool(self.outgoing))
+            readable, writable = yield max(0.0, end_s - time.monotonic()), True, bool(self.outgoing)
             if not readable and not writable:
                 sentence = f"{self.address} did not answer CONNECT within {timeout_s:g} s: does it speak STOMP?"
                 raise ConnectionLost(sentence)
@@ -156,9 +177,11 @@ class Connection:
     # ---- heart-beats
 
     def until_beat_s(self) -> float | None:
-        """How long until we must have sent something; None: never."""
+        """How long until we must have sent something; None: never, or something waits to be sent anyway."""
         interval_s = self.session.heart_beat_send_s
-        return max(0.0, self.sent_at_s + interval_s / 2 - time.monotonic()) if interval_s else None
+        if not interval_s or self.outgoing:
+            return None
+        return max(0.0, self.sent_at_s + interval_s / 2 - time.monotonic())
 
     def until_silent_s(self) -> float | None:
         """How long until the broker is taken for dead if nothing comes; None: never."""

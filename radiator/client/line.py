@@ -1,20 +1,20 @@
-"""The line to a broker: one connection, or one after the other, shared by all threads of the program.
+"""The line to a broker: what was asked and what has come, over one connection or over one after the other.
 
-One lock guards everything here. Who must wait *leads*, if nobody does: waits for the socket without the lock, reads
-what has come, and wakes the others, who look whether it was theirs. Whoever leads also finds that a connection is lost,
-and restores it. All methods want the lock to be held; those that wait let go of it meanwhile.
+Nothing here waits, and nothing here is called by two at once. What takes several steps is a generator: it yields a Wait
+and goes on when that is over. `threads.py` knows how to wait and to let others go on meanwhile.
 """
 
+import itertools
 import logging
 import random
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from radiator.client.address import Address
-from radiator.client.connection import Connection, Dial, Gone, refusal
+from radiator.client.connection import Connection, Gone, refusal
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Inbox
 from radiator.client.outstanding import Loss, Outstanding, Say, Subscription
@@ -22,9 +22,6 @@ from radiator.client.reconnect import Attempts
 from radiator.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import Broken, Error, Message, Receipt, ServerEvent
 
-LOOK_S = 1.0  # how often, at least, a thread that beats looks at the connection
-LOOK_MIN_S = 0.01
-FULL_LOOK_S = 0.05  # how often a thread that may only write looks whether it may read again
 REPLIES = "/temp-queue/replies"
 
 _log = logging.getLogger("radiator.client")
@@ -38,43 +35,57 @@ class Reply:
     error: RadiatorError | None = None
 
 
-class Line:
-    """attempts None: a lost connection is not restored. answer_timeout_s: how long a RECEIPT may take.
+@dataclass(slots=True, eq=False)
+class Wait:
+    """Until it is done, or the time is over (None: there is no bound); what is sent back is whether it is done.
 
-    connection: None while there is none. lost: why there will be none any more. inbox, replies, subscriptions: what
-    comes, and what for. receiver: the thread that received last.
+    what: an answer that may be behind messages. Then NoAnswer is thrown where the inbox is full and nobody empties it.
+    """
+
+    is_done: Callable[[], bool]
+    timeout_s: float | None
+    what: str = ""
+
+
+T = TypeVar("T")
+Steps = Generator[Wait, bool, T]
+
+LOOK = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a connection that is lost is known to be
+
+
+class Line:
+    """attempts None: a lost connection is not restored. answer_timeout_s: how long a RECEIPT may take. changed: is
+    called where somebody who waits may go on.
+
+    connection: None while there is none. lost: why there will be none any more. unraised: what no call has awaited, for
+    the next one. inbox, replies, subscriptions: what comes, and what for.
     """
 
     def __init__(
         self,
         addresses: Sequence[Address],
-        dial: Dial,
         attempts: Attempts | None,
         window: int,
         answer_timeout_s: float,
         inbox: Inbox,
+        changed: Callable[[], None],
         connections: int = 0,
     ) -> None:
         self.window = window
         self.answer_timeout_s = answer_timeout_s
         self.inbox = inbox
-        self.lock = threading.Lock()
         self.connection: Connection | None = None
         self.connections = connections
         self.lost: str | None = None
+        self.unraised: RadiatorError | None = None
         self.outstanding: dict[str, Outstanding] = {}  # by receipt, in the order of sending
         self.subscriptions: dict[str, Subscription] = {}
         self.replies: dict[str, Reply] = {}  # by correlation-id
-        self.receiver: int | None = None
-        self._changed = threading.Condition(self.lock)
         self._addresses = addresses
-        self._dial = dial
         self._attempts = attempts
-        self._numbered = 0
+        self._changed = changed
+        self._numbers = itertools.count(1)
         self._last_address = addresses[0]
-        self._unraised: RadiatorError | None = None  # what no call has awaited: for the next one
-        self._is_led = False
-        self._is_writing = False  # a thread, whether it leads or not, waits for room to write
 
     @property
     def restores(self) -> bool:
@@ -88,205 +99,191 @@ class Line:
             return self._addresses[self._attempts.next_address]
         return self._last_address
 
-    def open(self) -> None:
-        """The first connection, of the first address that gives one. Raises what the last of them said: where lost
-        connections are restored, a Refusal at once, and ConnectionLost when none has come within their time.
+    def opening(self) -> Generator[Address | float, Connection | RadiatorError | None, None]:
+        """The first connection, of the first address that gives one. Yields an address, for a connection or what it
+        raised, or how long to wait. Raises what the last of them said: where lost connections are restored, a Refusal
+        at once, and ConnectionLost when none has come within their time.
         """
         attempts, is_told = self._attempts, False
         while True:
             for number, address in enumerate(self._addresses, 1):
-                try:
-                    self.connections += 1
-                    self.connection = self._dial(address, self.connections)
-                    self._last_address = address
+                self.connections += 1
+                found = yield address
+                if isinstance(found, Connection):
+                    self.connection, self._last_address = found, address
                     if attempts is not None:
                         attempts.proven()
                     return
-                except (ConnectionLost, Refusal) as error:
-                    is_over = attempts is None or not attempts.failed(time.monotonic(), random.random())
-                    if number == len(self._addresses) and (is_over or isinstance(error, Refusal)):
-                        raise
-                    if not is_told and attempts is not None:
-                        _log.warning("%s It is tried again.", error)
-                        is_told = True
+                assert found is not None
+                is_over = attempts is None or not attempts.failed(time.monotonic(), random.random())
+                if number == len(self._addresses) and (is_over or isinstance(found, Refusal)):
+                    raise found
+                if not is_told and attempts is not None:
+                    _log.warning("%s It is tried again.", found)
+                    is_told = True
             assert attempts is not None
-            time.sleep(max(0.0, attempts.try_at_s - time.monotonic()))
+            yield max(0.0, attempts.try_at_s - time.monotonic())
 
     def next_name(self, kind: str) -> str:
-        """One that was not there before."""
-        self._numbered += 1
-        return f"{kind}{self._numbered}"
+        """One that was not there before. May be called at any time."""
+        return f"{kind}{next(self._numbers)}"
 
     # ---- asking
 
-    def up(self) -> Connection:
+    def up(self) -> Steps[Connection]:
         """The connection, once there is one. Raises what no call has raised yet."""
-        self._check_open()
+        self.check_open()
         if self.connection is None:
-            self.wait(lambda: self.connection is not None, None)
+            yield Wait(lambda: self.connection is not None, None)
             self.check_refused()
         assert self.connection is not None
         return self.connection
 
-    def ask(self, say: Say, loss: Loss, confirm: bool | None, number: int | None = None, is_once: bool = False) -> bool:
+    def ask(
+        self, say: Say, loss: Loss, confirm: bool | None, number: int | None = None, is_once: bool = False
+    ) -> Steps[bool]:
         """Says a frame, with a receipt unless `confirm` is None; awaits that (True), or only room for it in the window.
 
         number: of the connection that it speaks of. False: that one is lost, and the frame with it. is_once: it is said
         again to the same store only.
         """
+        connection = self.connection
+        if connection is None or self.unraised is not None or connection.outgoing:
+            connection = yield from self._with_room()
         if confirm is None:
-            connection = self.up()
             if number is not None and number != connection.number:
                 return False
-            self.say(connection, say(connection.session, None))
+            yield from self.say(connection, say(connection.session, None))
             return True
-        asked = self.put(say, loss, confirm, number, is_once)
+        if len(self.outstanding) >= self.window:
+            connection = yield from self._with_place()
+        asked = Outstanding(say, loss, confirm, connection.session.store if is_once else None)
+        if number is not None and number != connection.number:
+            return False
+        self._put(connection, asked)
+        if connection.outgoing:
+            yield from self._given(connection, asked)
         if confirm:
-            self._confirm(asked)
+            if not asked.is_done:
+                yield from self._done(asked)
+            if asked.error is not None:
+                raise asked.error
         return not asked.is_dropped
 
-    def put(
-        self, say: Say, loss: Loss, is_awaited: bool, number: int | None = None, is_once: bool = False
-    ) -> Outstanding:
-        """Says a frame with a receipt; `number` and `is_once` as in `ask`."""
-        connection = self.connection
-        if connection is None or self._unraised is not None:
-            connection = self.up()
-        while len(self.outstanding) >= self.window:
-            self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
-            connection = self.up()
-        asked = Outstanding(say, loss, is_awaited, connection.session.store if is_once else None)
-        if number is not None and number != connection.number:
-            asked.is_done = asked.is_dropped = True
-            return asked
-        receipt = self.next_name("r")
-        data = say(connection.session, receipt)
-        self.outstanding[receipt] = asked
-        self.say(connection, data)
+    def put(self, say: Say) -> Steps[Outstanding]:
+        """Says a frame with a receipt, which whoever asked awaits, and which has no meaning on another connection."""
+        connection = yield from self._with_place()
+        asked = Outstanding(say, Loss.DROPPED, True)
+        self._put(connection, asked)
+        if connection.outgoing:
+            yield from self._given(connection, asked)
         return asked
 
-    def say(self, connection: Connection, data: bytes) -> None:
-        """Returns once the operating system has all of it; reads meanwhile, lest two full buffers block each other."""
+    def _put(self, connection: Connection, asked: Outstanding) -> None:
+        receipt = self.next_name("r")
+        data = asked.say(connection.session, receipt)
+        self.outstanding[receipt] = asked
+        self.give(connection, data)
+
+    def say(self, connection: Connection, data: bytes) -> Steps[None]:
+        """Returns once the operating system has all of it; what comes is read meanwhile, lest two full buffers block
+        each other."""
+        self.give(connection, data)
+        if connection.outgoing:
+            yield from self._await(lambda: self._is_given(connection), "room to send")
+
+    def give(self, connection: Connection, data: bytes) -> None:
+        """To the operating system, or to what waits for that."""
         try:
             connection.say(data)
         except Gone as why:
-            self._fail(connection, str(why))
-        if connection.outgoing:
-            self._await(lambda: not connection.outgoing or self.connection is not connection, "room to send")
+            self.fail(connection, str(why))
 
-    def flush(self) -> None:
+    def flush(self) -> Steps[None]:
         """Returns once no RECEIPT is outstanding."""
-        self._await(lambda: not self.outstanding, "RECEIPT")
+        yield from self._await(lambda: not self.outstanding, "RECEIPT")
         self.check_refused()
 
-    def _confirm(self, asked: Outstanding) -> None:
-        try:
-            self._await(lambda: asked.is_done, "RECEIPT")
-        except NoAnswer:
-            asked.is_awaited = False
-            raise
-        if asked.error is not None:
-            raise asked.error
-
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises what no call has raised yet, and ConnectionLost where there will be no connection any more."""
         self.check_refused()
         if self.lost is not None:
             raise ConnectionLost(f"There is no connection to {self.address}: {self.lost.rstrip('.')}.")
 
     def check_refused(self) -> None:
         """Raises, once, what no call has awaited."""
-        if self._unraised is not None:
-            error, self._unraised = self._unraised, None
+        if self.unraised is not None:
+            error, self.unraised = self.unraised, None
             raise error
 
-    # ---- waiting
+    def check_wait(self, wait: Wait, is_receiver: bool) -> None:
+        """Raises where it will never be done. is_receiver: who waits is who receives, or nobody does."""
+        if self.lost is not None:
+            self.check_open()
+        if wait.what and is_receiver and self.inbox.is_full:
+            raise NoAnswer(
+                f"The {wait.what} is behind {len(self.inbox)} messages that nobody has received: no more than "
+                f"{self.inbox.max_bytes} bytes of them are kept. Receive them, or send on a Client of its own."
+            )
 
-    def _await(self, is_done: Callable[[], bool], what: str) -> None:
+    def _await(self, is_done: Callable[[], bool], what: str) -> Steps[None]:
         """Raises NoAnswer where it is not done within answer_timeout_s, counted anew for each connection."""
-        while not self.wait(is_done, self.answer_timeout_s, what):
+        while not (yield Wait(is_done, self.answer_timeout_s, what)):
             connection = self.connection
             if connection is not None and time.monotonic() - connection.opened_at_s >= self.answer_timeout_s:
                 raise NoAnswer(f"{self.address} gave no {what} within {self.answer_timeout_s:g} s.")
 
-    def wait(self, is_done: Callable[[], bool], timeout_s: float | None, what: str = "") -> bool:
-        """Reads and writes, or lets another thread do it, until it is done (True) or the time is over (False).
-
-        what: an answer that may be behind messages; NoAnswer where the inbox is full, and nobody else empties it.
-        """
-        end_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not is_done():
-            if self.lost is not None:
-                self._check_open()
-            left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-            if what and self.inbox.is_full and self.receiver in (None, threading.get_ident()):
-                raise NoAnswer(
-                    f"The {what} is behind {len(self.inbox)} messages that nobody has received: no more than "
-                    f"{self.inbox.max_bytes} bytes of them are kept. Receive them, or send on a Client of its own."
-                )
-            if not self._is_led:
-                self.lead(left_s)
-            elif self.connection is not None and self.connection.outgoing and not self._is_writing:
-                self._waited(self.connection, left_s, False, True)
-                self._changed.notify_all()
-            else:
-                self._changed.wait(left_s)
-            if left_s == 0.0:
-                if self.lost is not None and not is_done():
-                    self._check_open()
-                return is_done()
-        return True
-
-    def lead(self, timeout_s: float | None) -> None:
-        """One wait for the socket, no longer than until a heart-beat is due either way; or a step of a restoration."""
-        self._is_led = True
+    def _done(self, asked: Outstanding) -> Steps[None]:
+        """Ensures: where who asked does not wait any more, for whatever reason, a refusal is for the next call."""
         try:
-            if self.connection is None:
-                self._restore(timeout_s)
-            else:
-                self._exchange(self.connection, timeout_s)
-        finally:
-            self._is_led = False
-            self._changed.notify_all()
+            yield from self._await(lambda: asked.is_done, "RECEIPT")
+        except BaseException:
+            asked.is_awaited = False
+            raise
 
-    def _exchange(self, connection: Connection, timeout_s: float | None) -> None:
+    def _given(self, connection: Connection, asked: Outstanding) -> Steps[None]:
+        """Ensures the same."""
         try:
-            connection.beat()
-            reads, writes = not self.inbox.is_full, bool(connection.outgoing) and not self._is_writing
-            waits_s = [timeout_s, connection.until_beat_s(), connection.until_silent_s() if reads else FULL_LOOK_S]
-            wait_s = min((one for one in waits_s if one is not None), default=None)
-            if not reads and not writes:
-                self._changed.wait(wait_s)
-            elif self._waited(connection, wait_s, reads, writes):
-                for event in connection.read():
-                    self._take(connection, event)
-            elif reads and self.connection is connection and connection.until_silent_s() == 0.0:
-                silent_s = time.monotonic() - connection.read_at_s
-                raise Gone(f"the broker was silent for {silent_s:.1f} s, though it promised heart-beats")
+            yield from self._await(lambda: self._is_given(connection), "room to send")
+        except BaseException:
+            asked.is_awaited = False
+            raise
+
+    def _with_room(self) -> Steps[Connection]:
+        """The connection, once the operating system has all that was said before: so what is outgoing has a bound."""
+        connection = yield from self.up()
+        while connection.outgoing:
+            yield from self._await(lambda one=connection: self._is_given(one), "room to send")  # type: ignore[misc]
+            connection = yield from self.up()
+        return connection
+
+    def _with_place(self) -> Steps[Connection]:
+        """The connection, with room, and with a place in the window."""
+        connection = yield from self._with_room()
+        while len(self.outstanding) >= self.window:
+            yield from self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
+            connection = yield from self._with_room()
+        return connection
+
+    def _is_given(self, connection: Connection) -> bool:
+        return not connection.outgoing or self.connection is not connection
+
+    # ---- the socket
+
+    def read(self, connection: Connection) -> None:
+        """What has come."""
+        try:
+            for event in connection.read():
+                self._take(connection, event)
         except Gone as why:
-            self._fail(connection, str(why))
+            self.fail(connection, str(why))
 
-    def _waited(self, connection: Connection, timeout_s: float | None, reads: bool, writes: bool) -> bool:
-        """Waits for the socket without the lock, and writes what is outgoing; whether there is something to read."""
-        connection.waiters += 1
-        self._is_writing = self._is_writing or writes
-        self.lock.release()
+    def write(self, connection: Connection) -> None:
+        """What is outgoing, as far as the operating system takes it."""
         try:
-            readable, writable = connection.wait(timeout_s, reads, writes)
-        finally:
-            self.lock.acquire()
-            self._is_writing = self._is_writing and not writes
-            connection.waiters -= 1
-            if connection is not self.connection and not connection.waiters:
-                connection.close()
-        if connection is not self.connection:
-            return False
-        if writable and connection.outgoing:
-            try:
-                connection.write()
-            except Gone as why:
-                self._fail(connection, str(why))
-                return False
-        return readable
+            connection.write()
+        except Gone as why:
+            self.fail(connection, str(why))
 
     def beat(self) -> None:
         """A heart-beat if one is due. Nothing is awaited, so nothing is raised either."""
@@ -295,21 +292,13 @@ class Line:
             try:
                 connection.beat()
             except Gone as why:
-                self._fail(connection, str(why))
+                self.fail(connection, str(why))
 
-    def glance(self) -> None:
-        """Beats, reads and restores, as far as that can be done without waiting."""
-        if self.lost is None and not self._is_led:
-            self.lead(0.0)
-
-    def look(self) -> float:
-        """A glance of a thread that beats; how long until the next one."""
-        self.glance()
-        connection = self.connection
-        if connection is None:
-            return LOOK_S if self._attempts is None else min(LOOK_S, self._attempts.policy.first_s)
-        waits_s = [LOOK_S, connection.until_beat_s(), connection.session.heart_beat_expect_s or None]
-        return max(LOOK_MIN_S, min(one for one in waits_s if one is not None))
+    def check_silence(self, connection: Connection) -> None:
+        """A broker that promised heart-beats and was silent for too long is taken for dead."""
+        if self.connection is connection and connection.until_silent_s() == 0.0:
+            silent_s = time.monotonic() - connection.read_at_s
+            self.fail(connection, f"the broker was silent for {silent_s:.1f} s, though it promised heart-beats")
 
     # ---- what comes
 
@@ -326,7 +315,7 @@ class Line:
                 asked.is_done = True
                 if event.refused:
                     asked.error = Refusal(event.refused, event.message)
-                    self._unraised = self._unraised if asked.is_awaited else asked.error
+                    self.unraised = self.unraised if asked.is_awaited else asked.error
                 if asked.loss is Loss.REPLAYED:
                     self._look_whether_proven()
         elif isinstance(event, Error):
@@ -344,17 +333,12 @@ class Line:
             del self.outstanding[event.receipt or ""]
             asked.is_done, asked.error = True, said
         if not is_told and not (is_nobodys and self.restores):
-            self._unraised = said
+            self.unraised = said
         self._lose(connection, f"the broker refused: {said}", is_told)
-
-    def made_room(self, was_full: bool) -> None:
-        """A message has left the inbox."""
-        if was_full:
-            self._changed.notify_all()
 
     # ---- loss
 
-    def _fail(self, connection: Connection, why: str) -> None:
+    def fail(self, connection: Connection, why: str) -> None:
         """It cannot be written or read; the broker may have said the reason before it hung up."""
         with suppress(Gone):
             while self.connection is connection and (events := connection.read()):
@@ -374,15 +358,15 @@ class Line:
             reply.error = reply.error or ConnectionLost(f"{sentence} The request may or may not be carried out.")
         if self._attempts is None:
             self.let_go(why)
-            if not is_told and not self.replies and self._unraised is None:
-                self._unraised = ConnectionLost(sentence)
+            if not is_told and not self.replies and self.unraised is None:
+                self.unraised = ConnectionLost(sentence)
         else:
             _log.warning("%s It is restored.", sentence)
             self._sort_out(sentence, self._attempts.policy.resend)
             address = self._addresses.index(connection.address)
             if not self._attempts.lost(address, time.monotonic(), random.random()):
                 self._give_up(sentence)
-        self._changed.notify_all()
+        self._changed()
 
     def _sort_out(self, sentence: str, resend: bool) -> None:
         """What is outstanding and has no meaning on another connection ends; so does what nobody has received yet."""
@@ -393,7 +377,7 @@ class Line:
             asked.is_done, asked.is_dropped = True, asked.loss in (Loss.DROPPED, Loss.REPLAYED)
             if not asked.is_dropped:
                 asked.error = ConnectionLost(f"{sentence} What was asked may or may not have happened.")
-                self._unraised = self._unraised if asked.is_awaited else asked.error
+                self.unraised = self.unraised if asked.is_awaited else asked.error
         self.inbox.drop_unacked()
 
     def let_go(self, why: str) -> None:
@@ -402,7 +386,7 @@ class Line:
             self.lost = why
             if self.connection is not None:
                 self._drop(self.connection)
-            self._changed.notify_all()
+            self._changed()
 
     def _drop(self, connection: Connection) -> None:
         """Lets go of the socket; where a thread waits for it, that thread does when it has woken."""
@@ -413,32 +397,34 @@ class Line:
 
     # ---- restoration
 
-    def _restore(self, timeout_s: float | None) -> None:
-        """One step towards another connection: waits until the next try is due, or tries."""
+    def until_try_s(self) -> float:
+        """How long until the next try is due."""
         assert self._attempts is not None
-        wait_s = self._attempts.try_at_s - time.monotonic()
-        if wait_s > 0:
-            self._changed.wait(wait_s if timeout_s is None else min(wait_s, timeout_s))
-            return
-        address = self._addresses[self._attempts.next_address]
+        return self._attempts.try_at_s - time.monotonic()
+
+    def next_try(self) -> tuple[Address, int]:
+        """Where to, and the connection's number."""
+        assert self._attempts is not None
         self.connections += 1
-        self.lock.release()
-        try:
-            found: Connection | RadiatorError = self._dial(address, self.connections)
-        except (ConnectionLost, Refusal) as failed:
-            found = failed
-        finally:
-            self.lock.acquire()
+        return self._addresses[self._attempts.next_address], self.connections
+
+    def tried(self, found: Connection | RadiatorError) -> None:
+        """What came of it."""
+        assert self._attempts is not None
         if isinstance(found, Connection):
             self._replay(found)
         elif self.lost is None and not self._attempts.failed(time.monotonic(), random.random()):
             self._give_up(str(found))
 
+    def soonest_try_s(self) -> float | None:
+        """The shortest pause between two tries; None: there are none."""
+        return None if self._attempts is None else self._attempts.policy.first_s
+
     def _give_up(self, sentence: str) -> None:
         assert self._attempts is not None
         self.let_go(sentence)
         tried_s = self._attempts.policy.timeout_s
-        self._unraised = ConnectionLost(f"There was no lasting connection within {tried_s:g} s. {sentence}")
+        self.unraised = ConnectionLost(f"There was no lasting connection within {tried_s:g} s. {sentence}")
 
     def _replay(self, connection: Connection) -> None:
         """What was subscribed is subscribed again; then what is outstanding is said again, in its order."""
@@ -462,12 +448,12 @@ class Line:
                 # the other broker speaks another version, which cannot say it
                 del self.outstanding[receipt]
                 asked.is_done, asked.error = True, wrong
-                self._unraised = self._unraised if asked.is_awaited else wrong
+                self.unraised = self.unraised if asked.is_awaited else wrong
         _log.warning("Connected to %s again.", connection.address)
         try:
             connection.say(b"".join(frames))
         except Gone as why:
-            self._fail(connection, str(why))
+            self.fail(connection, str(why))
 
     def _let_go_of_other_stores(self, connection: Connection) -> None:
         """What another store may have already is not said to this one, which cannot know that."""
@@ -479,7 +465,7 @@ class Line:
                     f"A SEND had no RECEIPT when its connection was lost, and {connection.address} has another store: "
                     "it may or may not have happened, and is not sent again, lest it be stored twice (dedup)."
                 )
-                self._unraised = self._unraised if asked.is_awaited else asked.error
+                self.unraised = self.unraised if asked.is_awaited else asked.error
 
     def _look_whether_proven(self) -> None:
         """It is as good as the lost one once all its subscriptions are."""

@@ -1,5 +1,6 @@
 """The blocking client: against a scripted peer for what a broker should not do, and against the real broker."""
 
+import signal
 import socket
 import threading
 import time
@@ -130,6 +131,36 @@ def test_client_says_what_was_outstanding_when_the_peer_hangs_up(peer: Callable[
     with pytest.raises(ConnectionLost, match="There is no connection"):
         client.receive()
     client.close()
+
+
+def test_refusal_of_an_interrupted_send_is_for_the_next_call(peer: Callable[[Script], str]) -> None:
+    """Ctrl-C, and the signals of a program's own: whoever asked does not wait any more."""
+    is_interrupted = threading.Event()
+
+    def script(connection: socket.socket) -> None:
+        greet(connection)
+        receipt = receipt_of(read_frame(connection))
+        is_interrupted.wait(10)
+        connection.sendall(receipt.replace(b"\n\n", b"\nrefused:queue-full\nmessage:It is full.\n\n"))
+        read_until_closed(connection)
+
+    client = Client(peer(script))
+
+    def interrupt(*_: object) -> None:
+        raise InterruptedError("by a signal")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError, match="by a signal"):
+            client.send("/queue/a", b"x", {"on-refusal": "receipt"})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    is_interrupted.set()
+    with pytest.raises(Refusal, match="It is full"):
+        client.flush()
+    client.abandon()
 
 
 def test_client_waits_for_no_receipt_longer_than_its_timeout(peer: Callable[[Script], str]) -> None:

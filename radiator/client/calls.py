@@ -1,0 +1,290 @@
+"""What a program may ask of a broker, as steps of a line. Any thread may ask.
+
+`client.py` says what each of them promises; here is what it does.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from radiator.client.errors import NoAnswer, TransactionLost
+from radiator.client.inbox import Callback
+from radiator.client.line import LOOK, REPLIES, Line, Reply, Steps, Wait
+from radiator.client.outstanding import Loss, Say, Subscription
+from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.protocols.stomp.client import ClientSession, Headers, Message
+
+CLOSED = "it was closed by this program"
+
+
+class Calls:
+    """line: where they go. dedup: whether each SEND gets a `dedup-id` of its own."""
+
+    def __init__(self, line: Line, dedup: bool) -> None:
+        self._line = line
+        self._dedup_prefix = f"{os.urandom(9).hex()}-" if dedup else ""
+        self._transactions: dict[str, int] = {}  # the number of the connection that each was begun on
+
+    # ---- sending
+
+    def send(
+        self, destination: str, body: bytes | str, headers: Headers, transaction: str | None, confirm: bool | None
+    ) -> Steps[bool]:
+        """SEND."""
+        octets = octets_of(body)
+        kept = pairs_of(headers)
+        line = self._line
+        dedup_id: str | None = None
+        if self._dedup_prefix and not any(name == "dedup-id" for name, _ in kept):
+            dedup_id = line.next_name(self._dedup_prefix)
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.send(
+                destination, octets, receipt=receipt, transaction=transaction, dedup_id=dedup_id, headers=kept
+            )
+
+        if transaction is None:
+            return line.ask(say, Loss.AGAIN, confirm, None, dedup_id is not None)
+        return self._ask_within(transaction, say, Loss.DROPPED, confirm)
+
+    # ---- receiving
+
+    def subscribe(
+        self,
+        destination: str,
+        subscription: str | None,
+        ack: str,
+        headers: Headers,
+        prefetch: int | None,
+        durable: bool,
+        callback: Callback | None = None,
+    ) -> Steps[str]:
+        """SUBSCRIBE; the subscription's id."""
+        if durable and subscription is None:
+            raise Violation("A durable subscription needs an id that is the same each time: `subscription`.")
+        kept = pairs_of(headers)
+        kept += [("prefetch-count", str(prefetch))] if prefetch is not None else []
+        kept += [("durable", "true"), ("auto-delete", "false")] if durable else []
+        line = self._line
+        name = line.next_name("s") if subscription is None else subscription
+        if name in line.subscriptions:
+            raise Violation(f"The subscription {name!r} exists already: each must have an id of its own.")
+        wanted = line.subscriptions[name] = Subscription(name, destination, ack, kept)
+        if callback is not None:
+            line.inbox.callbacks[name] = callback
+        try:
+            yield from line.ask(wanted.say, Loss.REPLAYED, True)
+            wanted.is_known = True
+        except NoAnswer:
+            wanted.is_known = True
+            raise
+        except RadiatorError:
+            line.subscriptions.pop(name, None)
+            line.inbox.callbacks.pop(name, None)
+            raise
+        return name
+
+    def unsubscribe(self, subscription: str, forget: bool, destination: str | None) -> Steps[None]:
+        """UNSUBSCRIBE."""
+        line = self._line
+        known = line.subscriptions.get(subscription)
+        where = known.destination if known is not None and destination is None else destination
+        if known is None and not (forget and where is not None):
+            raise Violation(f"There is no subscription {subscription!r} to end.")
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.unsubscribe(subscription, receipt=receipt, forget=where if forget else None)
+
+        number = (yield from line.up()).number
+        line.subscriptions.pop(subscription, None)
+        if forget:
+            yield from line.ask(say, Loss.AGAIN, True)
+        else:
+            yield from line.ask(say, Loss.DROPPED, True, number)
+        line.inbox.callbacks.pop(subscription, None)
+
+    def coming(self, subscription: str | None, timeout_s: float | None) -> Steps[bool]:
+        """Until there is something to receive, or nothing more can come. Raises NoAnswer where that is so now."""
+        inbox = self._line.inbox
+        if inbox.has(subscription):
+            return True
+        if inbox.is_full:
+            raise NoAnswer(
+                f"Nothing of the subscription {subscription!r} can come: what others have been sent, and nobody has "
+                "received, fills received_max_bytes. Receive that first, or give each subscription a Client of its own."
+            )
+        return (yield Wait(lambda: inbox.has(subscription) or inbox.is_full, timeout_s))
+
+    def ack(self, message: Message, transaction: str | None, confirm: bool | None) -> Steps[bool]:
+        """ACK."""
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.ack(message, receipt=receipt, transaction=transaction)
+
+        return self._settle(message, say, transaction, confirm)
+
+    def nack(
+        self, message: Message, transaction: str | None, requeue: bool, delay_ms: int | None, confirm: bool | None
+    ) -> Steps[bool]:
+        """NACK."""
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.nack(message, receipt=receipt, transaction=transaction, requeue=requeue, delay_ms=delay_ms)
+
+        return self._settle(message, say, transaction, confirm)
+
+    def _settle(self, message: Message, say: Say, transaction: str | None, confirm: bool | None) -> Steps[bool]:
+        if transaction is None:
+            return self._line.ask(say, Loss.DROPPED, confirm, message.connection)
+        return self._settle_within(transaction, message, say, confirm)
+
+    def _settle_within(self, transaction: str, message: Message, say: Say, confirm: bool | None) -> Steps[bool]:
+        if (yield from self._line.up()).number != message.connection:
+            raise TransactionLost(
+                f"The message {message.message_id} came on a connection that is lost, and comes again: the "
+                f"transaction {transaction} cannot have it."
+            )
+        return (yield from self._ask_within(transaction, say, Loss.DROPPED, confirm))
+
+    # ---- transactions
+
+    def begin(self, name: str) -> Steps[str]:
+        """BEGIN."""
+        line = self._line
+        yield LOOK
+        connection = yield from line.up()
+        frame = connection.session.begin(name)
+        self._transactions[name] = connection.number
+        yield from line.say(connection, frame)
+        return name
+
+    def name_of(self, transaction: str | None) -> str:
+        """That, or a new one."""
+        return self._line.next_name("t") if transaction is None else transaction
+
+    def has(self, transaction: str) -> bool:
+        """Whether it was begun here, and not ended."""
+        return transaction in self._transactions
+
+    def commit(self, transaction: str, prepare: str | None) -> Steps[None]:
+        """COMMIT."""
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.commit(transaction, receipt=receipt, prepare=prepare)
+
+        try:
+            yield LOOK
+            yield from self._ask_within(transaction, say, Loss.UNKNOWN, True)
+        finally:
+            self._transactions.pop(transaction, None)
+
+    def abort(self, transaction: str) -> Steps[None]:
+        """ABORT."""
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.abort(transaction, receipt=receipt)
+
+        with suppress(TransactionLost):
+            try:
+                yield from self._ask_within(transaction, say, Loss.DROPPED, True)
+            finally:
+                self._transactions.pop(transaction, None)
+
+    def _ask_within(self, transaction: str, say: Say, loss: Loss, confirm: bool | None) -> Steps[bool]:
+        """Of one that was never begun, the session says so."""
+        if not (yield from self._line.ask(say, loss, confirm, self._transactions.get(transaction))):
+            raise TransactionLost(
+                f"The transaction {transaction} was open on a connection that is lost: nothing of it has happened."
+            )
+        return True
+
+    # ---- request and reply
+
+    def request(self, destination: str, body: bytes | str, timeout_s: float, headers: Headers) -> Steps[Message]:
+        """A SEND with `reply-to`, and its reply."""
+        octets = octets_of(body)
+        line, reply = self._line, Reply()
+        correlation = line.next_name("q")
+        more = [("reply-to", REPLIES), ("correlation-id", correlation), *pairs_of(headers)]
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.send(destination, octets, receipt=receipt, headers=more)
+
+        yield LOOK
+        yield from line.up()
+        line.replies[correlation] = reply
+        try:
+            asked = yield from line.put(say)
+            try:
+                is_there = yield Wait(lambda: bool(reply.message or reply.error or asked.error), timeout_s, "reply")
+            finally:
+                asked.is_awaited = False
+        finally:
+            del line.replies[correlation]
+        if reply.message is not None:
+            return reply.message
+        if not is_there:
+            raise NoAnswer(f"No reply to a request to {destination} came within {timeout_s:g} s.")
+        raise asked.error or reply.error or AssertionError("what is done has an answer or an error")
+
+    def admin(self, request: dict[str, Any], timeout_s: float) -> Steps[dict[str, Any]]:
+        """A request to `/admin`, and its answer."""
+        headers = [("content-type", "application/json")]
+        reply = yield from self.request("/admin", json.dumps(request), timeout_s, headers)
+        try:
+            answer = json.loads(reply.body)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or "ok" not in answer:
+            raise Refusal("version", "The broker's answer cannot be read: is it of another version, or another's?")
+        if answer["ok"] is not True:
+            raise Refusal(str(answer.get("code", "")), str(answer.get("error", "The broker refused without a reason.")))
+        return answer
+
+    # ---- the end
+
+    def close(self, timeout_s: float | None) -> Steps[None]:
+        """DISCONNECT, once all that is outstanding is there."""
+
+        def say(session: ClientSession, receipt: str | None) -> bytes:
+            return session.disconnect(receipt=receipt)
+
+        line = self._line
+        if line.lost is not None:
+            return
+        line.answer_timeout_s = line.answer_timeout_s if timeout_s is None else timeout_s
+        try:
+            if line.restores:
+                yield from self._settle_all()
+            if line.connection is not None:
+                yield from line.ask(say, Loss.DROPPED, True, line.connection.number)
+        finally:
+            line.let_go(CLOSED)
+
+    def _settle_all(self) -> Steps[None]:
+        """The last that is outstanding, over another connection if need be."""
+        line = self._line
+        if not (yield Wait(lambda: not line.outstanding, line.answer_timeout_s)):
+            count = len(line.outstanding)
+            raise NoAnswer(f"{count} receipts did not come within {line.answer_timeout_s:g} s: they are given up.")
+        line.check_refused()
+
+
+def octets_of(body: bytes | str) -> bytes:
+    """Raises TypeError."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"body {body!r:.80} is of type {type(body).__name__}: it must be bytes or str.")
+
+
+def pairs_of(headers: Headers) -> list[tuple[str, str]]:
+    """Of their own. Raises TypeError."""
+    kept: list[tuple[str, str]] = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    for pair in kept:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
+            raise TypeError(f"headers have {pair!r:.80}: they must be pairs of str, or a mapping from str to str.")
+    return kept
