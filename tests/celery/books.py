@@ -38,6 +38,11 @@ class Books:
                 count += {"start": 1, "end": -1}.get(word, 0)
         return count
 
+    def unread(self, worker: str) -> int:
+        """How many jobs its children have begun without its having read so."""
+        begun = {number for word, number, who in self._lines() if who == worker and word == "start"}
+        return len(begun - {number for word, number, who in self._lines() if who == worker and word == "read"})
+
     def faults(self) -> list[str]:
         """A sentence each; to be read once all is quiet."""
         begun = self.begun()

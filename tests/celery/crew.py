@@ -114,9 +114,14 @@ class Crew:
             self.books.excused[worker.signature] += 1 + ACKS_ON_THE_WAY
 
     def stop_a_worker(self, chance: Random) -> None:
-        """A warm shutdown: what runs is ended and acked, what waits goes back."""
+        """A warm shutdown: what runs is ended and acked, what waits goes back.
+
+        So does what a child has begun without the worker's having read so, at most one job of each child: Celery drops
+        it, whatever the transport, does not ack it, and waits 30 s for the child that waits for it.
+        """
         worker = chance.choice(self.workers)
         code = worker.stop()
+        self.books.excused[worker.signature] += min(self.books.unread(worker.signature), worker.concurrency)
         assert code == 0, f"{worker.name} ended with {code}:\n{worker.log}"
         worker.start()
 

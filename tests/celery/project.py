@@ -13,6 +13,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_ready
+from celery.worker.request import Request
 from kombu import Queue
 from kombu.common import Broadcast
 
@@ -93,7 +94,17 @@ def described(self: Any, *_: Any) -> dict[str, Any]:
     return {"delivery": self.request.delivery_info, "retries": self.request.retries, "id": self.request.id}
 
 
-@app.task(acks_late=True, reject_on_worker_lost=True)
+class BookedRequest(Request):
+    """Writes down when the worker itself has read that its child began a job: what it has not read yet when a warm
+    shutdown begins, Celery drops (AsynPool.flush), though the child does it; the job then comes again.
+    """
+
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        super().on_accepted(pid, time_accepted)
+        write_down("read", self.args[0])
+
+
+@app.task(acks_late=True, reject_on_worker_lost=True, Request=BookedRequest)
 def job(number: int, seconds: float = 0.0) -> int:
     write_down("start", number)
     time.sleep(seconds)

@@ -21,7 +21,7 @@ def test_the_task_of_a_worker_that_is_killed_is_redelivered_at_once(tmp_path: Pa
     """And at once means now, not when some visibility timeout is over."""
     with Crew(tmp_path, 1, concurrency=1) as crew:
         (worker,) = crew.workers
-        crew.publish(range(1), seconds=1.5)
+        crew.publish(range(1), seconds=3)  # longer than another worker needs to start
         assert until(lambda: crew.books.running(worker.signature) == 1, 10)
         other = WorkerProcess(crew.broker.port, crew.books.path, pool="solo", name="other", queues=QUEUE)
         with other:
