@@ -14,8 +14,8 @@ EXISTING = "amq/queue"  # a queue that is there: never made by its use
 EXISTING_PREFIX = f"/{EXISTING}/"
 ADMIN = "/admin"
 
-_KINDS = (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)
-_PREFIXES = (*(f"/{kind}/" for kind in _KINDS), EXISTING_PREFIX)
+KINDS = (QUEUE, FANOUT, TOPIC, EXCHANGE, LOG, TEMP, REPLY)
+_PREFIXES = (*(f"/{kind}/" for kind in KINDS), EXISTING_PREFIX)
 ADDRESS_MAX_BYTES = len("/reply-queue/") + 2 * NAME_MAX_BYTES + 1  # at most: an exchange's has a name and a key
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -25,9 +25,9 @@ def split(address: str) -> tuple[str, str]:
     if address.startswith(EXISTING_PREFIX):
         return EXISTING, address.removeprefix(EXISTING_PREFIX)
     kind, _, name = address[1:].partition("/")
-    if address == ADMIN or (name and kind in _KINDS and address[0] == "/"):
+    if address == ADMIN or (name and kind in KINDS and address[0] == "/"):
         return kind, name
-    named = ", ".join(f"/{kind}/" for kind in _KINDS)
+    named = ", ".join(f"/{kind}/" for kind in KINDS)
     raise Refusal(
         "unknown-destination",
         f"{address} is no destination: it would begin with {named} or {EXISTING_PREFIX}, or be {ADMIN}.",
@@ -60,7 +60,7 @@ def address_mistake(address: str) -> str:
     if address.startswith(EXISTING_PREFIX):
         return _length_mistake(address[len(EXISTING_PREFIX) :], EXISTING_PREFIX)
     kind, slash, name = address[1:].partition("/")
-    if not slash or kind not in _KINDS:
+    if not slash or kind not in KINDS:
         return ""
     if kind == EXCHANGE:
         name, _, key = name.partition("/")

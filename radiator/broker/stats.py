@@ -38,7 +38,7 @@ def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
         "messages": ledger.stored,
         "bytes": ledger.stored_bytes,
         "ready": queue.ready_count,
-        "in_flight": len(queue.entries_out),
+        "unacked": len(queue.entries_out),
         "storing": queue.storing_count,
         "delayed": queue.delayed_count,
         "in_doubt": queue.doubt_count,

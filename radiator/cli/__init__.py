@@ -20,6 +20,7 @@ from radiator.cli.audit import AUDIT
 from radiator.cli.backup import BACKUP, RESTORE
 from radiator.cli.bench import BENCH
 from radiator.cli.bind import BIND, UNBIND
+from radiator.cli.broker import hint
 from radiator.cli.check import CHECK
 from radiator.cli.command import Command
 from radiator.cli.config import CONFIG
@@ -39,9 +40,10 @@ from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
 from radiator.cli.stats import STATS
 from radiator.cli.text import printable
+from radiator.cli.things import ByKind, Formatter, read_config
 from radiator.cli.top import TOP
 from radiator.cli.why import WHY
-from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError
+from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError, Refusal
 
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND,
@@ -63,6 +65,8 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: object) -> None:
         """A word that is not among those which it may be."""
         if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, ByKind) and action.kind_of(str(value)):
             return
         words = [str(word) for word in action.choices]
         hint = meant(value, words) or f"; it is one of {', '.join(words)}"
@@ -110,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
             help=command.summary,
             description=textwrap.fill(command.description, HELP_COLUMNS),
             epilog="example:\n" + "\n".join("  " + line for line in command.example.splitlines()),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Formatter,
             allow_abbrev=False,
         )
         command.add_arguments(one)
@@ -125,6 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # --help, --version and usage errors
         return _flushed(ended.code if isinstance(ended.code, int) else EXIT_USAGE)
     try:
+        read_config(arguments)
         status: int = arguments.run(arguments)
         sys.stdout.flush()
         return status
@@ -133,9 +138,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DiskFailed as failed:
         return _say([str(failed)], EXIT_DISK_FAILED)
     except RadiatorError as refused:
-        return _say([str(refused)], arguments.failed)
+        near = hint(arguments, refused) if isinstance(refused, Refusal) else ""
+        return _say([f"{refused} {near}".rstrip()], arguments.failed)
     except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+        return 0 if getattr(arguments, "watch", False) else EXIT_INTERRUPTED  # it is the way to end a watch
     except BrokenPipeError:
         return _reader_gone(arguments.failed)
     except OSError as failed:

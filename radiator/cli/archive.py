@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from radiator.cli.broker import name_of, seconds, whole_number
+from radiator.cli.broker import seconds, whole_number
 from radiator.cli.command import Command
-from radiator.cli.journal import without_pyarrow
+from radiator.cli.data import add_data, data_of, without_pyarrow
 from radiator.cli.text import printable
-from radiator.config import load
-from radiator.errors import EXIT_REFUSED, EXIT_USAGE, ConfigError, count_text
+from radiator.cli.things import name_of
+from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
 if TYPE_CHECKING:
     from radiator.archive.archiver import Archiver
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the broker's config.toml: where its data is")
+    add_data(parser)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--to", metavar="DIR", type=Path, help="the archive; made if it is not there")
     what.add_argument("--verify", metavar="DIR", type=Path, help="check this archive instead of writing one")
@@ -57,22 +57,20 @@ def _run(arguments: argparse.Namespace) -> int:
         raise without_pyarrow(missing) from None
     if arguments.verify is not None:
         return _verify(verify.verify(arguments.verify, _progress if sys.stderr.isatty() else lambda done, all_: None))
-    if arguments.config is None:
-        raise ConfigError(["--config is needed with --to: it says where the broker's data is."])
-    config = load(arguments.config)
-    last_words(config.data_dir)
+    data = data_of(arguments)
+    last_words(data.directory)
     plan = archiver.Plan(
         directory=arguments.to,
         names=arguments.log,
         seal_rows=arguments.seal_rows,
         seal_s=arguments.seal_s,
         snapshot_s=arguments.snapshot_s,
-        node=config.node.name if config.node is not None else "",
+        node=data.node,
     )
     mask = os.umask(0o027 if arguments.group_readable else 0o077)
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with archiver.locked(arguments.to), source.Source(config.data_dir) as opened:
+        with archiver.locked(arguments.to), source.Source(data.directory) as opened:
             return _copy(archiver.Archiver(opened, plan, _say), arguments)
     finally:
         os.umask(mask)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from radiator.cli.broker import whole_number
 from radiator.cli.command import Command
-from radiator.cli.journal import add_journal, store_of, without_pyarrow
+from radiator.cli.data import add_data, store_of, without_pyarrow
+from radiator.cli.shown import add_json
 from radiator.cli.text import printable, table
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
@@ -29,8 +30,8 @@ _MEANING = {
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    add_journal(parser)
-    parser.add_argument("--json", action="store_true", help="the whole result, as JSON on one line")
+    add_data(parser, archive=True)
+    add_json(parser, "the whole result, as JSON on one line")
     parser.add_argument(
         "--show", metavar="N", type=whole_number, default=_SHOWN, help=f"list at most so many (default: {_SHOWN})"
     )

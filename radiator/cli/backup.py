@@ -6,11 +6,13 @@ from pathlib import Path
 
 from radiator.cli.check import print_report
 from radiator.cli.command import Command
+from radiator.cli.data import DATA_DIR, add_data, data_of
+from radiator.cli.things import Word, add_words
 
 
 def _backup_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="data directory of a broker, running or not")
-    parser.add_argument("file", metavar="FILE", type=Path, help="the backup; replaces an older one once it is whole")
+    add_words(parser, DATA_DIR, Word("file", "FILE", "the backup; replaces an older one once it is whole", read=Path))
+    add_data(parser)
     parser.add_argument("--compact", action="store_true", help="leave free pages out: smaller, slower")
 
 
@@ -18,24 +20,26 @@ def _run_backup(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import backup
     from radiator.store.unreadable import last_words
 
+    data_dir = data_of(arguments).directory
     os.stat(arguments.file.parent)  # raises what names it: a sentence about the file beside it would puzzle
-    last_words(arguments.data_dir)
-    backup(arguments.data_dir, arguments.file, arguments.compact)
+    last_words(data_dir)
+    backup(data_dir, arguments.file, arguments.compact)
     return 0
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a backup made by `radiator backup`")
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the new data directory; must not exist yet")
+    add_words(parser, Word("file", "FILE", "a backup made by `radiator backup`", read=Path), DATA_DIR)
+    add_data(parser)
 
 
 def _run_restore(arguments: argparse.Namespace) -> int:
     from radiator.store.backup import restore
     from radiator.store.unreadable import last_words
 
+    data_dir = data_of(arguments).directory
     os.stat(arguments.file)  # raises: what is not there is no damaged backup
     last_words(arguments.file)
-    return print_report(restore(arguments.file, arguments.data_dir), arguments.data_dir)
+    return print_report(restore(arguments.file, data_dir), data_dir)
 
 
 BACKUP = Command(
@@ -54,7 +58,8 @@ RESTORE = Command(
     name="restore",
     summary="make a data directory from a backup",
     description=(
-        "Makes a data directory from a backup, with a new store id so that no message id is ever given twice. "
+        "Makes a data directory, which must not exist yet, from a backup, with a new store id so that no message id is "
+        "ever given twice. "
         "`radiator serve` refuses a bare backup: this is the way to use one. What is damaged in "
         "it is listed as `radiator check` does; then the exit status is 1, and the rest is restored."
     ),

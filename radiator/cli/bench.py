@@ -1,14 +1,18 @@
 """`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears."""
 
 import argparse
+from dataclasses import asdict
 
+from radiator.addresses import QUEUE
 from radiator.cli.broker import add_broker, seconds
 from radiator.cli.command import Command
 from radiator.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import table
+from radiator.cli.things import Thing, Word, add_words
 from radiator.client import Address, Client
 
-DESTINATION = "/queue/radiator-bench"
+DESTINATION = Thing(QUEUE, "radiator-bench")
 SECONDS = 3.0
 GENERATOR_BOUND = 0.95  # of one CPU: above it the load may be what was measured
 
@@ -39,8 +43,10 @@ def row(shape: Shape, measured: Measured) -> list[str | int]:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument(
-        "--destination", metavar="QUEUE", default=DESTINATION, help=f"a queue for this alone (default {DESTINATION})"
+    add_json(parser, "what was measured, as JSON on one line")
+    add_words(
+        parser,
+        Word("queue", "QUEUE", f"for this alone (default {DESTINATION.address})", kinds=(QUEUE,), is_needed=False),
     )
     parser.add_argument(
         "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
@@ -49,37 +55,41 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     address: Address = arguments.broker
-    _check_empty(arguments)
-    print(f"{BODY_BYTES} byte bodies to {arguments.destination} on {address.host}:{address.port}")
-    rows = []
+    destination = (arguments.queue or DESTINATION).address
+    _check_empty(address, destination)
+    if not arguments.json:
+        print(f"{BODY_BYTES} byte bodies to {destination} on {address.host}:{address.port}", flush=True)
+    results = []
     for shape in SHAPES:
-        wire = StompWire(arguments.destination, address.host, address.login, address.passcode)
+        wire = StompWire(destination, address.host, address.login, address.passcode)
         load = Load((address.host, address.port), wire, shape)
         try:
             measured = load.measure(max(arguments.seconds, 0.1))
             left = load.settle()
         finally:
             load.close()
-        rows.append(row(shape, measured))
-        _drain(arguments, left)
-    print(table(HEADS, rows))
+        results.append((shape, measured))
+        _drain(address, destination, left)
+    told = [{"shape": shape.name, **asdict(measured)} for shape, measured in results]
+    tell(arguments, {"destination": destination, "body_bytes": BODY_BYTES, "shapes": told},
+         table(HEADS, [row(shape, measured) for shape, measured in results]))  # fmt: skip
     return 0
 
 
-def _check_empty(arguments: argparse.Namespace) -> None:
+def _check_empty(address: Address, destination: str) -> None:
     """Somebody's messages must not be taken for ours."""
-    with Client(arguments.broker) as client:
-        client.subscribe(arguments.destination, ack="client-individual")
+    with Client(address) as client:
+        client.subscribe(destination, ack="client-individual")
         if client.receive(timeout_s=0.2) is not None:
-            raise LoadFailed(f"{arguments.destination} is not empty: the load needs a queue of its own.")
+            raise LoadFailed(f"{destination} is not empty: the load needs a queue of its own.")
 
 
-def _drain(arguments: argparse.Namespace, messages: int) -> None:
-    with Client(arguments.broker) as client:
-        client.subscribe(arguments.destination, ack="auto")
+def _drain(address: Address, destination: str, messages: int) -> None:
+    with Client(address) as client:
+        client.subscribe(destination, ack="auto")
         for _ in range(messages):
             if client.receive(timeout_s=10) is None:
-                raise LoadFailed(f"Not all messages came back from {arguments.destination} within 10 s.")
+                raise LoadFailed(f"Not all that was sent could be taken from {destination} again within 10 s.")
 
 
 BENCH = Command(

@@ -3,37 +3,45 @@
 import argparse
 from typing import Any
 
-from radiator.cli.broker import add_broker, ask, field, name_of, target
+from radiator.addresses import EXCHANGE
+from radiator.cli.broker import add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import printable
+from radiator.cli.things import TAKERS, Word, add_words
 
 
-def _arguments(parser: argparse.ArgumentParser) -> None:
+def _add(parser: argparse.ArgumentParser, is_made: bool) -> None:
     add_broker(parser)
-    parser.add_argument("exchange", metavar="EXCHANGE", type=name_of("exchange"), help="name of the exchange")
-    parser.add_argument("key", metavar="KEY", help='the key; "" where it does not matter (type fanout)')
-    parser.add_argument("queue", metavar="QUEUE", type=target, help="name of the queue, or /log/NAME")
+    add_json(parser)
+    add_words(
+        parser,
+        Word("exchange", "EXCHANGE", kinds=(EXCHANGE,)),
+        Word("key", "KEY", '"" where it does not matter (type fanout)'),
+        Word("queue", "QUEUE", kinds=TAKERS, is_made=is_made),
+    )
 
 
-def _request(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
-    return {"do": do, "exchange": arguments.exchange, "key": arguments.key, "queue": arguments.queue}
+def _ask(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
+    exchange, queue = arguments.exchange.address, arguments.queue.address
+    return ask(arguments, {"do": do, "exchange": exchange, "key": arguments.key, "queue": queue})
 
 
 def _said(arguments: argparse.Namespace, bound: str) -> str:
-    queue, exchange, key = (printable(text) for text in (arguments.queue, arguments.exchange, arguments.key))
-    kind = "Log" if queue.startswith("/log/") else "Queue"
-    return f"{kind} {queue} {bound} exchange {exchange} with the key {key!r}."
+    kind, name = arguments.queue
+    exchange, key = printable(arguments.exchange.name), printable(arguments.key)
+    return f"{kind.capitalize()} {printable(name)} {bound} exchange {exchange} with the key {key!r}."
 
 
 def _run_bind(arguments: argparse.Namespace) -> int:
-    created = field(ask(arguments, _request(arguments, "bind")), "created")
-    print(_said(arguments, "is bound to" if created else "was bound already to"))
+    answer = _ask(arguments, "bind")
+    tell(arguments, answer, _said(arguments, "is bound to" if field(answer, "created") else "was bound already to"))
     return 0
 
 
 def _run_unbind(arguments: argparse.Namespace) -> int:
-    deleted = field(ask(arguments, _request(arguments, "unbind")), "deleted")
-    print(_said(arguments, "is bound no more to" if deleted else "was not bound to"))
+    answer = _ask(arguments, "unbind")
+    tell(arguments, answer, _said(arguments, "is bound no more to" if field(answer, "deleted") else "was not bound to"))
     return 0
 
 
@@ -43,10 +51,11 @@ BIND = Command(
     description=(
         "What is sent to /exchange/EXCHANGE/K goes into the queue too, from now on, where KEY matches K: the very same "
         "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). The binding "
-        "outlives a restart where exchange and queue do. Binding twice is no mistake."
+        "outlives a restart where exchange and queue do. Binding twice is no mistake. The queue must be there, or "
+        "--create makes it."
     ),
-    example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' mail",
-    add_arguments=_arguments,
+    example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail",
+    add_arguments=lambda parser: _add(parser, is_made=True),
     run=_run_bind,
 )
 
@@ -58,6 +67,6 @@ UNBIND = Command(
         "Refused for a binding of config.toml."
     ),
     example="radiator unbind events 'orders.#' audit",
-    add_arguments=_arguments,
+    add_arguments=lambda parser: _add(parser, is_made=False),
     run=_run_unbind,
 )

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
+from radiator.cli.data import DATA_DIR, add_data, data_of
 from radiator.cli.text import bytes_text, printable
+from radiator.cli.things import add_words
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError, count_text
 
 if TYPE_CHECKING:
@@ -14,20 +16,22 @@ if TYPE_CHECKING:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="the broker's data directory")
+    add_words(parser, DATA_DIR)
+    add_data(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.check import check
     from radiator.store.unreadable import last_words
 
-    if arguments.data_dir.is_file():
+    data_dir = data_of(arguments).directory
+    if data_dir.is_file():
         raise StoreError(
-            f"{arguments.data_dir} is a file, and this checks a data directory. "
+            f"{data_dir} is a file, and this checks a data directory. "
             "`radiator restore` makes one from a backup, and checks it."
         )
-    last_words(arguments.data_dir)
-    return print_report(check(arguments.data_dir), arguments.data_dir)
+    last_words(data_dir)
+    return print_report(check(data_dir), data_dir)
 
 
 def print_report(report: "Report", data_dir: Path) -> int:

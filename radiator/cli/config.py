@@ -2,19 +2,25 @@
 
 import argparse
 import sys
+import tomllib
 from pathlib import Path
 
 from radiator import config
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, tell
+from radiator.cli.things import Word, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="config.toml; without it: the defaults")
+    add_words(parser, Word("config", "FILE", "as --config has it", read=Path, is_needed=False))
+    parser.add_argument("--config", metavar="FILE", type=Path, help="config.toml; without it: the defaults")
+    add_json(parser, "the same as JSON on one line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    found = config.load(arguments.file)
-    print(config.render(found), end="")
+    found = config.load(arguments.config)
+    text = config.render(found)
+    tell(arguments, tomllib.loads(text), text.rstrip("\n"))
     for sentence in found.useless:
         print(f"warning: {sentence}", file=sys.stderr)
     return 0

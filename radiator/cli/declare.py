@@ -5,10 +5,14 @@ import json
 import sys
 from typing import Any
 
+from radiator.addresses import name_in
 from radiator.checks import Check
-from radiator.cli.broker import add_broker, ask, field, name_of, target
+from radiator.cli.broker import add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import printable
+from radiator.cli.things import TAKERS, ByKind, Formatter, Thing, Word, add_words, thing
+from radiator.client import Client
 from radiator.declaring import EXCHANGE, LOG, LOG_MAY_BE_NONE, MAY_BE_NONE, QUEUE, target_name
 from radiator.settings import EXCHANGE_TYPES, ExchangeSettings, LogSettings, QueueSettings
 
@@ -42,10 +46,10 @@ _OF_LOGS = {
     "retention_bytes": "what is beyond so many bytes goes, the oldest first; none: nothing does",
 }
 _EXAMPLES = (
-    "radiator declare queue orders --max-redeliveries 5 --dead-letter orders.dead",
+    "radiator declare queue orders --max-redeliveries 5 --dead-letter orders.dead --create",
     "radiator declare queue cache --persistent false --max-bytes 64MiB --overflow drop-oldest",
     "radiator declare exchange events --type topic",
-    "radiator declare fanout news audit mail /log/clicks",
+    "radiator declare fanout news audit mail log clicks --create",
     "radiator declare log clicks --partitions 4 --retention-bytes 10GiB",
 )
 
@@ -63,7 +67,7 @@ def _value(key: str, check: Check) -> Any:
         except (ValueError, RecursionError):
             pass
         try:
-            check(text)
+            check(thing(text, ("queue",)).name if key == "dead_letter" else text)
         except ValueError as wrong:
             raise argparse.ArgumentTypeError(str(wrong)) from None
         return text
@@ -88,7 +92,7 @@ def _add_settings(
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True)
+    kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True, action=ByKind)
     for kind, (summary, description) in _KINDS.items():
         examples = [line for line in _EXAMPLES if line.startswith(f"radiator declare {kind} ")]
         one = kinds.add_parser(
@@ -96,43 +100,58 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
             help=summary,
             description=description,
             epilog="\n  ".join(["example:", *examples]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=Formatter,
             allow_abbrev=False,
         )
         add_broker(one)
-        one.add_argument("name", metavar="NAME", type=name_of(kind), help=f"name of the {kind}")
+        add_json(one)
         one.add_argument("--passive", action="store_true", help="only ask whether it is there, and just so")
+        name = Word("what", "NAME", kinds=(kind,))
+        children = Word(
+            "children", "QUEUE", "each gets a copy", TAKERS, check=target_name, is_needed=False, is_many=True
+        )
+        add_words(one, name, *([children] if kind == "fanout" else ()))
+        if kind in ("queue", "fanout"):
+            one.add_argument("--create", action="store_true", help="make the queues too that it leads to")
         if kind == "queue":
             _add_settings(one, QUEUE, QueueSettings(), {})
         elif kind == "exchange":
             _add_settings(one, EXCHANGE, ExchangeSettings(), _OF_EXCHANGES)
         elif kind == "log":
             _add_settings(one, LOG, LogSettings(), _OF_LOGS)
-        else:
-            one.add_argument("children", metavar="QUEUE", type=_child, nargs="*", help="each gets a copy")
-
-
-def _child(text: str) -> str:
-    try:
-        return str(target_name(target(text)))
-    except ValueError as wrong:
-        raise argparse.ArgumentTypeError(str(wrong)) from None
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    kind = arguments.kind
+    kind, name = what = arguments.what
     settings = {key[4:]: value for key, value in vars(arguments).items() if key.startswith("set_")}
-    if kind == "fanout" and (arguments.children or not arguments.passive):
-        settings["children"] = arguments.children
-    request = {"do": "declare", kind: arguments.name, **settings}
+    leads_to: list[Thing] = []
+    if kind == "fanout":
+        leads_to = arguments.children
+        if leads_to or not arguments.passive:
+            settings["children"] = [one.address for one in leads_to]
+    elif settings.get("dead_letter") is not None:
+        leads_to = [Thing("queue", name_in("queue", settings["dead_letter"]))]
+    if leads_to and not arguments.passive:
+        arguments.things = arguments.made = leads_to
+        if kind == "queue":
+            arguments.fits = _ends_there
+    request = {"do": "declare", kind: what.address, **settings}
+    if leads_to:
+        request["create"] = False
     if arguments.passive:
         request["passive"] = True
     answer = ask(arguments, request)
-    created = field(answer, "created")
-    print(f"{kind.capitalize()} {printable(arguments.name)} {'declared' if created else 'was there already, just so'}.")
+    done = "declared" if field(answer, "created") else "was there already, just so"
+    tell(arguments, answer, f"{kind.capitalize()} {printable(name)} {done}.")
     for sentence in answer.get("warnings", ()):
         print(f"warning: {printable(str(sentence))}", file=sys.stderr)
     return 0
+
+
+def _ends_there(client: Client, name: str) -> bool:
+    """Whether the queue may be named as `dead_letter`, whatever leads there: there is no cycle behind it."""
+    settings = field(client.admin({"do": "describe", "queue": name}), "settings")
+    return settings["persistent"] and settings["dead_letter"] is None
 
 
 DECLARE = Command(
@@ -140,8 +159,9 @@ DECLARE = Command(
     summary="declare a queue, an exchange, a fanout or a log at run time",
     description=(
         "Makes a queue, an exchange, a fanout or a log on a running broker, as config.toml could declare it; it "
-        "outlives a restart where it is persistent or durable. Declaring the same again is no mistake; otherwise it is "
-        "refused. `radiator declare KIND --help` lists the settings. `radiator delete` takes it back."
+        "outlives a restart where it is persistent or durable. Queues that it leads to must be there, or --create "
+        "makes them. Declaring the same again is no mistake; otherwise it is refused. `radiator declare KIND --help` "
+        "lists the settings. `radiator delete` takes it back."
     ),
     example="\n".join(_EXAMPLES),
     add_arguments=_arguments,

@@ -3,44 +3,35 @@
 import argparse
 from typing import Any
 
-from radiator.cli.broker import CHANGE_TIMEOUT_S, KINDS, add_broker, ask, field, name_of
+from radiator.addresses import LOG, QUEUE
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import printable
+from radiator.cli.things import DECLARABLE, Word, add_words
 from radiator.errors import count_text
-
-
-class _What(argparse.Action):
-    """One word is the name of a queue; two are a kind and a name."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
-        kind, name = ("queue", values[0]) if len(values) == 1 else (values[0], values[-1])
-        if len(values) > 2 or kind not in KINDS:
-            parser.error(f"it is NAME, or one of {', '.join(KINDS)} and NAME; not {' '.join(values)!r}")
-        try:
-            namespace.kind, namespace.name = kind, name_of(kind)(name)
-        except argparse.ArgumentTypeError as wrong:
-            parser.error(str(wrong))
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("name", metavar="[KIND] NAME", nargs="+", action=_What, help=f"KIND: {', '.join(KINDS)}")
+    add_json(parser)
+    add_words(parser, Word("what", "WHAT", kinds=DECLARABLE))
     parser.add_argument("--if-empty", action="store_true", help="a queue: only if it holds no message")
     parser.add_argument("--used", action="store_true", help="a queue: also if it has consumers; they get no more")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    kind, name = arguments.kind, arguments.name
-    request: dict[str, Any] = {"do": "delete", kind: name}
-    if kind == "queue":
+    kind, name = what = arguments.what
+    request: dict[str, Any] = {"do": "delete", kind: what.address}
+    if kind == QUEUE:
         request |= {"if_empty": arguments.if_empty, "if_unused": not arguments.used}
-    deleted = field(ask(arguments, request, CHANGE_TIMEOUT_S), "deleted")
-    if kind == "queue":
-        print(f"{printable(name)} deleted, and {count_text(deleted, 'message')} in it.")
-    elif kind == "log":
-        print(f"Log {printable(name)} deleted, and {count_text(deleted, 'record')} in it.")
-    else:
-        print(f"{kind.capitalize()} {printable(name)} deleted.")
+    answer = ask(arguments, request, CHANGE_TIMEOUT_S)
+    deleted = field(answer, "deleted")
+    inside = {
+        QUEUE: f", and {count_text(deleted, 'message')} in it",
+        LOG: f", and {count_text(deleted, 'record')} in it",
+    }
+    tell(arguments, answer, f"{kind.capitalize()} {printable(name)} deleted{inside.get(kind, '')}.")
     return 0
 
 
@@ -54,7 +45,7 @@ DELETE = Command(
     ),
     example=(
         "radiator delete orders.old\nradiator delete queue replies --if-empty\n"
-        "radiator delete exchange events\nradiator delete log clicks"
+        "radiator delete exchange events\nradiator delete /log/clicks"
     ),
     add_arguments=_arguments,
     run=_run,

@@ -1,32 +1,32 @@
 """`radiator describe`: one queue, exchange, fanout or log of a running broker."""
 
 import argparse
-import json
 from datetime import datetime
 from typing import Any
 
-from radiator.cli.broker import KINDS, add_broker, ask, field, name_of
+from radiator.cli.broker import add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show
 from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.cli.things import DECLARABLE, Word, add_words
 from radiator.config import render_table
 from radiator.errors import count_text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = parser.add_subparsers(metavar="KIND", dest="kind", required=True)
-    for kind in KINDS:
-        one = kinds.add_parser(kind, help=f"the name of one {kind} follows", allow_abbrev=False)
-        add_broker(one)
-        one.add_argument("name", metavar="NAME", type=name_of(kind), help=f"name of the {kind}")
-        one.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+    add_broker(parser)
+    add_json(parser)
+    add_watch(parser)
+    add_words(parser, Word("what", "WHAT", kinds=DECLARABLE))
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    answer = ask(arguments, {"do": "describe", arguments.kind: arguments.name})
-    if arguments.json:
-        print(json.dumps(answer))
-    else:
-        print(_FORMED[arguments.kind](arguments.name, answer))
+    kind, name = what = arguments.what
+    show(
+        arguments,
+        lambda: ask(arguments, {"do": "describe", kind: what.address}),
+        lambda answer: _FORMED[kind](name, answer),
+    )
     return 0
 
 
@@ -116,7 +116,7 @@ DESCRIBE = Command(
         "it accepted and had no queue for (unrouted); or one fanout with its children. Of bindings the first 1000. "
         "Of a log its partitions, with the first offset that is kept and the next, its readers and groups."
     ),
-    example="radiator describe queue orders\nradiator describe exchange amq.topic\nradiator describe log clicks",
+    example="radiator describe queue orders\nradiator describe exchange amq.topic\nradiator describe /log/clicks",
     add_arguments=_arguments,
     run=_run,
 )

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
-from radiator.cli.journal import add_journal, store_of, without_pyarrow
+from radiator.cli.data import add_data, store_of, without_pyarrow
+from radiator.cli.shown import add_json
 from radiator.cli.text import bytes_text, printable
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
@@ -27,9 +28,9 @@ def _message_id(text: str) -> str:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    add_journal(parser)
+    add_data(parser, archive=True)
     parser.add_argument("message_id", metavar="MESSAGE-ID", type=_message_id, help="as MESSAGE has it, or `peek`")
-    parser.add_argument("--json", action="store_true", help="its events as JSON, one a line")
+    add_json(parser, "its events as JSON, one a line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -128,7 +129,7 @@ _SAYINGS: "dict[str, Callable[[Happened], str]]" = {
     "delivered": _delivered,
     "acked": _acked,
     "nacked": lambda one: f"given back by {one.client}{_because(one)}",
-    "returned": lambda one: f"came back from {one.client}{_because(one)}",
+    "returned": lambda one: f"returned by {one.client}{_because(one)}",
     "delayed": _delayed,
     "set-aside": lambda one: f"set aside in {one.queue}: no link can carry it to another node",
     "due": lambda one: "its time has come",
@@ -145,8 +146,8 @@ EXPLAIN = Command(
     summary="tell one message's whole story",
     description=(
         "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
-        "whom it was delivered, whether it came back, and how it ended; of a dead letter or a moved message also what "
-        "it was before, and what became of it afterwards."
+        "whom it was delivered, whether it was redelivered, and how it ended; of a dead letter or a moved message also "
+        "what it was before, and what became of it afterwards."
     ),
     example=(
         "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"

@@ -5,24 +5,34 @@ import base64
 from datetime import datetime
 from typing import Any
 
-from radiator.cli.broker import add_broker, add_queue, ask, field, whole_number
+from radiator.addresses import QUEUE
+from radiator.cli.broker import add_broker, ask, field, whole_number
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show
 from radiator.cli.text import bytes_text, printable
+from radiator.cli.things import Word, add_words
 from radiator.errors import count_text
 from radiator.limits import PEEK_MESSAGES_MAX
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_queue(parser)
+    add_json(parser)
+    add_watch(parser)
+    add_words(parser, Word("queue", "QUEUE", kinds=(QUEUE,)))
     parser.add_argument(
         "--count", metavar="N", type=whole_number, default=10, help=f"default 10, at most {PEEK_MESSAGES_MAX}"
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    messages = field(ask(arguments, {"do": "peek", "queue": arguments.queue, "count": arguments.count}), "messages")
-    print("\n\n".join(_shown(message) for message in messages) or f"{printable(arguments.queue)} holds no message.")
+    queue = arguments.queue
+
+    def formed(answer: dict[str, Any]) -> str:
+        messages = field(answer, "messages")
+        return "\n\n".join(_shown(message) for message in messages) or f"{printable(queue.name)} holds no message."
+
+    show(arguments, lambda: ask(arguments, {"do": "peek", "queue": queue.address, "count": arguments.count}), formed)
     return 0
 
 
@@ -32,7 +42,7 @@ def _shown(message: dict[str, Any]) -> str:
     if message.get("redelivered"):
         count = int(message.get("redelivery_count", 0))
         # not counted: out when the broker stopped, or perhaps out when it was killed
-        facts.append(f"came back {count_text(count, 'time')}" if count else "may have been delivered before")
+        facts.append(f"redelivered {count_text(count, 'time')}" if count else "may have been delivered before")
     lines = [", ".join(printable(fact) for fact in facts), f"  destination:{printable(str(message['destination']))}"]
     lines += [f"  {printable(str(name))}:{printable(str(value))}" for name, value in message.get("headers", [])]
     return "\n".join([*lines, "", *("  " + line for line in _body_lines(message))])

@@ -1,20 +1,18 @@
 """`radiator peers`, `peer` and `drain`: what an operator sees of linked nodes, and does about them."""
 
 import argparse
-import json
 import sys
 import time
 from typing import Any
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show, tell
 from radiator.cli.text import bytes_text, duration_text, printable, table
 from radiator.errors import EXIT_USAGE, count_text
 
-WATCH_S = 2.0
 DRAIN_POLL_S = 1.0
 DRAIN_TELL_S = 5.0
-_CLEAR_SCREEN = "\x1b[H\x1b[2J"
 _HEADS = ("node", "state", "since", "lag", "in doubt", "outbox", "handed over", "taken in")
 _MAY_DOUBLE = "it may be processed twice if {peer} ever had it, or comes back"
 
@@ -24,26 +22,16 @@ _MAY_DOUBLE = "it may be processed twice if {peer} ever had it, or comes back"
 
 def _peers_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
-    parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
+    add_json(parser)
+    add_watch(parser)
 
 
 def _run_peers(arguments: argparse.Namespace) -> int:
-    if not arguments.watch:
-        print(_formed(arguments, ask(arguments, {"do": "peers"})))
-        return 0
-    clear = _CLEAR_SCREEN if sys.stdout.isatty() and not arguments.json else ""
-    try:
-        while True:
-            print(clear + _formed(arguments, ask(arguments, {"do": "peers"})), flush=True)
-            time.sleep(WATCH_S)
-    except KeyboardInterrupt:
-        return 0  # the way to end a watch
+    show(arguments, lambda: ask(arguments, {"do": "peers"}), _formed)
+    return 0
 
 
-def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
-    if arguments.json:
-        return json.dumps(answer)
+def _formed(answer: dict[str, Any]) -> str:
     node = printable(str(field(answer, "node")))
     draining = ", which is being drained" if answer.get("draining") else ""
     alone = "This broker has no [node] in its configuration any more; what it still has of other nodes:"
@@ -127,6 +115,7 @@ def _by_distance(node: dict[str, Any]) -> tuple[int, str]:
 
 def _peer_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
+    add_json(parser)
     parser.add_argument(
         "action",
         choices=tuple(_ACTIONS),
@@ -152,8 +141,9 @@ def _drop(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-drop", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     dropped = count_text(int(field(answer, "dropped")), "copy", "copies")
-    print(f"{dropped} that waited for node {peer} {'is' if dropped.startswith('1 ') else 'are'} gone, and none are "
-          f"kept for it until it is linked again, or `radiator peer keep {peer}`.")  # fmt: skip
+    tell(arguments, answer,
+         f"{dropped} that waited for node {peer} {'is' if dropped.startswith('1 ') else 'are'} gone, and none are "
+         f"kept for it until it is linked again, or `radiator peer keep {peer}`.")  # fmt: skip
     return 0
 
 
@@ -161,7 +151,7 @@ def _keep(arguments: argparse.Namespace) -> int:
     answer = ask(arguments, {"do": "peer-keep", "peer": arguments.peer}, CHANGE_TIMEOUT_S)
     peer = printable(arguments.peer)
     was = "again from now on" if field(answer, "changed") else "as they were already"
-    print(f"Copies are kept for node {peer} {was}.")
+    tell(arguments, answer, f"Copies are kept for node {peer} {was}.")
     return 0
 
 
@@ -174,8 +164,9 @@ def _release(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     answer = ask(arguments, {"do": "peer-release", "peer": arguments.peer, "force": True}, CHANGE_TIMEOUT_S)
     released = int(field(answer, "released"))
-    print(f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
-          f"be given to others now. Of each: {may_double}.")  # fmt: skip
+    tell(arguments, answer,
+         f"{count_text(released, 'message')} that {'was' if released == 1 else 'were'} in doubt with node {peer} may "
+         f"be given to others now. Of each: {may_double}.")  # fmt: skip
     return 0
 
 
@@ -187,6 +178,7 @@ _ACTIONS = {"release": _release, "drop": _drop, "keep": _keep}
 
 def _drain_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
+    add_json(parser, "the broker's answers, as JSON, one a line")
     parser.add_argument("--stop", action="store_true", help="take it back: this node keeps what it has")
 
 
@@ -194,40 +186,44 @@ def _run_drain(arguments: argparse.Namespace) -> int:
     if arguments.stop:
         answer = ask(arguments, {"do": "drain", "stop": True})
         left = count_text(int(field(answer, "left")), "message")
-        print(f"The drain is stopped: {left} of queues of scope cluster stay here, and this node takes in more again.")
+        tell(arguments, answer, f"The drain is stopped: {left} of queues of scope cluster stay here, and this node "
+                                "takes in more again.")  # fmt: skip
         return 0
     answer = ask(arguments, {"do": "drain"})
     left = count_text(int(field(answer, "left")), "message")
-    print(f"Draining: this node hands {left} of its queues of scope cluster, and the copies in its outboxes, to its "
-          "peers, and takes in none. Clients may go on.", flush=True)  # fmt: skip
+    tell(arguments, answer, f"Draining: this node hands {left} of its queues of scope cluster, and the copies in its "
+                            "outboxes, to its peers, and takes in none. Clients may go on.")  # fmt: skip
     try:
-        stays = _wait_until_drained(arguments)
+        answer = _wait_until_drained(arguments)
     except KeyboardInterrupt:
         print("This command has stopped waiting; the drain goes on. `radiator drain` waits for it again, "
               "`radiator drain --stop` takes it back.", file=sys.stderr)  # fmt: skip
         raise
-    print("Nothing is left to hand over: this node may be stopped.")
+    stays, said = int(answer.get("stays", 0)), "Nothing is left to hand over: this node may be stopped."
     if stays:
-        print(f"{count_text(stays, 'message')} of queues of scope node, or delayed, {'stay' + 's' * (stays == 1)} "
-              "on its disk and will be there after the next start. To have those of scope node elsewhere, put them "
-              "into a queue of scope cluster with `radiator move QUEUE CLUSTER-QUEUE`, and drain again.")  # fmt: skip
+        said += (
+            f"\n{count_text(stays, 'message')} of queues of scope node, or delayed, {'stay' + 's' * (stays == 1)} on "
+            "its disk and will be there after the next start. To have those of scope node elsewhere, put them into a "
+            "queue of scope cluster with `radiator move QUEUE CLUSTER-QUEUE`, and drain again."
+        )
+    tell(arguments, answer, said)
     return 0
 
 
-def _wait_until_drained(arguments: argparse.Namespace) -> int:
-    """Returns how many messages stay once none is left to hand over; tells now and then how far it is."""
+def _wait_until_drained(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the answer that says that none is left to hand over; tells now and then how far it is."""
     before = _handed_over(_ask_peers(arguments))
     told_at_s = time.monotonic()
     while True:
         answer = ask(arguments, {"do": "drain"})
         left = int(field(answer, "left"))
         if left == 0:
-            return int(answer.get("stays", 0))
+            return answer
         if time.monotonic() - told_at_s >= DRAIN_TELL_S:
             told_at_s = time.monotonic()
             peers = _ask_peers(arguments)
             now = _handed_over(peers)
-            print(f"{left} left; {_progress(before, now)}{_awaited(peers)}", flush=True)
+            tell(arguments, answer, f"{left} left; {_progress(before, now)}{_awaited(peers)}")
             before = now
         time.sleep(DRAIN_POLL_S)
 

@@ -1,13 +1,15 @@
 """`radiator position`: where a group goes on in a log; with --to from somewhere else, with --forget as a new one."""
 
 import argparse
-import json
 import shlex
 from typing import Any
 
-from radiator.cli.broker import add_broker, broker_told, field, name_of
+from radiator.addresses import LOG
+from radiator.cli.broker import add_broker, broker_told, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show
 from radiator.cli.text import printable, table
+from radiator.cli.things import Word, add_words
 from radiator.client import Client
 from radiator.errors import Refusal, count_text
 
@@ -31,8 +33,7 @@ def _place(text: str) -> Place:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("log", metavar="LOG", type=name_of("log"), help="name of the log")
-    parser.add_argument("group", metavar="GROUP", help="name of the group")
+    add_words(parser, Word("log", "LOG", kinds=(LOG,)), Word("group", "GROUP", "name of the group"))
     change = parser.add_mutually_exclusive_group()
     change.add_argument(
         "--to",
@@ -42,14 +43,20 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "with commas between",
     )
     change.add_argument("--forget", action="store_true", help="the group has no position any more")
-    parser.add_argument("--json", action="store_true", help="as JSON on one line, for a program")
+    add_watch(change)
+    add_json(parser, "`was`, `offsets`, `first` and `next`, each a list by partition, as JSON on one line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    show(arguments, lambda: _look(arguments), lambda seen: _formed(arguments, seen))
+    return 0
+
+
+def _look(arguments: argparse.Namespace) -> dict[str, Any]:
     log, group = arguments.log, arguments.group
-    asked = {"do": "position", "log": log, "group": group}
+    asked = {"do": "position", "log": log.address, "group": group}
     with Client(arguments.broker) as client:
-        described = client.admin({"do": "describe", "log": log})
+        described = client.admin({"do": "describe", "log": log.address})
         was = at = field(client.admin(asked), "offsets")
         if was is None and arguments.to is None:
             raise Refusal("no-such-group", _no_position(arguments, described))
@@ -59,14 +66,16 @@ def _run(arguments: argparse.Namespace) -> int:
             offsets = _offsets(client, arguments, described)
             at = field(client.admin({**asked, "offsets": offsets}), "offsets")
     partitions = field(described, "partitions")
-    if arguments.json:
-        print(json.dumps({"was": was, "offsets": at, "first": partitions["first"], "next": partitions["next"]}))
-        return 0
+    return {"was": was, "offsets": at, "first": partitions["first"], "next": partitions["next"]}
+
+
+def _formed(arguments: argparse.Namespace, seen: dict[str, Any]) -> str:
+    was, at, lines = seen["was"], seen["offsets"], []
     if at is not None:
-        print(table(("partition", "first", "position", "next", "behind"), _rows(partitions, at)))
+        lines.append(table(("partition", "first", "position", "next", "behind"), _rows(seen, at)))
     if arguments.forget or arguments.to is not None:
-        print(_changed(arguments, was, at))
-    return 0
+        lines.append(_changed(arguments, was, at))
+    return "\n".join(lines)
 
 
 def _offsets(client: Client, arguments: argparse.Namespace, described: dict[str, Any]) -> list[int]:
@@ -75,7 +84,7 @@ def _offsets(client: Client, arguments: argparse.Namespace, described: dict[str,
     partitions = field(described, "partitions")
     if kind == TIME:
         found: list[int] = field(
-            client.admin({"do": "offsets", "log": arguments.log, "time_ms": numbers[0]}), "offsets"
+            client.admin({"do": "offsets", "log": arguments.log.address, "time_ms": numbers[0]}), "offsets"
         )
         return found
     if kind == OFFSET:
@@ -83,7 +92,7 @@ def _offsets(client: Client, arguments: argparse.Namespace, described: dict[str,
         if len(numbers) != count:
             raise Refusal(
                 "bad-request",
-                f"/log/{arguments.log} has {count_text(count, 'partition')}, and --to offset:... names "
+                f"{arguments.log.address} has {count_text(count, 'partition')}, and --to offset:... names "
                 f"{count_text(len(numbers), 'offset')}: it takes one for each, in their order.",
             )
         return list(numbers)
@@ -92,7 +101,7 @@ def _offsets(client: Client, arguments: argparse.Namespace, described: dict[str,
 
 def _no_position(arguments: argparse.Namespace, described: dict[str, Any]) -> str:
     groups = ", ".join(repr(str(one)) for one in field(described, "groups")) or "none"
-    return f"The group {arguments.group!r} has no position in /log/{arguments.log}; groups that have one: {groups}."
+    return f"The group {arguments.group!r} has no position in {arguments.log.address}; groups that have one: {groups}."
 
 
 def _rows(partitions: dict[str, Any], at: list[int]) -> list[list[str | int]]:
@@ -107,10 +116,10 @@ def _rows(partitions: dict[str, Any], at: list[int]) -> list[list[str | int]]:
 
 def _changed(arguments: argparse.Namespace, was: list[int] | None, at: list[int] | None) -> str:
     """What it was before, and how it is taken back."""
-    said = f"Group {printable(arguments.group)} of {printable(arguments.log)}"
+    said = f"Group {printable(arguments.group)} of {printable(arguments.log.name)}"
     said += " is forgotten" if at is None else f" goes on at {_listed(at)}"
     back = ["--forget"] if was is None else ["--to", f"offset:{_listed(was)}"]
-    line = shlex.join(["radiator", "position", arguments.log, arguments.group, *back, *broker_told(arguments)])
+    line = shlex.join(["radiator", "position", arguments.log.name, arguments.group, *back, *broker_told(arguments)])
     before = "it had no position before" if was is None else f"it was at {_listed(was)}"
     return f"{said}; {before}. Taken back with: {printable(line)}"
 

@@ -1,11 +1,11 @@
 """`radiator prepared`: transactions that were prepared under a name, and are not over; letting go of one."""
 
 import argparse
-import json
 from typing import Any
 
 from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show, tell
 from radiator.cli.text import bytes_text, duration_text, printable, table
 from radiator.errors import EXIT_REFUSED, count_text
 
@@ -17,7 +17,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--abort", metavar="NAME", help="let go of what is prepared under this name")
     which.add_argument("--abort-all", metavar="PREFIX", help="the same of all whose names begin so")
-    which.add_argument("--json", action="store_true", help="as the broker tells it, for a program")
+    add_watch(which)
+    add_json(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -25,38 +26,42 @@ def _run(arguments: argparse.Namespace) -> int:
         return _abort(arguments)
     if arguments.abort_all is not None:
         return _abort_all(arguments)
-    answer = ask(arguments, {"do": "prepared"})
-    prepared = field(answer, "prepared")
-    if arguments.json:
-        print(json.dumps(answer))
-    elif prepared:
-        print(table(_HEADS, [_row(one) for one in prepared]))
-        more = int(answer.get("count", 0)) - len(prepared)
-        if more > 0:
-            print(f"and {more} more")
-    else:
-        print("No transaction is prepared.")
+    show(arguments, lambda: ask(arguments, {"do": "prepared"}), _formed)
     return 0
+
+
+def _formed(answer: dict[str, Any]) -> str:
+    prepared = field(answer, "prepared")
+    if not prepared:
+        return "No transaction is prepared."
+    more = int(answer.get("count", 0)) - len(prepared)
+    return table(_HEADS, [_row(one) for one in prepared]) + (f"\nand {more} more" if more > 0 else "")
 
 
 def _abort(arguments: argparse.Namespace) -> int:
     name = printable(arguments.abort)
-    aborted = field(ask(arguments, {"do": "abort", "prepared": [arguments.abort]}, CHANGE_TIMEOUT_S), "aborted")
-    print(
+    answer = ask(arguments, {"do": "abort", "prepared": [arguments.abort]}, CHANGE_TIMEOUT_S)
+    aborted = field(answer, "aborted")
+    tell(
+        arguments,
+        answer,
         f"{name} is aborted: nothing of it was sent."
         if aborted
-        else f"No transaction is prepared as {name} (any more)."
+        else f"No transaction is prepared as {name} (any more).",
     )
     return 0 if aborted else EXIT_REFUSED
 
 
 def _abort_all(arguments: argparse.Namespace) -> int:
     prefix = printable(arguments.abort_all)
-    aborted = field(ask(arguments, {"do": "abort", "prefix": arguments.abort_all}, CHANGE_TIMEOUT_S), "aborted")
-    print(
+    answer = ask(arguments, {"do": "abort", "prefix": arguments.abort_all}, CHANGE_TIMEOUT_S)
+    aborted = field(answer, "aborted")
+    tell(
+        arguments,
+        answer,
         f"{count_text(aborted, 'transaction')} aborted: nothing of {'it' if aborted == 1 else 'them'} was sent."
         if aborted
-        else f"No transaction is prepared under a name that begins with {prefix} (any more)."
+        else f"No transaction is prepared under a name that begins with {prefix} (any more).",
     )
     return 0 if aborted else EXIT_REFUSED
 

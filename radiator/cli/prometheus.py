@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 _QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "in_flight", "delayed", "in_doubt", "set_aside", "checked_out", "storing",
+    "messages", "bytes", "ready", "unacked", "delayed", "in_doubt", "set_aside", "checked_out", "storing",
     "consumers", "stored", "stored_bytes", "damaged", "blocked", "adds_up",
 )  # fmt: skip
 _LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")

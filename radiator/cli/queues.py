@@ -3,9 +3,12 @@
 import argparse
 from typing import Any
 
-from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field, whole_number
+from radiator.addresses import QUEUE
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field, whole_number
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show, tell
 from radiator.cli.text import bytes_text, printable, table
+from radiator.cli.things import Word, add_words
 from radiator.errors import count_text
 
 _HEADS = (
@@ -14,20 +17,29 @@ _HEADS = (
     "messages",
     "size",
     "ready",
-    "in flight",
+    "unacked",
     "delayed",
     "storing",
     "consumers",
     "redelivered",
     "",
 )
-_NUMBERS = ("messages", "ready", "in_flight", "delayed", "storing", "consumers", "redelivered")
+_NUMBERS = ("messages", "ready", "unacked", "delayed", "storing", "consumers", "redelivered")
+
+
+def _queues_arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    add_json(parser)
+    add_watch(parser)
 
 
 def _run_queues(arguments: argparse.Namespace) -> int:
-    queues = field(ask(arguments, {"do": "queues"}), "queues")
-    print(table(_HEADS, [_row(queue) for queue in sorted(queues, key=lambda queue: str(queue["name"]))]))
+    show(arguments, lambda: ask(arguments, {"do": "queues"}), _formed)
     return 0
+
+
+def _formed(answer: dict[str, Any]) -> str:
+    return table(_HEADS, [_row(queue) for queue in sorted(field(answer, "queues"), key=lambda one: str(one["name"]))])
 
 
 def _row(queue: dict[str, Any]) -> list[str | int]:
@@ -49,49 +61,53 @@ def _row(queue: dict[str, Any]) -> list[str | int]:
 
 
 def _run_purge(arguments: argparse.Namespace) -> int:
-    purged = field(ask(arguments, {"do": "purge", "queue": arguments.queue}, CHANGE_TIMEOUT_S), "purged")
-    print(f"{count_text(purged, 'message')} purged from {printable(arguments.queue)}.")
+    answer = ask(arguments, {"do": "purge", "queue": arguments.queue.address}, CHANGE_TIMEOUT_S)
+    purged = count_text(field(answer, "purged"), "message")
+    tell(arguments, answer, f"{purged} purged from {printable(arguments.queue.name)}.")
     return 0
 
 
 def _move_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_queue(parser, "source", "FROM")
-    add_queue(parser, "target", "TO")
+    add_json(parser)
+    add_words(parser, Word("source", "FROM", kinds=(QUEUE,)), Word("target", "TO", kinds=(QUEUE,), is_made=True))
     parser.add_argument("--count", metavar="N", type=whole_number, help="how many at most (default: all ready now)")
 
 
 def _run_move(arguments: argparse.Namespace) -> int:
-    request: dict[str, Any] = {"do": "move", "from": arguments.source, "to": arguments.target}
+    source, target = arguments.source, arguments.target
+    request: dict[str, Any] = {"do": "move", "from": source.address, "to": target.address, "create": False}
     if arguments.count is not None:
         request["count"] = arguments.count
-    moved = field(ask(arguments, request, CHANGE_TIMEOUT_S), "moved")
-    print(f"{count_text(moved, 'message')} moved from {printable(arguments.source)} to {printable(arguments.target)}.")
+    answer = ask(arguments, request, CHANGE_TIMEOUT_S)
+    moved = count_text(field(answer, "moved"), "message")
+    tell(arguments, answer, f"{moved} moved from {printable(source.name)} to {printable(target.name)}.")
     return 0
 
 
 def _queue_arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_queue(parser)
+    add_json(parser)
+    add_words(parser, Word("queue", "QUEUE", kinds=(QUEUE,)))
 
 
 QUEUES = Command(
     name="queues",
     summary="list the queues of a running broker",
     description=(
-        "One line for each queue: how many messages it holds, how many of them are ready, in flight "
-        "(delivered, not yet acked), delayed (kept back until their time) or still being stored, its consumers, and "
-        "how often messages of it were redelivered."
+        "One line for each queue: how many messages it holds, how many of them are ready, unacked "
+        "(delivered, and not acked yet), delayed (kept back until their time) or still being stored, its consumers, "
+        "and how often messages of it were redelivered."
     ),
     example="radiator queues --broker stomp://127.0.0.1:61613",
-    add_arguments=add_broker,
+    add_arguments=_queues_arguments,
     run=_run_queues,
 )
 
 PURGE = Command(
     name="purge",
-    summary="remove all messages of a queue that are not in flight",
-    description="Removes the messages of a queue for good. What is in flight (delivered, not yet acked) is spared.",
+    summary="remove all messages of a queue that are not unacked",
+    description="Removes the messages of a queue for good. What is unacked (delivered, and not acked yet) is spared.",
     example="radiator purge orders.dead",
     add_arguments=_queue_arguments,
     run=_run_purge,
@@ -101,8 +117,9 @@ MOVE = Command(
     name="move",
     summary="move messages from one queue to another",
     description=(
-        "Moves messages that are ready, oldest first: out of a dead-letter queue back to where they came "
-        "from, for example. Each is always in exactly one of the two queues, whatever happens meanwhile."
+        "Moves messages that are ready, oldest first: out of a dead-letter queue back to where they came from, for "
+        "example. The queue that they go to must be there, or --create makes it. Each is always in exactly one of the "
+        "two queues, whatever happens meanwhile."
     ),
     example="radiator move orders.dead orders --count 10",
     add_arguments=_move_arguments,

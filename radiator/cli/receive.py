@@ -1,18 +1,25 @@
 """`radiator receive`: writes bodies to standard output, and acks each after it is written out."""
 
 import argparse
+import base64
+import json
 import sys
+from typing import Any
 
-from radiator.cli.broker import add_broker, seconds, whole_number
+from radiator.cli.broker import add_broker, existing, make, seconds, whole_number
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json
 from radiator.cli.text import printable
-from radiator.client import Client
+from radiator.cli.things import DESTINATIONS, Word, add_words
+from radiator.client import Client, Message
 from radiator.errors import EXIT_REFUSED, count_text
+
+_OF_THE_HOP = frozenset({"subscription", "ack", "content-length"})
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders, /topic/news.#, or orders")
+    add_words(parser, Word("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True))
     parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many messages (default: never)")
     parser.add_argument("--timeout", metavar="S", type=seconds, help="end if none comes for so long (default: never)")
     log = parser.add_argument_group("of a log")
@@ -20,7 +27,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     log.add_argument("--until", metavar="PLACE", help="end (as it is now), offset:N or time:MS: then this ends too")
     log.add_argument("--partition", metavar="N", type=int, help="only this one, from 0 (default: all)")
     log.add_argument("--group", metavar="NAME", help="go on where this group has acked, and move its position")
-    parser.add_argument("--raw", action="store_true", help="bodies only, byte by byte, with nothing between them")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--raw", action="store_true", help="bodies only, byte by byte, with nothing between them")
+    add_json(form, "messages with their headers, as JSON, one a line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -30,7 +39,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.partition is not None:
         headers.append(("partition", str(arguments.partition)))
     with Client(arguments.broker) as client:
-        subscription = client.subscribe(arguments.destination, ack="client-individual", headers=headers)
+        make(client, arguments)
+        subscription = client.subscribe(existing(arguments.destination), ack="client-individual", headers=headers)
         while arguments.count is None or received < arguments.count:
             message = client.receive(arguments.timeout)
             if message is None:
@@ -38,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
             if arguments.until is not None and message.headers.get("end") == "true" and "ack" not in message.headers:
                 client.flush()
                 return 0
-            _write(message.body, arguments.raw)
+            _write(_as_json(message) if arguments.json else message.body, arguments.raw)
             if received + 1 == arguments.count:
                 # before the ACK, which asks for the next one: that would come back marked as redelivered, and counted
                 client.unsubscribe(subscription)
@@ -51,6 +61,25 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"radiator: {what}, and no more within {arguments.timeout:g} s.", file=sys.stderr)
         return EXIT_REFUSED
     return 0
+
+
+def _as_json(message: Message) -> bytes:
+    """As `peek` has it."""
+    headers = dict(message.headers)
+    told: dict[str, Any] = {
+        "message_id": headers.pop("message-id"),
+        "destination": headers.pop("destination"),
+        "timestamp": int(headers.pop("timestamp", 0)),
+        "redelivered": headers.pop("redelivered", "false") == "true",
+        "redelivery_count": int(headers.pop("redelivery-count", 0)),
+        "headers": [[name, value] for name, value in headers.items() if name not in _OF_THE_HOP],
+        "body_bytes": len(message.body),
+    }
+    try:
+        told["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        told |= {"body": None, "body_base64": base64.b64encode(message.body).decode()}
+    return json.dumps(told).encode()
 
 
 def _write(body: bytes, raw: bool) -> None:

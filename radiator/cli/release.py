@@ -2,23 +2,29 @@
 
 import argparse
 
-from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, add_queue, ask, field
+from radiator.addresses import QUEUE
+from radiator.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import printable
+from radiator.cli.things import Word, add_words
 from radiator.errors import count_text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    add_queue(parser)
-    parser.add_argument("group", metavar="GROUP", help="the group that has checked it out")
+    add_json(parser)
+    add_words(
+        parser, Word("queue", "QUEUE", kinds=(QUEUE,)), Word("group", "GROUP", "the group that has checked it out")
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    request = {"do": "checkout-release", "queue": arguments.queue, "group": arguments.group}
-    released = field(ask(arguments, request, CHANGE_TIMEOUT_S), "released")
-    queue, group = printable(arguments.queue), printable(arguments.group)
-    print(f"{count_text(released, 'message')} of the group {group} went back to {queue}; the group is over.")
+    request = {"do": "checkout-release", "queue": arguments.queue.address, "group": arguments.group}
+    answer = ask(arguments, request, CHANGE_TIMEOUT_S)
+    released = count_text(field(answer, "released"), "message")
+    queue, group = printable(arguments.queue.name), printable(arguments.group)
+    tell(arguments, answer, f"{released} of the group {group} went back to {queue}; the group is over.")
     return 0
 
 

@@ -1,26 +1,32 @@
 """`radiator rename`: says that a data directory is that of another node."""
 
 import argparse
-from pathlib import Path
 
 from radiator.cli.command import Command
+from radiator.cli.data import DATA_DIR, add_data, data_of
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import printable
+from radiator.cli.things import Word, add_words
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data_dir", metavar="DATA_DIR", type=Path, help="data directory of a broker that does not run")
-    parser.add_argument("name", metavar="NAME", help="of the node, as `name` in [node] has it")
+    add_words(parser, DATA_DIR, Word("name", "NAME", "of the node, as `name` in [node] has it"))
+    add_data(parser)
+    add_json(parser, "`data_dir`, `name` and `was`, as JSON on one line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from radiator.store.rename import rename
     from radiator.store.unreadable import last_words
 
-    last_words(arguments.data_dir)
-    before = rename(arguments.data_dir, arguments.name)
+    data_dir = data_of(arguments).directory
+    last_words(data_dir)
+    before = rename(data_dir, arguments.name)
     was = f"that of the node {before}" if before else "nobody's"
-    where = printable(str(arguments.data_dir))
-    print(f"{where} is the data directory of the node {printable(arguments.name)} now; it was {printable(was)}.")
+    where = printable(str(data_dir))
+    answer = {"data_dir": str(data_dir), "name": arguments.name, "was": before or None}
+    said = f"{where} is the data directory of the node {printable(arguments.name)} now; it was {printable(was)}."
+    tell(arguments, answer, said)
     return 0
 
 

@@ -4,8 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from radiator.cli.broker import add_broker
+from radiator.addresses import QUEUE
+from radiator.cli.broker import add_broker, existing, make
 from radiator.cli.command import Command
+from radiator.cli.things import DESTINATIONS, Word, add_words
 from radiator.client import Client
 
 _OWN_HEADERS = frozenset({"destination", "content-length", "receipt", "transaction"})
@@ -22,17 +24,22 @@ def _header(text: str) -> tuple[str, str]:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument("destination", metavar="DESTINATION", help="such as /queue/orders, /topic/news, or orders")
-    parser.add_argument("file", metavar="FILE", nargs="?", default="-", help="the body; - or nothing: standard input")
+    add_words(
+        parser,
+        Word("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True),
+        Word("file", "FILE", "the body; - or nothing: standard input", is_needed=False),
+    )
     parser.add_argument(
         "--header", metavar="NAME:VALUE", type=_header, action="append", default=[], help="a header; may be repeated"
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    body = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+    body = sys.stdin.buffer.read() if arguments.file in (None, "-") else Path(arguments.file).read_bytes()
+    must_be_there = [("mandatory", "true")] if arguments.destination.kind == QUEUE else []
     with Client(arguments.broker) as client:
-        client.send(arguments.destination, body, arguments.header)
+        make(client, arguments)
+        client.send(existing(arguments.destination), body, [*must_be_there, *arguments.header])
     return 0
 
 

@@ -1,19 +1,15 @@
 """`radiator stats`: the broker's numbers, and each queue's ledger."""
 
 import argparse
-import json
-import sys
-import time
 from typing import Any
 
 from radiator.cli.broker import add_broker, ask
 from radiator.cli.command import Command
 from radiator.cli.prometheus import exposition
+from radiator.cli.shown import add_json, add_watch, show
 from radiator.cli.text import bytes_text, duration_text, printable, table
 from radiator.errors import EXIT_REFUSED, count_text
 
-WATCH_S = 2.0
-_CLEAR_SCREEN = "\x1b[H\x1b[2J"
 LEDGER = ("accepted", "stored", "acked", "expired", "dropped", "purged", "dead_lettered")
 EXCHANGE = ("accepted", "unrouted", "bindings")
 LOG = ("partitions", "accepted", "records", "readers")
@@ -22,30 +18,22 @@ LOG = ("partitions", "accepted", "records", "readers")
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+    add_json(form)
     form.add_argument("--prometheus", action="store_true", help="the numbers in Prometheus's text format")
-    parser.add_argument("--watch", action="store_true", help=f"again every {WATCH_S:.0f} seconds, until interrupted")
+    add_watch(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if not arguments.watch:
-        answer = ask(arguments, {"do": "stats"})
-        print(_formed(arguments, answer))
-        return EXIT_REFUSED if _wrong_queues(answer) else 0
-    clear = _CLEAR_SCREEN if sys.stdout.isatty() and not (arguments.json or arguments.prometheus) else ""
-    try:
-        while True:
-            print(clear + _formed(arguments, ask(arguments, {"do": "stats"})), flush=True)
-            time.sleep(WATCH_S)
-    except KeyboardInterrupt:
-        return 0  # the way to end a watch
+    formed = _prometheus if arguments.prometheus else _formed
+    answer = show(arguments, lambda: ask(arguments, {"do": "stats"}), formed)
+    return EXIT_REFUSED if _wrong_queues(answer) else 0
 
 
-def _formed(arguments: argparse.Namespace, answer: dict[str, Any]) -> str:
-    if arguments.json:
-        return json.dumps(answer)
-    if arguments.prometheus:
-        return exposition(answer).rstrip("\n")
+def _prometheus(answer: dict[str, Any]) -> str:
+    return exposition(answer).rstrip("\n")
+
+
+def _formed(answer: dict[str, Any]) -> str:
     return "\n\n".join(filter(None, [_summary(answer), _ledgers(answer), _alarms(answer), _others(answer)]))
 
 

@@ -98,7 +98,7 @@ def _logs(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[
 
 
 def _counts(row: _Row) -> list[int]:
-    return [int(row.numbers.get(name, 0)) for name in ("ready", "in_flight", "delayed", "consumers")]
+    return [int(row.numbers.get(name, 0)) for name in ("ready", "unacked", "delayed", "consumers")]
 
 
 def rows_between(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[_Row]:
@@ -148,7 +148,7 @@ TOP = Command(
     summary="watch what moves in a running broker",
     description=(
         "Shows again and again, until interrupted, for each queue: messages accepted and acked in a second since the "
-        "last look, how many are ready, unacked (in flight) and delayed, its consumers, and the age of the oldest "
+        "last look, how many are ready, unacked and delayed, its consumers, and the age of the oldest "
         "message that is ready. What moves most stands above, then what is fullest; as many as fit the terminal, or "
         f"{ROWS} where the output goes elsewhere. Then the logs that are appended to, or that a group is behind of."
     ),

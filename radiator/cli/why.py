@@ -1,57 +1,56 @@
 """`radiator why`: why nothing moves."""
 
 import argparse
-import json
 from typing import Any
 
-from radiator.cli.broker import add_broker, ask, field, name_of
+from radiator.addresses import EXCHANGE, FANOUT, LOG, REPLY, TEMP, TOPIC
+from radiator.cli.broker import add_broker, ask, field
 from radiator.cli.command import Command
+from radiator.cli.shown import add_json, add_watch, show
 from radiator.cli.text import bytes_text, printable, table
+from radiator.cli.things import DECLARABLE, Thing, Word, add_words
 from radiator.client import Client
-from radiator.errors import count_text
+from radiator.errors import ConfigError, count_text
 
 _NUMBERS = (
-    "messages", "ready", "in_flight", "storing", "delayed", "in_doubt", "set_aside", "checked_out", "damaged",
+    "messages", "ready", "unacked", "storing", "delayed", "in_doubt", "set_aside", "checked_out", "damaged",
     "consumers", "blocked", "records", "readers", "groups", "blocked_by_disk", "blocked_by_memory",
 )  # fmt: skip
 _NOUNS = frozenset({"messages", "consumers", "records", "readers", "groups"})
 _LED_TO_SHOWN = 20  # queues and logs that a fanout or an exchange leads to
 
 
-def _what(text: str) -> tuple[str, str]:
-    if text.startswith("/topic/"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} keeps nothing: who is subscribed gets a message then, or never. What a durable subscription has "
-            "not got yet is in a queue, $durable/..., that `radiator queues` lists"
-        )
-    if text.startswith(("/temp-queue/", "/reply-queue/")):
-        raise argparse.ArgumentTypeError(f"{text!r} is one connection's own, and goes with it: nobody else can ask")
-    kind = next((kind for kind in ("log", "fanout", "exchange") if text.startswith(f"/{kind}/")), "queue")
-    return kind, name_of(kind)(text)
+_NOT_ASKED = {
+    TOPIC: "keeps nothing: who is subscribed gets a message then, or never. What a durable subscription has not got "
+    "yet is in a queue, $durable/..., that `radiator queues` lists",
+    TEMP: "is one connection's own, and goes with it: nobody else can ask",
+    REPLY: "is one connection's own, and goes with it: nobody else can ask",
+}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_broker(parser)
-    parser.add_argument(
-        "what", metavar="QUEUE", type=_what, help="name of the queue, or /log/NAME, /fanout/NAME, /exchange/NAME"
-    )
-    parser.add_argument("--json", action="store_true", help="the broker's whole answer, as JSON on one line")
+    add_json(parser)
+    add_watch(parser)
+    add_words(parser, Word("what", "WHAT", kinds=(*DECLARABLE, *_NOT_ASKED)))
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    kind, name = arguments.what
-    if kind in ("fanout", "exchange"):
-        return _led_to(arguments, kind, name)
-    answer = ask(arguments, {"do": "why", kind: name})
-    print(json.dumps(answer) if arguments.json else _formed(answer))
+    what: Thing = arguments.what
+    if what.kind in _NOT_ASKED:
+        raise ConfigError([f"{what.address!r} {_NOT_ASKED[what.kind]}."])
+    if what.kind in (FANOUT, EXCHANGE):
+        show(arguments, lambda: _led_to(arguments, what), lambda answer: _formed_led_to(what, answer))
+    else:
+        show(arguments, lambda: ask(arguments, {"do": "why", what.kind: what.address}), _formed)
     return 0
 
 
-def _led_to(arguments: argparse.Namespace, kind: str, name: str) -> int:
+def _led_to(arguments: argparse.Namespace, what: Thing) -> dict[str, Any]:
     """A fanout or an exchange keeps nothing itself: the verdict of each queue and log that it leads to."""
     with Client(arguments.broker) as client:
-        described = client.admin({"do": "describe", kind: name})
-        if kind == "fanout":
+        described = client.admin({"do": "describe", what.kind: what.address})
+        if what.kind == FANOUT:
             targets = [str(one) for one in (*field(described, "children"), *described.get("outboxes", ()))]
         else:
             targets = sorted({str(one["queue"]) for one in field(described, "bindings")})
@@ -60,23 +59,23 @@ def _led_to(arguments: argparse.Namespace, kind: str, name: str) -> int:
         targets = [one for one in targets if not one.startswith("$own/")]
         answers = {}
         for one in targets[:_LED_TO_SHOWN]:
-            answers[one] = client.admin({"do": "why", "log" if one.startswith("/log/") else "queue": one})
-    if arguments.json:
-        print(json.dumps({"leads_to": answers, "count": len(targets), "subscribers": len(own)}))
-        return 0
-    address = printable(f"/{kind}/{name}")
-    if not targets and not own:
-        print(f"{address} keeps nothing itself, and leads to no queue: what is sent to it is dropped.")
-        return 0
-    how = "a copy goes" if kind == "fanout" else "what matches a binding goes"
-    where = [count_text(len(targets), "destination")] if targets else []
-    where += [count_text(len(own), "subscriber")] if own else []
-    print(f"{address} keeps nothing itself: {how} to {' and '.join(where)}.")
-    for one, answer in answers.items():
-        print(f"\n{printable(one)}\n  {_verdict(answer)}")
-    if len(targets) > len(answers):
-        print(f"\nand {len(targets) - len(answers)} more: `radiator describe {kind} {printable(name)}` lists them")
-    return 0
+            answers[one] = client.admin({"do": "why", LOG if one.startswith("/log/") else "queue": one})
+    return {"leads_to": answers, "count": len(targets), "subscribers": len(own)}
+
+
+def _formed_led_to(what: Thing, answer: dict[str, Any]) -> str:
+    address, answers = printable(what.address), answer["leads_to"]
+    count, subscribers = answer["count"], answer["subscribers"]
+    if not count and not subscribers:
+        return f"{address} keeps nothing itself, and leads to no queue: what is sent to it is dropped."
+    how = "a copy goes" if what.kind == FANOUT else "what matches a binding goes"
+    where = [count_text(count, "destination")] if count else []
+    where += [count_text(subscribers, "subscriber")] if subscribers else []
+    lines = [f"{address} keeps nothing itself: {how} to {' and '.join(where)}."]
+    lines += [f"\n{printable(one)}\n  {_verdict(told)}" for one, told in answers.items()]
+    if count > len(answers):
+        lines.append(f"\nand {count - len(answers)} more: `radiator describe {printable(what.address)}` lists them")
+    return "\n".join(lines)
 
 
 def _verdict(answer: dict[str, Any]) -> str:

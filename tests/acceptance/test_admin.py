@@ -74,7 +74,7 @@ def test_stats_have_every_number(wire: Wire, queue: str) -> None:
     numbers = answer["queues"][short(queue)]
     assert adds_up(numbers)
     assert numbers["persistent"] is (short(queue).startswith("durable"))
-    assert (numbers["messages"], numbers["in_flight"], numbers["consumers"]) == (1, 1, 1)
+    assert (numbers["messages"], numbers["unacked"], numbers["consumers"]) == (1, 1, 1)
     assert (numbers["accepted"], numbers["acked"]) == (2, 1)
     assert (numbers["accepted_bytes"], numbers["stored_bytes"], numbers["acked_bytes"]) == (4, 2, 2)
     assert answer["connections"] >= 1
@@ -96,7 +96,7 @@ def test_peek_shows_and_changes_nothing(wire: Wire, queue: str) -> None:
     assert text["message_id"] == taken["message-id"]
     assert text["destination"] == queue
     assert text["headers"] == [["colour", "red"], ["clock", "12:30"]]
-    assert (text["body"], text["redelivered"], text["state"]) == ("text", False, "in_flight")
+    assert (text["body"], text["redelivered"], text["state"]) == ("text", False, "unacked")
     assert text["timestamp"] == int(taken["timestamp"])
     assert binary["body"] is None
     assert base64.b64decode(binary["body_base64"]) == b"\xff\x00"

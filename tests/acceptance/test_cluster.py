@@ -235,7 +235,7 @@ def test_queue_deleted_while_messages_come_to_it_keeps_no_node_from_starting(
         done.append(message.body)
         worker.ack(message)
     worker.close()
-    soon(lambda: not b.queue("rt")["in_flight"], "b has messages in flight")
+    soon(lambda: not b.queue("rt")["unacked"], "b has messages in flight")
     assert b.admin(do="delete", queue="rt", if_unused=False)["ok"]
     time.sleep(QUIET_S)
     is_over.set()

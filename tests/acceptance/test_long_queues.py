@@ -53,7 +53,7 @@ def test_wide_window_of_a_lost_connection_comes_back_in_order(tmp_path: Path, ki
         lost.ask("DISCONNECT")
         reader = connected(broker)
         deadline_s = time.monotonic() + 5
-        while stats(broker)["queues"][kind]["in_flight"]:
+        while stats(broker)["queues"][kind]["unacked"]:
             assert time.monotonic() < deadline_s
         reader.subscribe(queue, ack="client", headers={"prefetch-count": "65535"})
         got = reader.messages(LONG - 1000)

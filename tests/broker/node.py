@@ -238,7 +238,7 @@ class Node:
         assert numbers["adds_up"], numbers
         standing = (
             numbers["ready"]
-            + numbers["in_flight"]
+            + numbers["unacked"]
             + numbers["storing"]
             + numbers["delayed"]
             + numbers["damaged"]

@@ -102,7 +102,7 @@ VALUES = some.recursive(
 )
 KEYS = some.sampled_from(
     ["queue", "exchange", "fanout", "key", "type", "durable", "passive", "children", "count", "subscription", "id",
-     "seconds", "from", "to", "if_unused", "if_empty", "peer", "force", "stop", *QUEUE]
+     "seconds", "from", "to", "if_unused", "if_empty", "create", "peer", "force", "stop", *QUEUE]
 )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_queues_are_listed_by_name_with_their_numbers() -> None:
     node = node_with(2, "b")
     node.say(send(1, "a"), subscribe(1, "b", CLIENT))
     listed = node.admin(9, do="queues")["queues"]
-    assert [(q["name"], q["messages"], q["ready"], q["in_flight"], q["consumers"]) for q in listed] == [
+    assert [(q["name"], q["messages"], q["ready"], q["unacked"], q["consumers"]) for q in listed] == [
         ("a", 1, 1, 0, 0),
         ("b", 2, 1, 1, 1),
     ]
@@ -154,7 +154,7 @@ def test_peek_shows_the_oldest_and_changes_nothing(small: None) -> None:
     before = node.numbers("q")
     shown = node.admin(9, do="peek", queue="/queue/q", count=15)["messages"]
     assert [m["body"] for m in shown] == [str(n) for n in range(15)]
-    assert [m["state"] for m in shown[:2]] == ["in_flight", "ready"]
+    assert [m["state"] for m in shown[:2]] == ["unacked", "ready"]
     assert shown[0]["message_id"] == held.message_id.decode() and shown[0]["destination"] == "/queue/q"
     assert node.numbers("q") == before
     node.say(ack(held))
@@ -283,6 +283,17 @@ def test_move_takes_the_oldest_in_order(small: None, count: int | None, moved: i
     out = node.messages(1)
     assert [d.message.body for d in out] == [b"%d" % n for n in range(moved)]
     assert {d.message.destination for d in out} == {"/queue/r"}
+
+
+def test_move_makes_its_target_unless_it_is_told_not_to(small: None) -> None:
+    node = node_with(3)
+    refused = node.admin(9, **{"do": "move", "from": "q", "to": "new", "create": False})
+    assert refused == {"ok": False, "code": "no-such-destination", "error": "There is no /queue/new."}
+    assert node.numbers("q")["stored"] == 3 and "new" not in node.broker.destinations.queues
+    assert node.admin(9, **{"do": "move", "from": "q", "to": "new"})["moved"] == 3
+    assert node.admin(9, **{"do": "move", "from": "new", "to": "/queue/q", "create": False})["moved"] == 3
+    assert node.admin(9, **{"do": "move", "from": "q", "to": "new", "create": 1})["code"] == "bad-request"
+    assert node.admin(9, **{"do": "move", "from": "q", "to": "new", "creat": False})["code"] == "bad-request"
 
 
 def test_move_is_answered_when_it_is_on_the_disk(small: None) -> None:

@@ -51,6 +51,20 @@ def code(node: Node, **request: Any) -> str:
 # ---- declare a queue
 
 
+def test_what_a_declaration_leads_to_is_made_unless_it_is_told_not_to() -> None:
+    node = node_of(Declarations(create_queues=True))
+    assert code(node, do="declare", queue="a", dead_letter="typo", create=False) == "no-such-destination"
+    node.admin(9, do="declare", queue="a")
+    assert code(node, do="declare", fanout="f", children=["a", "typo"], create=False) == "no-such-destination"
+    node.admin(9, do="declare", queue="b")
+    assert node.admin(9, do="declare", queue="c", dead_letter="/queue/b", create=False)["created"]
+    assert node.admin(9, do="declare", fanout="f", children=["a", "b"], create=False)["created"]
+    assert "typo" not in node.broker.destinations.queues
+    assert node.admin(9, do="declare", queue="d", dead_letter="typo", create=True)["created"]
+    assert "typo" in node.broker.destinations.queues
+    assert code(node, do="declare", queue="e", dead_letter="a", create="no") == "bad-request"
+
+
 def test_a_queue_is_declared_whatever_first_use_may_create() -> None:
     node = node_of(NOTHING)
     assert node.admin(9, do="declare", queue="new") == {"ok": True, "messages": 0, "consumers": 0, "created": True}

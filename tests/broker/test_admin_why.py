@@ -106,7 +106,7 @@ def test_all_are_at_their_window() -> None:
         (3, "window", 1, 1),
     ]
     node.say(ack(node.messages(3)[0]), ack(node.messages(2)[1]))
-    assert verdict(node) == "in-flight"
+    assert verdict(node) == "unacked"
 
 
 def test_all_that_is_there_is_out() -> None:
@@ -148,7 +148,7 @@ def test_on_the_way_to_the_disk_and_back() -> None:
     assert now(node) == "storing"
     node.auto = True
     node.turn([])
-    assert now(node) == "in-flight"
+    assert now(node) == "unacked"
     node = node.crashed()
     node.open(2, 3)
     assert now(node) == "no-consumer"
@@ -157,7 +157,7 @@ def test_on_the_way_to_the_disk_and_back() -> None:
     assert now(node) == "loading"
     node.auto = True
     node.turn([])
-    assert now(node) == "in-flight"
+    assert now(node) == "unacked"
 
 
 def test_producers_that_wait_are_told_of() -> None:
@@ -207,7 +207,7 @@ def test_a_queue_full_of_what_is_out_drops_nothing() -> None:
     sentence = why(node)["sentence"]
     assert sentence.startswith("No message is ready; 1 is out with connection 2, and not acked yet. It is full,")
     assert sentence.endswith(
-        ": SENDs are refused, since what it holds is in flight or delayed, which is not dropped (overflow drop-oldest)."
+        ": SENDs are refused, since what it holds is unacked or delayed, which is not dropped (overflow drop-oldest)."
     )
     node.say(send(3, "q"))
     assert node.is_refused(3)

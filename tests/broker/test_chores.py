@@ -29,12 +29,12 @@ def lost(node: Node, count: int) -> None:
 def test_lost_messages_come_back_a_slice_a_turn(small: None) -> None:
     node = Node()
     lost(node, 10)
-    assert node.numbers("q")["in_flight"] == 7 and node.again
+    assert node.numbers("q")["unacked"] == 7 and node.again
     node.say(send(3, "/topic/t", receipt=b"r"))
-    assert node.receipts(3) == [b"r"] and node.numbers("q")["in_flight"] == 4
+    assert node.receipts(3) == [b"r"] and node.numbers("q")["unacked"] == 4
     node.auto = True
     node.turn([])
-    assert node.numbers("q")["in_flight"] == 0 and not node.again
+    assert node.numbers("q")["unacked"] == 0 and not node.again
     node.say(subscribe(3, "q", AUTO))
     assert node.bodies(3) == [b"%d" % n for n in range(10)]
 
@@ -46,17 +46,17 @@ def test_long_works_that_begin_together_share_a_turn(small: None) -> None:
         node.say(send(1, "q", b"%d" % number), send(1, "other"))
     for connection in range(10, 20):
         node.say(subscribe(connection, "q", CLIENT, prefetch_count=4))
-    assert node.numbers("q")["in_flight"] == 40
+    assert node.numbers("q")["unacked"] == 40
     node.auto = False
     move = Read(9, [admin("move", to="third", **{"from": "other"})])
     node.turn([move, *(Closed(number) for number in range(10, 20))])
-    left = [40, node.numbers("q")["in_flight"]]
+    left = [40, node.numbers("q")["unacked"]]
     while node.again or node.at_sea is not None or node.seal():
         if node.seal():
             node.commit()
         else:
             node.turn([])
-        left.append(node.numbers("q")["in_flight"])
+        left.append(node.numbers("q")["unacked"])
     assert left[1] == 37 and left[-1] == 0, left
     assert all(before - now <= 5 for before, now in pairwise(left)), "a slice, and the rest of another"
     node.auto = True
@@ -98,10 +98,10 @@ def test_slice_waits_for_the_next_batch_when_the_open_one_is_full(small: None, m
     lost(node, 30)
     for _ in range(5):
         node.turn([])
-    assert node.broker.desk.open.size <= 6 * 64 and node.numbers("q")["in_flight"] >= 20 and not node.again
+    assert node.broker.desk.open.size <= 6 * 64 and node.numbers("q")["unacked"] >= 20 and not node.again
     node.auto = True
     node.turn([])
-    assert node.numbers("q")["in_flight"] == 0
+    assert node.numbers("q")["unacked"] == 0
 
 
 def test_counts_of_lost_messages_are_kept_on_the_disk(small: None) -> None:

@@ -127,7 +127,7 @@ def test_auto_message_counts_as_acked_only_when_it_is_written() -> None:
     node.say(subscribe(1, "q", AUTO), send(2, "q"))
     deliver = node.message(1)
     assert deliver.written_due and not deliver.ack_due and node.stored("q") == [b"x"]
-    assert node.numbers("q")["in_flight"] == 1
+    assert node.numbers("q")["unacked"] == 1
     node.reads_slowly.clear()
     node.turn([])
     assert node.stored("q") == [] and node.numbers("q")["acked"] == 1

@@ -66,7 +66,7 @@ def test_delayed_message_is_delivered_at_its_time_and_not_before(persistent: boo
     node.wait(0.001)
     deliver = node.message(1)
     assert deliver.message.body == b"later" and not deliver.redelivered and deliver.message.accepted_ms == START_MS
-    assert node.numbers("q")["delayed"] == 0 and node.numbers("q")["in_flight"] == 1
+    assert node.numbers("q")["delayed"] == 0 and node.numbers("q")["unacked"] == 1
     node.say(ack(deliver, b"a"))
     assert node.receipts(1) == [b"a"] and node.numbers("q")["messages"] == 0 and node.stored("q") == []
 

@@ -22,7 +22,7 @@ def test_ack_client_means_this_one_and_all_before_it(persistent: bool) -> None:
     node = node_with(CLIENT, 5, persistent)
     out = node.messages(1)
     node.say(ack(out[2]))
-    assert node.numbers("q")["acked"] == 3 and node.numbers("q")["in_flight"] == 2
+    assert node.numbers("q")["acked"] == 3 and node.numbers("q")["unacked"] == 2
     node.say(ack(out[4]))
     assert node.numbers("q")["messages"] == 0
 
@@ -34,7 +34,7 @@ def test_ack_client_means_its_own_subscription_only() -> None:
     node.say(send(2, "a"), send(2, "b"), send(2, "a"))
     out = node.messages(1)
     node.say(ack(out[2]))
-    assert node.numbers("a")["acked"] == 2 and node.numbers("b")["in_flight"] == 1
+    assert node.numbers("a")["acked"] == 2 and node.numbers("b")["unacked"] == 1
 
 
 def test_nack_client_gives_back_this_one_and_all_before_it() -> None:

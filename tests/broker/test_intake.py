@@ -89,7 +89,7 @@ def test_send_is_refused_when_all_are_in_flight(overflow: str, persistent: bool)
     fill(node, 3)
     node.say(send(9, "q", b"3", b"r"))
     assert node.refusal(9).code == "queue-full"
-    assert node.numbers("q")["in_flight"] == 3 and node.numbers("q")["accepted"] == 3
+    assert node.numbers("q")["unacked"] == 3 and node.numbers("q")["accepted"] == 3
 
 
 def test_drop_oldest_shares_one_commit_with_the_new_message() -> None:

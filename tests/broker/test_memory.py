@@ -169,7 +169,7 @@ def test_a_transaction_that_rejects_stubs_is_one_whole() -> None:
     node = filled(20, queue(dead_letter="dead"))
     there = node.messages(2)
     node.say(begin(2), nack(there[-1], transaction=b"t", requeue=False), send(2, "other", transaction=b"t"))
-    assert node.numbers("q")["in_flight"] == 20
+    assert node.numbers("q")["unacked"] == 20
     before = len(node.log)
     node.say(commit(2, receipt=b"r"))
     assert node.receipts(2) == [b"r"] and len(node.log) > before
@@ -381,7 +381,7 @@ def test_a_consumer_that_goes_while_its_nack_waits_for_the_disk_loses_nothing() 
     node.auto = True
     node.turn([])
     standing = node.numbers("q")["ready"] + node.numbers("dead")["ready"]
-    assert standing == 30 and node.numbers("q")["in_flight"] == 0
+    assert standing == 30 and node.numbers("q")["unacked"] == 0
     is_exact(node)
 
 

@@ -319,7 +319,7 @@ def test_an_ack_in_a_transaction_whose_version_was_committed_is_not_carried_out(
         if version == 1 and broker.broker.staging.apps:
             broker.say(ack(delivered, transaction=b"t"))
         broker.say(Commit(1, b"t", b"r", None, "app", 1))
-    assert broker.numbers("a")["in_flight"] == 1
+    assert broker.numbers("a")["unacked"] == 1
     broker.say(ack(delivered))
     assert broker.numbers("a")["messages"] == 0
 

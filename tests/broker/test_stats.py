@@ -43,7 +43,7 @@ def test_storing_ready_and_in_flight_are_told_apart() -> None:
     node.commit()
     node.say(subscribe(1, "q"))
     numbers = node.numbers("q")
-    assert (numbers["storing"], numbers["ready"], numbers["in_flight"]) == (0, 1, 1)
+    assert (numbers["storing"], numbers["ready"], numbers["unacked"]) == (0, 1, 1)
 
 
 def test_memory_in_use_returns_to_nothing() -> None:

@@ -37,7 +37,7 @@ def own_numbers(broker: Broker) -> Counter[str]:
     names = ("connections", "subscriptions", "transactions", "parked")
     return Counter({name: told[name] for name in names}) + Counter({
         f"{name} of the queues": sum(queue[name] for queue in told["queues"].values())
-        for name in ("in_flight", "storing", "consumers", "blocked")
+        for name in ("unacked", "storing", "consumers", "blocked")
     })  # fmt: skip
 
 

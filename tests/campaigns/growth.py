@@ -71,7 +71,7 @@ MEMORY_BYTES_OF_A_LIFE = {"quick": 2000, "nightly": 200, "release": 50}
 
 THE_SAME_AT_REST = {
     "watchers of the event loop", "open files", "threads", "connections", "subscriptions", "transactions", "parked",
-    "in_flight of the queues", "storing of the queues", "consumers of the queues", "blocked of the queues",
+    "unacked of the queues", "storing of the queues", "consumers of the queues", "blocked of the queues",
 }  # fmt: skip
 
 Life = Callable[[Wire, Random, int], None]

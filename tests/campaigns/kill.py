@@ -111,7 +111,7 @@ class Life:
         deadline_s = time.monotonic() + FORGET_WITHIN_S
         while True:
             numbers = stats(self.broker)
-            in_flight = sum(queue["in_flight"] for queue in numbers["queues"].values())
+            in_flight = sum(queue["unacked"] for queue in numbers["queues"].values())
             if numbers["connections"] == 1 and not in_flight:
                 return
             assert time.monotonic() < deadline_s, f"{in_flight} messages are still with clients that are gone"

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".
 import pyarrow.parquet as pq
 
 from radiator.cli import main
-from radiator.cli.journal import NO_PYARROW
+from radiator.cli.data import NO_PYARROW
 from radiator.client import Client
 from tests.broker_process import BrokerProcess, environment
 
@@ -86,7 +86,7 @@ def test_it_follows_until_it_is_stopped(broker: BrokerProcess, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "status", "said"),
     [
-        ("--to X", 2, "--config is needed"),
+        ("--to X", 2, "Where are the data? Say --data DATA_DIR, or --config FILE."),
         ("--config CONFIG", 2, "One of the arguments --to --verify is required"),
         ("--config CONFIG --to X --log nothing", 2, "There is no log 'nothing' in this store; there is clicks."),
         ("--config CONFIG --to X --log /queue/a", 2, "'/queue/a' is no log"),

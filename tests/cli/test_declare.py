@@ -64,7 +64,7 @@ def test_a_queue_is_declared_once_and_deleted(run: Run, client: Client) -> None:
     assert (status, out) == (1, "")
     assert err == "radiator: /queue/new is there already: its max_messages is 5, not 6.\n"
     assert run("delete", "new", "--if-empty")[0] == 1
-    assert run("delete", "new") == (0, "new deleted, and 1 message in it.\n", "")
+    assert run("delete", "new") == (0, "Queue new deleted, and 1 message in it.\n", "")
     assert run("declare", "queue", "new", "--passive") == (1, "", "radiator: There is no /queue/new.\n")
 
 
@@ -143,7 +143,7 @@ def test_an_exchange_is_declared_bound_described_and_deleted(run: Run, client: C
     assert run("unbind", "x", "a.#", "audit") == (0, bound.replace("is bound", "was not bound"), "")
     assert run("delete", "exchange", "x") == (0, "Exchange x deleted.\n", "")
     assert run("describe", "exchange", "x")[0] == 1
-    assert run("delete", "queue", "audit") == (0, "audit deleted, and 1 message in it.\n", "")
+    assert run("delete", "queue", "audit") == (0, "Queue audit deleted, and 1 message in it.\n", "")
 
 
 def test_a_fanout_is_declared_described_and_deleted(run: Run) -> None:

@@ -52,7 +52,7 @@ def test_what_cannot_be_is_said_in_a_sentence(run: Run, line: str, status: int, 
 
 
 def test_a_log_may_be_bound_and_a_child_of_a_fanout(run: Run, client: Client) -> None:
-    assert run("bind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log /log/clicks is bound to exchange")
+    assert run("bind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log clicks is bound to exchange")
     assert run("declare", "fanout", "news", "/log/clicks") == (0, "Fanout news declared.\n", "")
     client.send("/exchange/amq.topic/clicks.a", b"1")
     client.send("/fanout/news", b"2")
@@ -67,7 +67,7 @@ def test_a_log_may_be_bound_and_a_child_of_a_fanout(run: Run, client: Client) ->
     assert 'radiator_log_unread{log="clicks",group="g"} 2\n' in out or 'group="g",log="clicks"' in out
     out = run("top", "--count", "1", "--interval", "0.1")[1]
     assert "appended/s" in out and out.split("most behind\n")[1].split()[0] == "clicks"
-    assert run("unbind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log /log/clicks is bound no more")
+    assert run("unbind", "amq.topic", "clicks.#", "/log/clicks")[1].startswith("Log clicks is bound no more")
 
 
 def test_a_log_is_received_from_a_place_and_by_a_group(run: Run, client: Client) -> None:

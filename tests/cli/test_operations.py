@@ -40,7 +40,7 @@ def row_of(text: str, name: str) -> list[str]:
 def test_send_then_receive_carries_a_file(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"\x00\xffbinary")
-    assert run("send", "/queue/carried", str(body), "--header", "colour:a:b") == (0, "", "")
+    assert run("send", "/queue/carried", str(body), "--header", "colour:a:b", "--create") == (0, "", "")
     received = tmp_path / "received"
     status = subprocess.run(
         [sys.executable, "-m", "radiator", "receive", "carried", "--count", "1", "--timeout", "5", "--raw"],
@@ -55,7 +55,7 @@ def test_send_then_receive_carries_a_file(broker: BrokerProcess, run: Run, tmp_p
 def test_send_reads_standard_input(run: Run, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for argument in (["-"], []):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
-        assert run("send", "/queue/piped", *argument, "--header", "kind:x")[0] == 0
+        assert run("send", "/queue/piped", *argument, "--header", "kind:x", "--create")[0] == 0
     client.subscribe("/queue/piped")
     for _ in range(2):
         message = client.receive(5)
@@ -66,7 +66,7 @@ def test_send_reads_standard_input(run: Run, client: Client, monkeypatch: pytest
 def test_send_says_what_the_broker_refused(run: Run, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"x")
-    status, out, err = run("send", "/nowhere/at-all", str(body))
+    status, out, err = run("send", "/log/at-all", str(body))
     assert (status, out) == (1, "")
     assert err.startswith("radiator: ")
     assert err.count("\n") == 1
@@ -232,7 +232,7 @@ def test_peek_of_nothing_is_refused(run: Run) -> None:
 # ---- changing
 
 
-def test_purge_spares_what_is_in_flight(run: Run, client: Client) -> None:
+def test_purge_spares_what_is_unacked(run: Run, client: Client) -> None:
     client.send_many("/queue/purged", ["1", "2", "3"])
     client.subscribe("/queue/purged", ack="client-individual")
     message = client.receive(5)
@@ -249,13 +249,13 @@ def test_delete_deletes_a_queue_without_consumers(broker: BrokerProcess, run: Ru
         assert (status, out) == (1, "")
         assert err == "radiator: /queue/deleted has 1 consumer and 1 unacked message: stop them first.\n"
         consumer.unsubscribe("s")
-    assert run("delete", "deleted") == (0, "deleted deleted, and 1 message in it.\n", "")
+    assert run("delete", "deleted") == (0, "Queue deleted deleted, and 1 message in it.\n", "")
     assert "deleted" not in client.admin({"do": "stats"})["queues"]
 
 
 def test_move_moves_the_oldest(run: Run, client: Client) -> None:
     client.send_many("/queue/from", ["1", "2", "3"])
-    assert run("move", "from", "to", "--count", "1") == (0, "1 message moved from from to to.\n", "")
+    assert run("move", "from", "to", "--count", "1", "--create") == (0, "1 message moved from from to to.\n", "")
     client.subscribe("/queue/to")
     moved = client.receive(5)
     assert moved is not None
@@ -321,7 +321,7 @@ def test_bench_prints_its_table_and_leaves_the_queue_empty(run: Run, client: Cli
 
 def test_bench_refuses_a_queue_that_is_not_empty(run: Run, client: Client) -> None:
     client.send("/queue/somebody", "theirs")
-    status, _, err = run("bench", "--destination", "/queue/somebody")
+    status, _, err = run("bench", "/queue/somebody")
     assert status == 1
     assert "is not empty" in err
 
@@ -339,7 +339,7 @@ def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -
 def test_options_may_stand_anywhere(run: Run, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"carried")
-    assert run("send", "/queue/anywhere", "--header", "a:b", str(body)) == (0, "", "")
+    assert run("send", "/queue/anywhere", "--header", "a:b", str(body), "--create") == (0, "", "")
     assert run("receive", "/queue/anywhere", "--count", "1")[:2] == (0, "carried\n")
 
 

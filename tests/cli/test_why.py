@@ -42,11 +42,11 @@ def test_it_says_one_word_a_sentence_and_who(run: Run, client: Client) -> None:
     status, out, _ = run("why", "orders")
     lines = out.splitlines()
     assert status == 0 and lines[0].startswith("window: 1 message is ready, but no consumer has room in its")
-    assert lines[1] == "2 messages, 1 ready, 1 in flight, 1 consumer"
+    assert lines[1] == "2 messages, 1 ready, 1 unacked, 1 consumer"
     assert lines[3].split() == ["connection", "subscription", "stands", "unacked", "window", "outbox"]
     assert lines[4].split()[1:] == ["s\\x07", "window", "1", "1", "0", "B"]
     answer = json.loads(run("why", "orders", "--json")[1])
-    assert answer["verdict"] == "window" and answer["in_flight"] == 1
+    assert answer["verdict"] == "window" and answer["unacked"] == 1
 
 
 def test_of_a_log(run: Run, client: Client) -> None:
@@ -92,8 +92,8 @@ def test_of_what_leads_to_queues(run: Run, client: Client) -> None:
         ("/log/nothing", 1, "radiator: /log/nothing is not declared"),
         ("/fanout/nothing", 1, "radiator: /fanout/nothing is not declared"),
         ("/exchange/nothing", 1, "radiator: /exchange/nothing is not declared"),
-        ("/topic/news", 2, "radiator why: Argument QUEUE: '/topic/news' keeps nothing: "),
-        ("/temp-queue/x", 2, "radiator why: Argument QUEUE: '/temp-queue/x' is one connection's own"),
+        ("/topic/news", 2, "radiator: '/topic/news' keeps nothing: "),
+        ("/temp-queue/x", 2, "radiator: '/temp-queue/x' is one connection's own"),
     ],
 )
 def test_what_is_not_there(run: Run, name: str, status: int, said: str) -> None:

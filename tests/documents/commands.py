@@ -10,6 +10,11 @@ from tests.broker_process import CHECKOUT
 from tests.documents.blocks import exists
 
 _OURS = re.compile(r"(?:\S*/bin/)?(radiator|python3?|pip)|(scripts/[\w-]+)")
+_SAMPLES = {
+    "COMMAND": "--help",
+    "N": "1",
+    **dict.fromkeys(("MESSAGE-ID", "ID"), "4f0c2a91b7d3e865-3-17"),
+}  # for what stands for any of a kind
 _EXTRA = re.compile(r"\[(\w+(?:,\w+)*)\]$")
 
 
@@ -43,7 +48,7 @@ def _without_comment(line: str) -> str:
 
 def _of_radiator(words: list[str], radiator: argparse.ArgumentParser, is_named: bool) -> str | None:
     words = [word.strip("[]") for word in words if word not in ("|", "...", "[...]")]
-    words = ["--help" if word == "COMMAND" else "1" if word == "N" else word for word in words]
+    words = [_SAMPLES.get(word, word) for word in words]
     said = StringIO()
     try:
         with redirect_stderr(said), redirect_stdout(StringIO()):

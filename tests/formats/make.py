@@ -279,7 +279,7 @@ def await_rest(broker: BrokerProcess) -> dict[str, Any]:
     deadline_s = time.monotonic() + 10
     while True:
         numbers = stats(broker)["queues"]
-        out = {name: queue["in_flight"] for name, queue in numbers.items() if queue["in_flight"]}
+        out = {name: queue["unacked"] for name, queue in numbers.items() if queue["unacked"]}
         if out == {"orders": 2} and numbers["soon"]["ready"]:
             return numbers
         assert time.monotonic() < deadline_s, f"still out: {out}"

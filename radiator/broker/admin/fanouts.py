@@ -1,6 +1,6 @@
 """Requests about fanouts."""
 
-from radiator.broker.admin.queues import may_be_named
+from radiator.broker.admin.queues import check_there, may_be_named
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import Part
 from radiator.declaring import LOG_PREFIX, fanout_children, mistake
@@ -11,10 +11,13 @@ def declare(request: Request) -> None:
     broker, destinations = request.broker, request.broker.destinations
     name, given, is_passive = request.declaration("fanout")
     there = destinations.fanout(name) if is_passive else destinations.fanouts.get(name)
+    may_create = request.flag("create", True)
     children = fanout_children(given if given or there is None else {"children": there.children})
     if there is None:
         for child in children:
             is_log = child.startswith(LOG_PREFIX)
+            if not is_log and not may_create:
+                check_there(request, child)
             if not (child.removeprefix(LOG_PREFIX) in destinations.logs if is_log else may_be_named(broker, child)):
                 raise mistake(
                     "children", f"names {child!r}, which is no {'log' if is_log else 'queue'}; declare it first"

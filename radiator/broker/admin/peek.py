@@ -6,6 +6,7 @@ from dataclasses import replace
 from heapq import nsmallest
 from typing import Any
 
+from radiator.addresses import queue_address
 from radiator.broker.admin.queues import named
 from radiator.broker.admin.request import Request
 from radiator.broker.answers import PAUSE, Answer, Part, Wait, rested
@@ -23,7 +24,7 @@ PEEK_COUNT = 10  # where none is asked for
 
 
 def peek(request: Request) -> None:
-    """The oldest messages of a queue, in order, in flight or not; nothing changes."""
+    """The oldest messages of a queue, in order, unacked or not; nothing changes."""
     broker = request.broker
     queue = named(request)
     count = request.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX)
@@ -109,12 +110,12 @@ def _shown(desk: Desk, entry: Entry, body_bytes_max: int) -> Answer:
     body = _cut(message.body, body_bytes_max)
     answer: Answer = {
         "message_id": desk.message_id(entry.position).decode(),
-        "destination": message.destination,
+        "destination": queue_address(message.destination),
         "timestamp": message.accepted_ms,
         "expires": message.expires_ms,
         "redelivered": entry.redelivered,
         "redelivery_count": entry.redeliveries,
-        "state": entry.state.name.lower(),
+        "state": "unacked" if entry.state is State.IN_FLIGHT else entry.state.name.lower(),
         "size": entry.size,
         "headers": headers,
         "body_bytes": len(message.body),

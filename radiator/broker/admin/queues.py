@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 def named(request: Request, key: str = "queue") -> Queue:
     """The queue that the request names. Raises Refusal where it is not there."""
-    name = request.name("queue", key)
+    return check_there(request, request.name("queue", key))
+
+
+def check_there(request: Request, name: str) -> Queue:
+    """The queue of that name. Raises Refusal where it is not there."""
     found = request.broker.destinations.find(name)
     if found is None:
         hint = f" There is a /log/{name}." if name in request.broker.destinations.logs else ""
@@ -56,6 +60,8 @@ def declare(request: Request) -> None:
     if is_passive and name not in destinations.queues:
         raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
     settings = queue_settings(given, destinations.settings_for(name))
+    if given.get("dead_letter") is not None and not request.flag("create", True):
+        check_there(request, settings.dead_letter or "")
     if name not in destinations.queues:
         _check(request.broker, name, settings)
     created = destinations.declare_queue(name, settings, json.dumps(given))
@@ -188,10 +194,13 @@ def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) ->
 
 def move(request: Request) -> None:
     """Messages that are ready go from one queue to another, oldest first."""
+    request.has_only("from", "to", "count", "create")
     broker = request.broker
     source = named(request, "from")
     name = request.name("queue", "to")
     count = request.whole("count", max(1, source.ready_count))
+    if not request.flag("create", True):
+        check_there(request, name)
     target = broker.destinations.queue(name)
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")

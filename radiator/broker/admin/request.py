@@ -91,7 +91,7 @@ class Request:
 
     def declaration(self, kind: str) -> tuple[str, Answer, bool]:
         """Of a `declare`: the name, the settings that are given, and whether it only asks (`passive`)."""
-        given = {key: value for key, value in self.asked.items() if key not in (kind, "passive")}
+        given = {key: value for key, value in self.asked.items() if key not in (kind, "passive", "create")}
         return self.name(kind), given, self.flag("passive", False)
 
     def name(self, kind: str, key: str | None = None) -> str:

@@ -161,7 +161,7 @@ def _is_full(asked: Queue) -> bool:
 
 
 def _evicts(asked: Queue) -> bool:
-    """Whether it makes room by letting go of its oldest messages: what is in flight or delayed stays."""
+    """Whether it makes room by letting go of its oldest messages: what is unacked or delayed stays."""
     settings, (kept, kept_bytes) = asked.settings, asked.kept()
     return settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (
         (settings.max_messages is not None and kept >= settings.max_messages)
@@ -182,7 +182,7 @@ def _of_full(asked: Queue) -> str:
     elif overflow not in (DROP_OLDEST, DEAD_LETTER):
         said = "SENDs are refused"
     elif not _evicts(asked):
-        said = "SENDs are refused, since what it holds is in flight or delayed, which is not dropped"
+        said = "SENDs are refused, since what it holds is unacked or delayed, which is not dropped"
     elif asked.waiters:
         said = f"{many} until its oldest messages are read back from the disk, to be dropped"
     elif overflow == DROP_OLDEST:
@@ -224,13 +224,13 @@ def _of_waiting(one: Subscription, now_s: float) -> str:
 def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
-    out, doubtful, delayed, storing = (numbers[name] for name in ("in_flight", "in_doubt", "delayed", "storing"))
+    out, doubtful, delayed, storing = (numbers[name] for name in ("unacked", "in_doubt", "delayed", "storing"))
     if out:
         holders = crowd.holders
         who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
         if out > WHY_LOOKED_AT:
             who += " (and perhaps others)"
-        return "in-flight", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
+        return "unacked", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
     if doubtful:
         return "in-doubt", (
             f"No message is ready; {count_text(doubtful, 'is', 'are')} offered to another node, which has not answered "

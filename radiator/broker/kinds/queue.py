@@ -476,7 +476,7 @@ class Queue:
         ):
             raise Refusal(
                 "queue-full",
-                f"/queue/{self.name} is full, and too many of its messages ({out}) are in flight or delayed to drop "
+                f"/queue/{self.name} is full, and too many of its messages ({out}) are unacked or delayed to drop "
                 "the oldest.",
             )
         beyond, beyond_bytes = self.beyond_memory()

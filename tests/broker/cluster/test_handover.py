@@ -538,7 +538,7 @@ def test_what_was_not_taken_comes_when_the_queue_is_there_again() -> None:
         for _ in range(3):
             nodes.step()
         nodes["b"].close(2)
-        while nodes["b"].numbers("rt")["in_flight"]:
+        while nodes["b"].numbers("rt")["unacked"]:
             nodes.step()
     nodes["b"].open(3)
     nodes["b"].say(subscribe(3, "rt", prefetch_count=50))

@@ -315,7 +315,7 @@ def test_overdue_message_comes_back_and_its_connection_is_closed_with_one_error(
     assert node.refusal(1).code == "ack-timeout"
     assert [shown(d) for d in node.messages(2)] == [(b"1", True, 1), (b"2", True, 1)]
     node.close(1)
-    assert node.numbers("q")["in_flight"] == 2
+    assert node.numbers("q")["unacked"] == 2
 
 
 def test_each_delivery_has_its_own_clock() -> None:
