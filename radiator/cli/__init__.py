@@ -23,6 +23,7 @@ from radiator.cli.bind import BIND, UNBIND
 from radiator.cli.broker import hint
 from radiator.cli.check import CHECK
 from radiator.cli.command import Command
+from radiator.cli.compact import COMPACT
 from radiator.cli.config import CONFIG
 from radiator.cli.declare import DECLARE
 from radiator.cli.delete import DELETE
@@ -46,8 +47,9 @@ from radiator.cli.why import WHY
 from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError, Refusal
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND, UNBIND,
-    DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT, EXPLAIN, BENCH,
+    SERVE, CONFIG, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND,
+    UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
+    EXPLAIN, BENCH,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

@@ -6,6 +6,7 @@
       radiator.lock   0600  held by the one broker, as data.mdb is, with its process id in it
       data.mdb.new    0600  a store being made; means nothing, removed by the next start
       data.mdb.restore 0600 a restore that has not come to its end; nothing is served until it has
+  data.mdb.compact 0600 a smaller data.mdb being made; means nothing, removed by the next start
 
 LMDB is not called here: what is read of its file is read with plain reads.
 """
@@ -28,6 +29,7 @@ LMDB_LOCK_FILE = "lock.mdb"
 BROKER_LOCK_FILE = "radiator.lock"
 NEW_FILE = "data.mdb.new"
 RESTORE_FILE = "data.mdb.restore"
+COMPACT_FILE = "data.mdb.compact"
 _FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
 _HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an empty directory to us
 
@@ -67,6 +69,12 @@ class Meta(NamedTuple):
 
 
 _META_READS = 100  # a commit takes longer than a read
+_NUMBER = struct.Struct("=Q")
+_PAGE_NUMBER_AT, _TRANSACTION_AT = 0, _META.size - _NUMBER.size  # in a meta page
+
+
+class InUse(StoreError):
+    """Another broker holds the data directory."""
 
 
 def prepare(directory: Path) -> None:
@@ -168,7 +176,7 @@ class BrokerLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Raises StoreError where another broker holds it."""
+        """Raises InUse where another broker holds it."""
         self._directory = directory
         self._data_file: int | None = None
         path = directory / BROKER_LOCK_FILE
@@ -196,8 +204,8 @@ class BrokerLock:
             raise self._in_use(f"which has locked {DATA_FILE}; its {BROKER_LOCK_FILE} was removed")
         self._data_file = opened
 
-    def _in_use(self, holder: str) -> StoreError:
-        return StoreError(
+    def _in_use(self, holder: str) -> InUse:
+        return InUse(
             f"The data directory {self._directory} is in use by another broker ({holder}):"
             " stop that one, or give this one a directory of its own."
         )
@@ -281,6 +289,21 @@ def read_head(file: Path) -> FileHead:
             " Restore a backup."
         )
     return FileHead(page_bytes, newest.last_page, newest.map_bytes, newest.transaction, file_bytes)
+
+
+def set_transaction(file: Path, transaction: int) -> None:
+    """The newest state of a file that nobody has open counts as that of this transaction, and of the one before it."""
+    with file.open("r+b", buffering=0) as opened:
+        first, second = _read_metas(file, opened)
+        page_bytes = first.page_bytes
+        opened.seek(0 if first.transaction > second.transaction else page_bytes)
+        page = bytearray(opened.read(page_bytes))
+        for number in (transaction - 1, transaction):
+            place = number & 1  # LMDB writes them in turn
+            _NUMBER.pack_into(page, _PAGE_NUMBER_AT, place)
+            _NUMBER.pack_into(page, _TRANSACTION_AT, number)
+            opened.seek(place * page_bytes)
+            opened.write(page)
 
 
 def fill_up(file: Path, end_bytes: int) -> None:

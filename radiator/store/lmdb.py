@@ -127,6 +127,7 @@ def open_store(path: str | Path, map_size: int, node: str = "") -> "LmdbStore":
                 directory.refuse_unfinished_restore(data_dir)
                 create(data_dir)
                 lock.lock_data()
+            (data_dir / directory.COMPACT_FILE).unlink(missing_ok=True)
             directory.lay_out_lock(data_dir)
             # the start that gave the file its name may have been killed before the name was on the disk
             directory.sync_directory(data_dir)

@@ -17,6 +17,8 @@ from radiator.store.structure import StructureCheck
 from radiator.store.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 from radiator.store.unreadable import READ_ERRORS, could_not_be_read
 
+_META_PAGES = 2
+
 
 class Reader:
     """A store opened read-only, beside a running broker or alone. Of locks it takes none but LMDB's for readers."""
@@ -124,6 +126,17 @@ class Snapshot:
         """Whether the file has that table, and it is one of ours: without flags."""
         opened = self._open(table)
         return opened is not None and not any(opened.flags().values())
+
+    def tables(self) -> list[bytes]:
+        """The names of all tables, ours or not, in LMDB's order."""
+        return [bytes(name) for name, _ in self._txn.cursor(self._env.open_db(None, txn=self._txn)).iternext()]
+
+    def used_bytes(self) -> int:
+        """Of all pages but free ones and the list of those: the size of a compact copy."""
+        found = [self._env.open_db(None, txn=self._txn), *(self._open(table) for table in self.tables())]
+        stats = [self._txn.stat(table) for table in found if table is not None]
+        pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+        return (_META_PAGES + pages) * stats[0]["psize"]
 
     def entries(self, table: bytes) -> int:
         """LMDB's own count of a table's rows."""

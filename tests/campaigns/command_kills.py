@@ -1,4 +1,4 @@
-"""T1d: `backup`, `restore` and `rename` are killed as they enter a system call, for each by which they change the disk.
+"""T1d: commands that work on a data directory are killed as they enter a system call, for each that changes the disk.
 
 Then a start, and the same command again: nothing is served that is empty or half, what was there is there, the command
 comes to its end, and nothing that the killed one left stays. The archiver has a test of its own (tests/archive/), and
@@ -17,6 +17,7 @@ from radiator.errors import RadiatorError, StoreError
 from radiator.limits import MIB
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
+from radiator.store.compact import compact
 from radiator.store.lmdb import open_store
 from radiator.store.rename import rename
 from tests.broker_process import environment
@@ -115,6 +116,15 @@ def after_rename(case: Case) -> str:
     return case.has_all(case.data)
 
 
+def after_compact(case: Case) -> str:
+    """The store is the old one or the new one, whole, and nothing is beside it after a start."""
+    complaint = case.has_all(case.data)
+    if complaint:
+        return complaint
+    compact(case.data)
+    return case.has_all(case.data)
+
+
 @dataclass(frozen=True, slots=True)
 class Deed:
     """A command, and what must be so after it was killed."""
@@ -133,6 +143,7 @@ DEEDS = (
     Deed(["restore", "backups/old", "new"], after_restore, into_empty=True),
     Deed(["backup", "--compact", "data", "backups/old"], after_backup),
     Deed(["rename", "data", "b"], after_rename),
+    Deed(["compact", "data"], after_compact),
 )
 
 
@@ -182,12 +193,12 @@ CAMPAIGNS = (
     Campaign(
         number="T1d",
         name="command-kills",
-        title="kills backup, restore and rename at every call by which they change the disk",
+        title="kills backup, restore, rename and compact at every call by which they change the disk",
         unit="kills",
         run=kill_commands,
         cases=(10, 150, 150),
-        mutants=("unfinished-restore-served", "killed-backup-stays", "data-file-not-locked"),
-        mutant_cases=20,
+        mutants=("unfinished-restore-served", "killed-backup-stays", "data-file-not-locked", "compact-in-two-steps"),
+        mutant_cases=100,
         needs=("strace",),
     ),
 )
