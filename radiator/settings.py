@@ -200,8 +200,8 @@ class Logging:
 
 @dataclass(slots=True, kw_only=True)
 class Config:
-    """Everything that is in force, defaults included. `data_dir` is absolute. useless: a sentence for each setting that
-    has no effect beside the others.
+    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names.
+    useless: a sentence for each setting that has no effect beside the others.
     """
 
     listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
@@ -211,6 +211,7 @@ class Config:
     map_size: int = MAP_SIZE
     disk_free_min: int = 128 * MIB
     limits: Limits = field(default_factory=Limits)
+    limits_given: frozenset[str] = field(default=frozenset(), compare=False)
     declarations: Declarations = field(default_factory=Declarations)
     node: Node | None = None
     logging: Logging = field(default_factory=Logging)

@@ -128,8 +128,14 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
     server = dict(file.server)
     server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
     node = _node(file, directory, mistakes)
-    logging = Logging(**file.logging)
-    return Config(**server, limits=limits, declarations=_declarations(file), node=node, logging=logging)
+    return Config(
+        **server,
+        limits=limits,
+        limits_given=frozenset(file.limits),
+        declarations=_declarations(file),
+        node=node,
+        logging=Logging(**file.logging),
+    )
 
 
 def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:

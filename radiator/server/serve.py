@@ -30,7 +30,6 @@ from radiator.limits import (
     STOP_MAX_S,
     STOP_SAID_MAX_S,
     TICK_S,
-    Limits,
 )
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
@@ -124,7 +123,7 @@ class Server:
             Timetable(loop),
             self._log,
             links,
-            places_for(config.limits, links.sockets_max, self._log),
+            places_for(config, links.sockets_max, self._log),
             f"{recovery.store_id}-{recovery.boot}",
         )
         self._dialer = Dialer(links, self._connections, config.limits.connect_timeout_s)
@@ -238,12 +237,14 @@ class Collector:
             self._collected_at, self._collected_s = admitted, now_s
 
 
-def places_for(limits: Limits, links_max: int, log: Log) -> Places:
+def places_for(config: Config, links_max: int, log: Log) -> Places:
     """As many places of clients as there are files for beside those of links: raises the soft limit as far as needed.
-    Where files are too few, the log is told, and half-open connections have a tenth of what there is.
+    Where files are too few, half-open connections have a tenth of what there is; the log is told where the
+    configuration asks for more.
 
     Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
     """
+    limits = config.limits
     connections, half_open = limits.max_connections, limits.max_half_open
     spare = SPARE_FILES + links_max
     wanted = connections + half_open + spare
@@ -255,11 +256,12 @@ def places_for(limits: Limits, links_max: int, log: Log) -> Places:
     if files != resource.RLIM_INFINITY and files < wanted:
         half_open = min(half_open, max(HALF_OPEN_MIN, files // 10))
         connections = min(connections, max(1, files - spare - half_open))
-        log.warning(
-            "few_files",
-            open_files=files,
-            wanted=wanted,
-            max_connections=limits.max_connections,
-            room_for=connections,
-        )
+        if config.limits_given & {"max_connections", "max_half_open"}:
+            log.warning(
+                "few_files",
+                open_files=files,
+                wanted=wanted,
+                max_connections=limits.max_connections,
+                room_for=connections,
+            )
     return Places(connections, half_open, limits.max_half_open_per_address, log)

@@ -196,14 +196,25 @@ def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
     """
     with broken(tmp_path, program) as broker:
-        assert " warning few_files open_files=120 " in broker.log and " room_for=24" in broker.log
+        assert "few_files" not in broker.log, "it has not been asked for more"
         crowd = [connected(broker) for _ in range(24)]
         with Wire((broker.host, broker.port)) as refused:
             assert refused.refusal()["code"] == "connections"
+        assert " warning connections_full connections=24 " in broker.log
         crowd[0].send("/queue/q", "still here")
         crowd.pop().close()
         time.sleep(0.1)
         connected(broker).send("/queue/q", "again")
+
+
+@pytest.mark.parametrize("setting", ["max_connections = 20000", "max_half_open = 2000"])
+def test_asked_for_more_connections_than_there_are_files_for_it_says_so(tmp_path: Path, setting: str) -> None:
+    program = """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 120))
+    """
+    with broken(tmp_path, program, f"{DEFAULT_CONFIG}\n[limits]\n{setting}\n") as broker:
+        assert " warning few_files open_files=120 " in broker.log and " room_for=24" in broker.log
 
 
 def test_without_files_for_new_connections_the_old_ones_go_on(tmp_path: Path) -> None:
