@@ -7,7 +7,7 @@ STORING (states.py).
 
 The shell takes the batch (`Broker.seal`) and has it committed: one LMDB transaction, synced. Only then does it say
 `Committed`, and in that turn the held RECEIPT leaves and the message becomes READY. `Queue.pump` (kinds/queue.py)
-hands it to the next `Subscription` that has room (consumers.py): it is IN_FLIGHT, as a `Delivery`.
+hands it to the next `Subscription` that has room (consumers.py): it is UNACKED, as a `Delivery`.
 
 An `Ack` (deliveries.py) writes a `Remove` into the open batch, with its RECEIPT held there: REMOVING, and when that
 batch is committed, GONE. A NACK, a lost connection or a timeout brings it back to its own place instead, with its

@@ -16,7 +16,7 @@ class State(Enum):
 
     STORING = "accepted, on its way to the disk"
     READY = "on the disk (in a memory queue: accepted), waiting for a consumer"
-    IN_FLIGHT = "handed to a connection, not yet acked"
+    UNACKED = "handed to a connection, not yet acked"
     IN_DOUBT = "offered to another node, which has not yet said that it is on its disk"
     REMOVING = "its removal is on its way to the disk"
     DELAYED = "on the disk (in a memory queue: accepted), and kept until its time"
@@ -36,9 +36,9 @@ class Event(Enum):
     NACK = "given back by the consumer"
     LOST = "its connection ended"
     OVERDUE = "not acked within ack_timeout_s"
-    DELAY = "came back, and is kept for a while"
+    DELAY = "returned, and kept for a while"
     DUE = "its time has come"
-    GIVE_UP = "came back, and goes to the dead-letter queue or is dropped"
+    GIVE_UP = "returned, and on its way to the dead-letter queue, or dropped"
     OFFER = "offered to another node"
     TAKEN = "the other node has it on its disk"
     NOT_TAKEN = "the other node has not taken it, or the operator has released it"
@@ -51,15 +51,15 @@ S, E = State, Event
 # Persistent queues. (state, event) -> next state.
 PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
     (S.STORING, E.COMMITTED): S.READY,
-    (S.READY, E.DELIVER): S.IN_FLIGHT,
-    (S.IN_FLIGHT, E.ACK): S.REMOVING,
-    (S.IN_FLIGHT, E.WRITTEN): S.REMOVING,
-    (S.IN_FLIGHT, E.NACK): S.READY,
-    (S.IN_FLIGHT, E.LOST): S.READY,
-    (S.IN_FLIGHT, E.OVERDUE): S.READY,
-    (S.IN_FLIGHT, E.DELAY): S.DELAYED,
-    (S.IN_FLIGHT, E.GIVE_UP): S.REMOVING,
-    (S.IN_FLIGHT, E.EXPIRE): S.REMOVING,
+    (S.READY, E.DELIVER): S.UNACKED,
+    (S.UNACKED, E.ACK): S.REMOVING,
+    (S.UNACKED, E.WRITTEN): S.REMOVING,
+    (S.UNACKED, E.NACK): S.READY,
+    (S.UNACKED, E.LOST): S.READY,
+    (S.UNACKED, E.OVERDUE): S.READY,
+    (S.UNACKED, E.DELAY): S.DELAYED,
+    (S.UNACKED, E.GIVE_UP): S.REMOVING,
+    (S.UNACKED, E.EXPIRE): S.REMOVING,
     (S.DELAYED, E.DUE): S.WAKING,
     (S.DELAYED, E.EXPIRE): S.REMOVING,
     (S.DELAYED, E.DROP): S.REMOVING,
@@ -76,15 +76,15 @@ PERSISTENT_MOVES: dict[tuple[State, Event], State] = {
 
 # Memory queues: no disk to wait for, so no STORING, no WAKING and no REMOVING.
 MEMORY_MOVES: dict[tuple[State, Event], State] = {
-    (S.READY, E.DELIVER): S.IN_FLIGHT,
-    (S.IN_FLIGHT, E.ACK): S.GONE,
-    (S.IN_FLIGHT, E.WRITTEN): S.GONE,
-    (S.IN_FLIGHT, E.NACK): S.READY,
-    (S.IN_FLIGHT, E.LOST): S.READY,
-    (S.IN_FLIGHT, E.OVERDUE): S.READY,
-    (S.IN_FLIGHT, E.DELAY): S.DELAYED,
-    (S.IN_FLIGHT, E.GIVE_UP): S.GONE,
-    (S.IN_FLIGHT, E.EXPIRE): S.GONE,
+    (S.READY, E.DELIVER): S.UNACKED,
+    (S.UNACKED, E.ACK): S.GONE,
+    (S.UNACKED, E.WRITTEN): S.GONE,
+    (S.UNACKED, E.NACK): S.READY,
+    (S.UNACKED, E.LOST): S.READY,
+    (S.UNACKED, E.OVERDUE): S.READY,
+    (S.UNACKED, E.DELAY): S.DELAYED,
+    (S.UNACKED, E.GIVE_UP): S.GONE,
+    (S.UNACKED, E.EXPIRE): S.GONE,
     (S.DELAYED, E.DUE): S.READY,
     (S.DELAYED, E.EXPIRE): S.GONE,
     (S.DELAYED, E.DROP): S.GONE,
@@ -96,7 +96,7 @@ MEMORY_MOVES: dict[tuple[State, Event], State] = {
 AFTER_A_CRASH: dict[State, tuple[frozenset[State], str]] = {
     S.STORING: (frozenset({S.READY, S.GONE}), "its receipt has not left: the producer sends again"),
     S.READY: (frozenset({S.READY}), "it is on the disk"),
-    S.IN_FLIGHT: (frozenset({S.READY}), "being in flight is never written: at least once"),
+    S.UNACKED: (frozenset({S.READY}), "being unacked is never written: at least once"),
     S.IN_DOUBT: (
         frozenset({S.READY, S.IN_DOUBT}),
         "it is said to the other node only when the doubt is on the disk; the link, when it is back, settles it",

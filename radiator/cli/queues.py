@@ -106,7 +106,7 @@ QUEUES = Command(
 
 PURGE = Command(
     name="purge",
-    summary="remove all messages of a queue that are not unacked",
+    summary="remove all messages of a queue but those that are unacked",
     description="Removes the messages of a queue for good. What is unacked (delivered, and not acked yet) is spared.",
     example="radiator purge orders.dead",
     add_arguments=_queue_arguments,

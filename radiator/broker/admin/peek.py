@@ -115,7 +115,7 @@ def _shown(desk: Desk, entry: Entry, body_bytes_max: int) -> Answer:
         "expires": message.expires_ms,
         "redelivered": entry.redelivered,
         "redelivery_count": entry.redeliveries,
-        "state": "unacked" if entry.state is State.IN_FLIGHT else entry.state.name.lower(),
+        "state": entry.state.name.lower(),
         "size": entry.size,
         "headers": headers,
         "body_bytes": len(message.body),

@@ -262,7 +262,7 @@ class DurableQueue(Queue):
     def remove(self, entry: Entry, event: Event) -> None:
         """REMOVING: the Remove is in the open batch; GONE when that is committed."""
         # D3: only `hold` writes another Remove, and a Delay with it; every call comes from a row of PERSISTENT_MOVES
-        if entry.state is not State.IN_FLIGHT:
+        if entry.state is not State.UNACKED:
             if isinstance(entry, DelayedEntry) and entry.state is State.DELAYED:
                 self.delayed.end_delay(entry)
                 move(entry, event, PERSISTENT_MOVES)

@@ -213,7 +213,7 @@ class Queue:
         """It is no longer among the READY ones in memory."""
 
     def deliver(self, entry: Entry, subscription: Subscription) -> None:
-        """READY -> IN_FLIGHT, and a MESSAGE into the outgoing buffer."""
+        """READY -> UNACKED, and a MESSAGE into the outgoing buffer."""
         move(entry, Event.DELIVER, self.moves)
         desk = self.desk
         connection = subscription.connection

@@ -1,0 +1,47 @@
+"""One thing has one word wherever a user reads: a message that is delivered and not acked is `unacked`, one that is
+delivered again `redelivered`, as the wire has it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+OTHER_WORDS = re.compile(r"\bin[ _-]flight\b|\b(?:came|has come|have come) back\b", re.IGNORECASE)
+PAGES = [CHECKOUT / "README.md", CHECKOUT / "config.toml", *(CHECKOUT / "docs").rglob("*.md")]
+PAGES += (CHECKOUT / "examples").rglob("*.md")
+MODULES = sorted((CHECKOUT / "radiator").rglob("*.py"))
+
+
+def said(source: str) -> Iterator[str]:
+    """Every text in it that can be shown: all but docstrings and the names of things."""
+    tree = ast.parse(source)
+    unsaid = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unsaid:
+            yield node.value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_the_words_of_the_wire(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [f"{page.name}:{at}: {line}" for at, line in enumerate(lines, 1) if OTHER_WORDS.search(line)] == []
+
+
+def test_what_the_program_says_has_the_words_of_the_wire() -> None:
+    found = [
+        f"{module.relative_to(CHECKOUT)}: {text}"
+        for module in MODULES
+        for text in said(module.read_text(encoding="utf-8"))
+        if OTHER_WORDS.search(text)
+    ]
+    assert found == []
+
+
+def test_other_words_are_found() -> None:
+    source = '"""In flight."""\ntext = f"{1} came back"\nkey = {"in_flight": 1}\ndef f():\n    """Came back."""\n'
+    assert [text for text in said(source) if OTHER_WORDS.search(text)] == [" came back", "in_flight"]
+    assert OTHER_WORDS.search("is In-Flight") and not OTHER_WORDS.search("it comes back")
