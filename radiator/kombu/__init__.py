@@ -1,4 +1,5 @@
 """A transport of kombu, and so of Celery: `import radiator.kombu` makes `radiator://HOST:61613` an address of a broker.
+As a module of settings (`celery --config radiator.kombu`) it has none, and is imported all the same.
 
     transport.py     what kombu asks of a transport, answered by:
     connection.py    one connection to the broker, and what has come on it

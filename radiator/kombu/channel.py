@@ -16,7 +16,7 @@ from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 from radiator.client import Message as Received
 from radiator.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.kombu.arguments import queue_settings
-from radiator.kombu.failures import Lost, Refused
+from radiator.kombu.failures import Lost, Refused, refused
 from radiator.kombu.message import Message, Prepared
 from radiator.limits import PREFETCH_COUNT_MAX
 from radiator.settings import EXCHANGE_TYPES
@@ -102,7 +102,7 @@ class Channel(StdChannel):
     def exchange_delete(self, exchange: str, if_unused: bool = False, nowait: bool = False) -> None:
         connection = self._open
         if if_unused and connection.admin("describe", exchange=exchange)["bindings_count"]:
-            raise Refused(f"The exchange {exchange!r} has bindings.", "in-use")
+            raise refused(f"The exchange {exchange!r} has bindings.", "in-use")
         self._forgiving("delete", exchange=exchange)
 
     def exchange_bind(self, destination: str, source: str = "", *_: Any, **__: Any) -> None:
@@ -170,8 +170,8 @@ class Channel(StdChannel):
         """Of what does not exist nothing is left to do."""
         try:
             return self._open.admin(do, **request)
-        except Refused as refused:
-            if refused.radiator_code != "no-such-destination":
+        except Refused as no:
+            if no.radiator_code != "no-such-destination":
                 raise
             return {}
 
@@ -229,11 +229,11 @@ class Channel(StdChannel):
         destination = f"/exchange/{exchange}/{routing_key or ''}" if exchange else f"{QUEUE}{routing_key}"
         try:
             connection.ask(connection.broker.send, destination, body, headers, confirm=True if is_awaited else None)
-        except Refused as refused:
-            if refused.radiator_code not in _RETURNED or not self.events["basic_return"]:
+        except Refused as no:
+            if no.radiator_code not in _RETURNED or not self.events["basic_return"]:
                 raise
             for on_return in self.events["basic_return"]:
-                on_return(refused, exchange, routing_key, message)
+                on_return(no, exchange, routing_key, message)
 
     # ---- consuming
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from radiator.client import Address, Client
 from radiator.errors import RadiatorError, Refusal, Violation
 from radiator.kombu.channel import Channel, Declared
-from radiator.kombu.failures import Lost, Refused, failure
+from radiator.kombu.failures import Lost, Refused, Unreachable, failure, refused
 from radiator.limits import PREFETCH_COUNT_MAX
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
 class Connection:
-    """client: kombu's Connection that it belongs to, None once it is closed. Raises Lost where there is no broker.
+    """client: kombu's Connection that it belongs to, None once it is closed. Raises Unreachable where nobody answers.
 
     It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP tells
     the broker when it is. The broker's own, every heart_beat_s, are asked for and checked.
@@ -62,7 +62,7 @@ class Connection:
                 heart_beat_ms=(0, heart_beat_ms),
             )
         except RadiatorError as error:
-            raise Lost(str(error)) from error
+            raise Unreachable(str(error)) from error
         self.connected = True
 
     @property
@@ -105,7 +105,7 @@ class Connection:
             self._postponed.append(partial(self.ask, call, *args, **kwargs))
             return None
         self._calling.add(thread)
-        refused: Refusal | None = None
+        no: Refusal | None = None
         try:
             answer = call(*args, **kwargs)
         except Violation as mistake:
@@ -113,15 +113,15 @@ class Connection:
         except RadiatorError as error:
             if not isinstance(error, Refusal) or not self.broker.is_open:
                 raise self._lose(error, is_asked=True) from error
-            refused = error
+            no = error
         finally:
             self._calling.discard(thread)
         self._catch_up()
         # what is sent without a receipt may meet the loss, and raises nothing; a closed socket calls nobody
         if self._loop is not None and (self.broker.waiting or not self.broker.is_open):
             self._call_loop()
-        if refused is not None:
-            raise Refused(str(refused), refused.code) from refused
+        if no is not None:
+            raise refused(str(no), no.code) from no
         return answer
 
     def _catch_up(self) -> None:

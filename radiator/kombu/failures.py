@@ -1,6 +1,6 @@
 """How kombu hears of what went wrong: it retries after the one, and tells its caller of the other."""
 
-from amqp.exceptions import RecoverableConnectionError
+from amqp.exceptions import NotFound, PreconditionFailed, RecoverableConnectionError
 from kombu.exceptions import ChannelError
 
 from radiator.errors import RadiatorError, Refusal
@@ -32,6 +32,10 @@ class Lost(RecoverableConnectionError):
     """There is no connection any more. kombu opens another one and tries again."""
 
 
+class Unreachable(Lost, OSError):
+    """There is no connection yet: a program may catch it as the OSError that RabbitMQ's transport raises then."""
+
+
 class Refused(ChannelError):
     """What was asked for is not granted, and asking again would not help. radiator_code: why, in docs/PROTOCOL.md."""
 
@@ -43,8 +47,29 @@ class Refused(ChannelError):
         return str(self.reply_text)
 
 
+class Missing(Refused, NotFound):
+    """What was asked for does not exist: AMQP's 404."""
+
+
+class Otherwise(Refused, PreconditionFailed):
+    """It is there with other settings, or in use, or not empty: AMQP's 406."""
+
+
+_AS_AMQP_HAS_IT = {
+    "no-such-destination": Missing,
+    "declared-otherwise": Otherwise,
+    "in-use": Otherwise,
+    "not-empty": Otherwise,
+}
+
+
+def refused(sentence: str, code: str) -> Refused:
+    """What to raise where the broker said no: programs written for RabbitMQ catch AMQP's own classes."""
+    return _AS_AMQP_HAS_IT.get(code, Refused)(sentence, code)
+
+
 def failure(error: RadiatorError, is_asked: bool) -> Lost | Refused:
     """What to raise for it. is_asked: it was met by who waited for the answer to a request."""
     if is_asked and isinstance(error, Refusal) and error.code in _OF_WHAT_WAS_ASKED:
-        return Refused(str(error), error.code)
+        return refused(str(error), error.code)
     return Lost(str(error))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radiator.checks import meant
+from radiator.kombu.failures import Refused
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +50,13 @@ class Options:
 
 
 def read(given: Mapping[str, Any]) -> Options:
-    """Those that mean something here; of each other one the log tells once."""
+    """Those that mean something here; of each other one the log tells once. Raises Refused for a value that cannot be:
+    a text such as "no" would count as yes.
+    """
     own = Options()
     for name, value in given.items():
         if name in Options.__slots__:
+            _check(name, value)
             setattr(own, name, value)
         elif name not in _OF_KOMBU and name not in _told:
             _told.add(name)
@@ -62,3 +66,13 @@ def read(given: Mapping[str, Any]) -> Options:
                 hint = meant(name, [*Options.__slots__, *_OF_KOMBU])
                 _log.warning("broker_transport_options: there is no %r%s", name, hint or ".")
     return own
+
+
+def _check(name: str, value: Any) -> None:
+    if name != "answer_timeout_s":
+        is_right, wanted = isinstance(value, bool), "True or False"
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_right, wanted = is_number and 0 < value < float("inf"), "a number of seconds above 0"
+    if not is_right:
+        raise Refused(f"broker_transport_options: {name!r} cannot be {value!r}: it is {wanted}.")

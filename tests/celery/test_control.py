@@ -15,7 +15,7 @@ from celery.exceptions import TaskRevokedError
 
 from radiator.client import Client
 from radiator.errors import Refusal
-from tests.broker_process import CHECKOUT, BrokerProcess
+from tests.broker_process import CHECKOUT, BrokerProcess, environment
 from tests.celery.publisher import task
 from tests.celery.worker_process import WorkerProcess, surroundings
 
@@ -136,6 +136,15 @@ def test_what_is_no_task_is_dropped_and_the_workers_go_on(app: Celery, broker: B
 def test_the_command_line_of_celery(broker: BrokerProcess, workers: Workers, book: Path, command: list[str]) -> None:
     said = celery(broker, book, command)
     assert "2 nodes online" in said, said
+
+
+def test_without_an_application_the_transport_stands_for_settings(broker: BrokerProcess, workers: Workers) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "celery", "--config", "radiator.kombu", "-b", f"radiator://127.0.0.1:{broker.port}",
+         "inspect", "ping"],
+        cwd=CHECKOUT, env=environment(), capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert ended.returncode == 0 and "2 nodes online" in ended.stdout, ended.stdout + ended.stderr
 
 
 def celery(broker: BrokerProcess, book: Path, command: list[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import kombu
 import pytest
+from amqp.exceptions import NotFound, PreconditionFailed
 from kombu.exceptions import ChannelError
 
 from radiator.client import Client
@@ -74,6 +75,21 @@ def test_a_queue_is_declared_counted_purged_and_deleted(channel: Any, name: str)
     with pytest.raises(ChannelError):
         channel.queue_declare(name, passive=True)
     assert channel.queue_delete(name) == 0
+
+
+def test_what_is_not_there_or_is_another_is_what_amqp_calls_it(channel: Any, name: str) -> None:
+    """Programs written for RabbitMQ catch NotFound and PreconditionFailed."""
+    with pytest.raises(NotFound) as missing:
+        channel.basic_get(name)
+    assert missing.value.code == 404 and "There is no" in str(missing.value)
+    declared(channel, name)
+    publish(channel, b"x", name)
+    with pytest.raises(PreconditionFailed) as otherwise:
+        channel.queue_delete(name, if_empty=True)
+    assert otherwise.value.code == 406 and "purge it first" in str(otherwise.value)
+    with pytest.raises(PreconditionFailed):
+        channel.queue_declare(name, durable=False, auto_delete=False)
+    assert channel.is_open
 
 
 def test_a_queue_without_a_name_gets_one(channel: Any) -> None:

@@ -66,9 +66,13 @@ def test_of_several_addresses_the_one_that_answers_is_taken(broker: BrokerProces
 
 
 def test_nobody_there_is_an_operational_error() -> None:
-    connection = kombu.Connection(f"radiator://127.0.0.1:{free_port()}")
+    connection = kombu.Connection(f"radiator://127.0.0.1:{free_port()}", connect_timeout=0.2)
+    tried: list[Exception] = []
     with pytest.raises(OperationalError, match="Is the broker running"):
-        connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
+        connection.ensure_connection(
+            max_retries=1, interval_start=0, interval_step=0, errback=lambda error, _: tried.append(error)
+        )
+    assert tried and all(isinstance(error, OSError) for error in tried)  # as with RabbitMQ
 
 
 def test_one_address_is_tried_until_its_broker_is_there(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from radiator.kombu import options
+from radiator.kombu.failures import Refused
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +36,19 @@ def test_any_other_is_told_once(name: str, said: str, caplog: pytest.LogCaptureF
         options.read({name: 1})
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and said in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("confirm_publish", "no", "True or False"),
+        ("persistent_replies", 1, "True or False"),
+        ("answer_timeout_s", "90", "seconds above 0"),
+        ("answer_timeout_s", True, "seconds above 0"),
+        ("answer_timeout_s", 0, "seconds above 0"),
+        ("answer_timeout_s", float("nan"), "seconds above 0"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(name: str, value: object, wanted: str) -> None:
+    with pytest.raises(Refused, match=f"{name}' cannot be {value!r}: .*{wanted}"):
+        options.read({name: value})
