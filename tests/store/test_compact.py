@@ -269,7 +269,7 @@ def test_command_says_what_it_has_done(tmp_path: Path, capsys: pytest.CaptureFix
     (path / "data.mdb.compact").write_bytes(b"half a store")
     assert main(["compact", str(path)]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(rf"{path}: 2\.\d MiB became \d+\.\d KiB in \d+\.\d s; all \d+ rows are the same\.", first)
+    assert re.fullmatch(rf"{path}: 3\.\d MiB became \d+\.\d KiB in \d+\.\d s; all \d+ rows are the same\.", first)
     assert second == "Before that, what a killed compact had left was removed: 12 B."
     assert main(["compact", "--json", "--data", str(path)]) == 0
     told = json.loads(capsys.readouterr().out)
