@@ -1,10 +1,11 @@
 """`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears."""
 
 import argparse
+import shlex
 from dataclasses import asdict
 
-from radiator.addresses import QUEUE
-from radiator.cli.broker import add_broker, seconds
+from radiator.addresses import LOG, QUEUE
+from radiator.cli.broker import add_broker, ask, broker_told, field, seconds
 from radiator.cli.command import Command
 from radiator.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
 from radiator.cli.shown import add_json, tell
@@ -46,7 +47,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser, "what was measured, as JSON on one line")
     add_words(
         parser,
-        Word("queue", "QUEUE", f"for this alone (default {DESTINATION.address})", kinds=(QUEUE,), is_needed=False),
+        Word(
+            "what",
+            "QUEUE",
+            f"for this alone, and empty (default {DESTINATION.address})",
+            kinds=(QUEUE, LOG),
+            is_needed=False,
+        ),
     )
     parser.add_argument(
         "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
@@ -55,12 +62,20 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     address: Address = arguments.broker
-    destination = (arguments.queue or DESTINATION).address
-    _check_empty(address, destination)
+    what = arguments.what or DESTINATION
+    destination, is_log = what.address, what.kind == LOG
+    if is_log:
+        _check_log_empty(arguments, destination)
+    else:
+        _check_empty(address, destination)
     if not arguments.json:
         print(f"{BODY_BYTES} byte bodies to {destination} on {address.host}:{address.port}", flush=True)
+        if is_log:
+            print("It is a log, which keeps what it is sent: producers alone are measured.", flush=True)
     results = []
     for shape in SHAPES:
+        if is_log and shape.consumers:
+            continue
         wire = StompWire(destination, address.host, address.login, address.passcode)
         load = Load((address.host, address.port), wire, shape)
         try:
@@ -69,11 +84,33 @@ def _run(arguments: argparse.Namespace) -> int:
         finally:
             load.close()
         results.append((shape, measured))
-        _drain(address, destination, left)
+        if not is_log:
+            _drain(address, destination, left)
     told = [{"shape": shape.name, **asdict(measured)} for shape, measured in results]
     tell(arguments, {"destination": destination, "body_bytes": BODY_BYTES, "shapes": told},
          table(HEADS, [row(shape, measured) for shape, measured in results]))  # fmt: skip
+    if is_log and not arguments.json:
+        print(
+            f"{_records(arguments, destination)} records are in {destination} now, and stay until its retention takes "
+            "them. To be rid of them:",
+            shlex.join(["radiator", "delete", destination, *broker_told(arguments)]),
+        )
     return 0
+
+
+def _records(arguments: argparse.Namespace, destination: str) -> int:
+    """How many a log keeps."""
+    there = field(ask(arguments, {"do": "describe", "log": destination}), "partitions")
+    return int(sum(field(there, "next")) - sum(field(there, "first")))
+
+
+def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
+    """Ours would stay among somebody's records."""
+    if kept := _records(arguments, destination):
+        raise LoadFailed(
+            f"{destination} has {kept} records, and the load's would stay among them: it needs a log of its own "
+            "(radiator declare log NAME)."
+        )
 
 
 def _check_empty(address: Address, destination: str) -> None:
@@ -98,8 +135,8 @@ BENCH = Command(
     description=(
         "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
         "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "
-        "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. A name and "
-        "password may stand in the address."
+        "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. Of a log, which must be "
+        "empty, only producers are measured, and their records stay. A name and password may stand in the address."
     ),
     example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5",
     add_arguments=_arguments,

@@ -1,14 +1,17 @@
 """`radiator send`: one message, sent and confirmed."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from radiator.addresses import QUEUE
 from radiator.cli.broker import add_broker, existing, make
 from radiator.cli.command import Command
+from radiator.cli.text import printable
 from radiator.cli.things import DESTINATIONS, Word, add_words
 from radiator.client import Client
+from radiator.errors import ConfigError
 
 _OWN_HEADERS = frozenset({"destination", "content-length", "receipt", "transaction"})
 
@@ -27,15 +30,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     add_words(
         parser,
         Word("destination", "DESTINATION", kinds=DESTINATIONS, is_made=True),
-        Word("file", "FILE", "the body; - or nothing: standard input", is_needed=False),
+        Word("body", "BODY", "as it stands here; - or nothing: standard input", is_needed=False),
     )
+    parser.add_argument("--file", metavar="FILE", type=Path, help="the body is the content of this file")
     parser.add_argument(
         "--header", metavar="NAME:VALUE", type=_header, action="append", default=[], help="a header; may be repeated"
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    body = sys.stdin.buffer.read() if arguments.file in (None, "-") else Path(arguments.file).read_bytes()
+    body = _body(arguments.body, arguments.file)
     must_be_there = [("mandatory", "true")] if arguments.destination.kind == QUEUE else []
     with Client(arguments.broker) as client:
         make(client, arguments)
@@ -43,14 +47,31 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _body(text: str | None, file: Path | None) -> bytes:
+    if file is not None:
+        if text is not None:
+            raise ConfigError([f"The body is {printable(text)!r}, or the content of --file: not both."])
+        return file.read_bytes()
+    if text is None or text == "-":
+        if sys.stdin.isatty():
+            print("The body is what you type now; Ctrl-D at the beginning of a line ends it.", file=sys.stderr)
+        return sys.stdin.buffer.read()
+    if os.path.isfile(text):
+        print(f"The text {printable(text)!r} is sent, not the file of that name: --file sends it.", file=sys.stderr)
+    return os.fsencode(text)
+
+
 SEND = Command(
     name="send",
     summary="send one message and wait until it is confirmed",
     description=(
-        "Sends the content of a file, or of standard input, as one message. Returns once the broker has "
+        "Sends a text, the content of a file, or standard input as one message. Returns once the broker has "
         "confirmed it: for a persistent queue that means that it is synced to the disk."
     ),
-    example="echo hello | radiator send /queue/orders --header content-type:text/plain --header expiration:60000",
+    example=(
+        "radiator send /queue/orders hello\n"
+        "radiator send /queue/orders --file order.json --header content-type:application/json --header expiration:60000"
+    ),
     add_arguments=_arguments,
     run=_run,
 )

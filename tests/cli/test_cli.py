@@ -63,6 +63,7 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         "receive /queue/a --timeout nan",
         "send /queue/a --header nocolon",
         "send /queue/a --header :value",
+        "send /queue/a hello --file order.json",
         "stats --json --prometheus",
         "queues --broker http://127.0.0.1:1",
         "queues --brok stomp://127.0.0.1:1",
@@ -135,7 +136,7 @@ def test_broker_is_taken_from_the_environment(
 
 
 def test_sentence_shows_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["send", "/queue/a", "no\x1b[31mfile"]) == 1
+    assert main(["send", "/queue/a", "--file", "no\x1b[31mfile"]) == 1
     assert capsys.readouterr().err == "radiator: no\\x1b[31mfile: No such file or directory.\n"
 
 

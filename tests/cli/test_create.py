@@ -37,17 +37,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
 
 
-@pytest.fixture
-def body(tmp_path: Path) -> str:
-    (tmp_path / "body").write_bytes(b"sent")
-    return str(tmp_path / "body")
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         (
-            "send ordrs BODY",
+            "send ordrs body",
             "There is no /queue/ordrs, and the message is mandatory. Did you mean /queue/orders? "
             "--create makes /queue/ordrs.",
         ),
@@ -75,9 +69,9 @@ def body(tmp_path: Path) -> str:
         ("declare queue new --dead-letter memry", "There is no /queue/memry. --create makes /queue/memry."),
         ("declare queue ordrs --dead-letter orders --passive", "There is no /queue/ordrs. Did you mean /queue/orders?"),
         ("declare fanout f orders ordrs", "Did you mean /queue/orders.dead? --create makes /queue/ordrs."),
-        ("send exchange event/k BODY", "Did you mean /exchange/events/k?"),
-        ("send /log/click BODY", "Did you mean /log/clicks?"),
-        ("send fanout nws BODY", "Did you mean /fanout/news?"),
+        ("send exchange event/k body", "Did you mean /exchange/events/k?"),
+        ("send /log/click body", "Did you mean /log/clicks?"),
+        ("send fanout nws body", "Did you mean /fanout/news?"),
         ("peek ordrs", "There is no /queue/ordrs. Did you mean /queue/orders?"),
         ("why log click", "Did you mean /log/clicks?"),
         ("position click g", "Did you mean /log/clicks?"),
@@ -85,9 +79,9 @@ def body(tmp_path: Path) -> str:
         ("move orders 'a.*'", "There is no /queue/a.*."),
     ],
 )
-def test_what_is_not_there_is_not_made(run: Run, client: Client, body: str, line: str, said: str) -> None:
+def test_what_is_not_there_is_not_made(run: Run, client: Client, line: str, said: str) -> None:
     before = client.admin({"do": "stats", "section": "queues"})["queues"].keys()
-    status, out, err = run(*(body if word == "BODY" else word for word in shlex.split(line)))
+    status, out, err = run(*shlex.split(line))
     assert (status, out) == (1, "") and err.endswith(f"{said}\n"), err
     assert client.admin({"do": "stats", "section": "queues"})["queues"].keys() == before
 
@@ -95,7 +89,7 @@ def test_what_is_not_there_is_not_made(run: Run, client: Client, body: str, line
 @pytest.mark.parametrize(
     "line",
     [
-        "send made BODY --create",
+        "send made body --create",
         "receive made --create --timeout 0.01",
         "move orders.parked made --create",
         "bind events k made --create",
@@ -103,18 +97,18 @@ def test_what_is_not_there_is_not_made(run: Run, client: Client, body: str, line
         "declare fanout f orders made --create",
     ],
 )
-def test_create_makes_it(run: Run, client: Client, body: str, line: str) -> None:
-    assert run(*(body if word == "BODY" else word for word in line.split()))[0] == 0
+def test_create_makes_it(run: Run, client: Client, line: str) -> None:
+    assert run(*line.split())[0] == 0
     assert "made" in client.admin({"do": "stats", "section": "queues"})["queues"]
     for thing in ("fanout f", "queue new", "made"):
         run("delete", *thing.split())
     assert "made" not in client.admin({"do": "stats", "section": "queues"})["queues"]
 
 
-def test_what_is_there_is_used(run: Run, client: Client, body: str) -> None:
+def test_what_is_there_is_used(run: Run, client: Client) -> None:
     for name in ("orders.parked", "memory"):
-        assert run("send", name, body) == run("send", name, body, "--create") == (0, "", "")
-        assert run("receive", "queue", name, "--count", "1") == (0, "sent\n", "")
+        assert run("send", name, "body") == run("send", name, "body", "--create") == (0, "", "")
+        assert run("receive", "queue", name, "--count", "1") == (0, "body\n", "")
         out = run("peek", f"/queue/{name}")[1]
         assert f"destination:/queue/{name}\n" in out and "amq" not in out
         assert run("purge", name)[0] == 0

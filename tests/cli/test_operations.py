@@ -40,7 +40,7 @@ def row_of(text: str, name: str) -> list[str]:
 def test_send_then_receive_carries_a_file(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(b"\x00\xffbinary")
-    assert run("send", "/queue/carried", str(body), "--header", "colour:a:b", "--create") == (0, "", "")
+    assert run("send", "/queue/carried", "--file", str(body), "--header", "colour:a:b", "--create") == (0, "", "")
     received = tmp_path / "received"
     status = subprocess.run(
         [sys.executable, "-m", "radiator", "receive", "carried", "--count", "1", "--timeout", "5", "--raw"],
@@ -50,6 +50,20 @@ def test_send_then_receive_carries_a_file(broker: BrokerProcess, run: Run, tmp_p
     )
     assert status.returncode == 0
     assert received.read_bytes() == body.read_bytes()
+
+
+def test_send_sends_the_text_that_it_is_given(
+    run: Run, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("send", "/queue/said", "hello", "--create") == (0, "", "")
+    Path("hello").write_bytes(b"of a file")
+    status, out, err = run("send", "/queue/said", "hello")
+    assert (status, out) == (0, "") and "'hello' is sent, not the file of that name: --file sends it" in err
+    assert run("send", "queue", "said", "--file", "hello") == (0, "", "")
+    client.subscribe("/queue/said")
+    received = [client.receive(5) for _ in range(3)]
+    assert [message and message.body for message in received] == [b"hello", b"hello", b"of a file"]
 
 
 def test_send_reads_standard_input(run: Run, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +77,8 @@ def test_send_reads_standard_input(run: Run, client: Client, monkeypatch: pytest
         assert (message.body, message.headers["kind"]) == (b"from a pipe", "x")
 
 
-def test_send_says_what_the_broker_refused(run: Run, tmp_path: Path) -> None:
-    body = tmp_path / "body"
-    body.write_bytes(b"x")
-    status, out, err = run("send", "/log/at-all", str(body))
+def test_send_says_what_the_broker_refused(run: Run) -> None:
+    status, out, err = run("send", "/log/at-all", "x")
     assert (status, out) == (1, "")
     assert err.startswith("radiator: ")
     assert err.count("\n") == 1
@@ -326,6 +338,21 @@ def test_bench_refuses_a_queue_that_is_not_empty(run: Run, client: Client) -> No
     assert "is not empty" in err
 
 
+def test_bench_on_a_log_says_what_stays_there(run: Run, client: Client) -> None:
+    client.admin({"do": "declare", "log": "benched", "partitions": 2})
+    bench = ["bench", "/log/benched", "--seconds", "0.1"]
+    status, out, err = run(*bench)
+    assert (status, err) == (0, "")
+    assert "It is a log, which keeps what it is sent: producers alone are measured." in out
+    assert [line for line in out.splitlines() if line.startswith("end to end")] == []
+    assert all(shape.name in out for shape in SHAPES if not shape.consumers)
+    kept = sum(client.admin({"do": "describe", "log": "benched"})["partitions"]["next"])
+    assert kept > 0 and f"{kept} records are in /log/benched now" in out
+    status, out, err = run(*bench)
+    assert (status, out) == (1, "") and f"/log/benched has {kept} records" in err and "a log of its own" in err
+    assert sum(client.admin({"do": "describe", "log": "benched"})["partitions"]["next"]) == kept
+
+
 def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -> None:
     client.send("/queue/two", b"one", confirm=True)
     client.send("/queue/two", b"two", confirm=True)
@@ -336,10 +363,8 @@ def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -
     client.ack(message)
 
 
-def test_options_may_stand_anywhere(run: Run, tmp_path: Path) -> None:
-    body = tmp_path / "body"
-    body.write_bytes(b"carried")
-    assert run("send", "/queue/anywhere", "--header", "a:b", str(body), "--create") == (0, "", "")
+def test_options_may_stand_anywhere(run: Run) -> None:
+    assert run("send", "/queue/anywhere", "--header", "a:b", "carried", "--create") == (0, "", "")
     assert run("receive", "/queue/anywhere", "--count", "1")[:2] == (0, "carried\n")
 
 
