@@ -1,26 +1,39 @@
 """What source and sink ask the broker's /admin, over a connection that may be lost and is made again for a while."""
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
+from math import inf
 from types import TracebackType
 from typing import Any, Self
 
 from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.client.client import CONNECT_TIMEOUT_S
+from radiator.declaring import log_name_mistake
 from radiator.errors import RadiatorError, Refusal
 from radiator.spark.offsets import Log, State
 from radiator.spark.options import Connect
 
 ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
 NEVER = 999_999_999_999_999  # no partition comes so far
+LOGS_AT_ONCE = 1000  # names that one answer lists
 AWAITED_MAX, OFFSETS_MAX = 32, 2000  # logs, and offsets of theirs, that one request of 64 KiB has room for
 PASSING = frozenset(
     ["blocked", "memory", "connections", "too-many-transactions"]
 )  # refusals that another try may not meet
 
 
+_log = logging.getLogger("radiator.spark")
+_reached: set[tuple[str, ...]] = set()  # the addresses of brokers that this process has had connections to
+
+
 def connected(connect: Connect) -> Client:
     """A connection of its own. Raises ConnectionLost or Refusal."""
-    return Client(connect.addresses)
+    # two tries, where the first gets no answer at all
+    timeout_s = min(CONNECT_TIMEOUT_S, _patience_s(connect) / 2 / len(connect.addresses))
+    client = Client(connect.addresses, connect_timeout_s=timeout_s)
+    _reached.add(connect.addresses)
+    return client
 
 
 def lasting(connect: Connect, window: int) -> Client:
@@ -29,9 +42,17 @@ def lasting(connect: Connect, window: int) -> Client:
     again = Reconnect(first_s=interval_s, most_s=interval_s, factor=1, timeout_s=connect.timeout_s)
     while True:
         try:
+            if connect.addresses not in _reached:
+                connected(connect).abandon()
             return Client(connect.addresses, window=window, reconnect=again)
         except (ConnectionLost, Refusal) as why:
+            if isinstance(why, ConnectionLost) and connect.addresses in _reached:
+                raise  # the client has tried as long as it may be away
             tries.failed(why)
+
+
+def _patience_s(connect: Connect) -> float:
+    return inf if connect.addresses in _reached else connect.unreached_s
 
 
 class Tries:
@@ -40,6 +61,7 @@ class Tries:
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._vain = 0
+        self._began_s = time.monotonic()
 
     def went_on(self) -> None:
         """Something was reached."""
@@ -50,9 +72,14 @@ class Tries:
         self._vain += 1
         if isinstance(why, Refusal) and why.code not in PASSING:
             raise why
-        if self._vain > self._connect.retries:
-            raise ConnectionLost(f"{why} It was tried {self._vain} times.") from why
-        time.sleep(self._connect.retry_interval_s)
+        interval_s, patience_s = self._connect.retry_interval_s, _patience_s(self._connect)
+        is_over = time.monotonic() - self._began_s + interval_s >= patience_s
+        if is_over or self._vain > self._connect.retries:
+            unreached = f", and given up after {patience_s:g} s, since it was never reached" if is_over else ""
+            raise ConnectionLost(f"{why} It was tried {self._vain} times{unreached}.") from why
+        if self._vain == 1:
+            _log.warning("%s It is tried again.", why)
+        time.sleep(interval_s)
 
 
 class Broker:
@@ -123,13 +150,30 @@ class Broker:
             -(-sum(size) // kept) if kept else 0,
         )
 
+    def find(self, name: str, partitions: Iterable[int] = ()) -> State | None:
+        """The same; None where there is no such log."""
+        try:
+            return self.state(name, partitions)
+        except Refusal as refused:
+            if refused.code != "no-such-destination":
+                raise
+            return None
+
+    def logs(self) -> list[str]:
+        """The names of all, but of those that the broker keeps for itself."""
+        names: list[str] = []
+        request = {"do": "stats", "section": "logs", "limit": LOGS_AT_ONCE}
+        while page := list(self.ask({**request, "after": names[-1]} if names else request)["logs"]):
+            names += page
+        return [name for name in names if not log_name_mistake(name)]
+
     def offsets_at(self, name: str, time_ms: int) -> list[int]:
         """For each partition that of the first record accepted then or later, or the next."""
         offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
         return offsets
 
-    def wait(self, states: Iterable[State], timeout_ms: int) -> None:
-        """Returns as soon as one of those partitions of those logs has more than this, or the time is over.
+    def wait(self, states: Iterable[State], timeout_ms: int, more: int = 1) -> None:
+        """Returns as soon as one of those partitions of those logs has so many more than this, or the time is over.
 
         Logs that one request has no room for are not waited for.
         """
@@ -139,7 +183,10 @@ class Broker:
             if names and (len(names) == AWAITED_MAX or len(known) + state.partitions > OFFSETS_MAX):
                 break
             names.append(state.log.name)
-            known += [state.next.get(partition, NEVER) for partition in range(state.partitions)]
+            known += [
+                state.next[partition] + more - 1 if partition in state.next else NEVER
+                for partition in range(state.partitions)
+            ]
         request = {"do": "await", "logs": names, "next": known, "timeout_ms": timeout_ms}
         self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)
 

@@ -4,7 +4,7 @@ Spark's offset is JSON: {"LOG@INCARNATION": {"PARTITION": OFFSET, ...}, ...}. Th
 log of that name has had: offsets of a log that was deleted and made anew are never taken for offsets of this one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -149,6 +149,42 @@ def unread(start: Offsets, states: Mapping[str, State]) -> Offsets:
         elif state.log == log and by_partition.keys() - state.first.keys():
             left[log] = {partition: by_partition[partition] for partition in by_partition.keys() - state.first.keys()}
     return left
+
+
+def without(start: Offsets, gone: Collection[str]) -> tuple[Offsets, list[str]]:
+    """`start` without the logs of these names, which are not there any more; and a sentence for each of them."""
+    losses = [
+        f"/log/{log.name} is not there any more: whether it had records from "
+        + ", ".join(f"{first} (partition {partition})" for partition, first in sorted(by_partition.items()))
+        + " on, which Spark has not read, is not known."
+        for log, by_partition in sorted(start.items())
+        if log.name in gone
+    ]
+    return {log: by_partition for log, by_partition in start.items() if log.name not in gone}, losses
+
+
+def lags(start: Offsets, latest: Offsets) -> list[int]:
+    """How many records each partition of `latest` has beyond `start`."""
+    return [
+        last - start.get(log, {}).get(partition, last)
+        for log, by_partition in sorted(latest.items())
+        for partition, last in sorted(by_partition.items())
+    ]
+
+
+def report(end: Offsets, latest: Offsets, source: str) -> dict[str, Any]:
+    """`latest` as the progress of a query shows it, with what is read, and how far `end` is behind, which Spark lets no
+    source in Python say elsewhere. Metrics have the names of Kafka's.
+    """
+    behind = lags(end, latest) or [0]
+    told = {
+        "source": source,
+        "offsetsBehindLatest": sum(behind),
+        "minOffsetsBehindLatest": min(behind),
+        "maxOffsetsBehindLatest": max(behind),
+        "avgOffsetsBehindLatest": round(sum(behind) / len(behind), 1),
+    }
+    return {**to_json(latest), "radiator": told}
 
 
 def joined(one: Offsets, other: Offsets) -> Offsets:

@@ -4,10 +4,15 @@ Where the meaning is that of Spark's source for Kafka, so is the name. Every mis
 """
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import inf
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
 from radiator.errors import RadiatorError
@@ -23,13 +28,27 @@ DEFAULT_ROWS, DEFAULT_BYTES = 1_000_000, 1024**3
 ROWS_MAX = 2**31 - 1  # what Spark itself can bound a batch to
 NAME_MAX_BYTES = 255  # of a group, and of a dedup-id: docs/PROTOCOL.md
 APP_MAX_BYTES = 160  # of an application that writes: a dedup-id begins with it
+PATTERN_MAX_BYTES = 1024
+NAMES_SHOWN = 8  # of logs, in the description of a source
+UNREACHED_MAX_S = 6.0  # how long a broker is tried that was never reached, where no option says otherwise
+TRIGGER_DELAY = "15m"  # Kafka's default
 DESTINATION_MAX_BYTES = 1024  # an address has a prefix, a name and perhaps a key of 255 bytes each
 
 _CONNECT = ["url", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"]
-_READ = ["mode", "subscribe", "assign", "group", "includeHeaders", "failOnDataLoss", "minPartitions", "batchRows"]
+_READ = [
+    "mode",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "group",
+    "includeHeaders",
+    "failOnDataLoss",
+    "minPartitions",
+    "batchRows",
+]
 _START = ["startingOffsets", "startingTimestamp"]
 _END = ["endingOffsets", "endingTimestamp"]
-_TRIGGER = ["maxOffsetsPerTrigger", "maxBytesPerTrigger", "pollTimeoutMs"]
+_TRIGGER = ["maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "pollTimeoutMs"]
 _PREPARED = ("/queue/", "/amq/queue/", "/fanout/", "/exchange/", "/log/")
 _SENT = (*_PREPARED, "/topic/")
 _WRITE = ["destination", "delivery", "dedupColumn", "txnAppId", "receiptWindow"]
@@ -40,10 +59,10 @@ STREAM_WRITE = [*_CONNECT, *_WRITE, "checkpointLocation", "queryName"]  # the la
 _KAFKAS = {  # what there is instead of what Kafka's source and sink have
     "kafka.bootstrap.servers": 'Say where the broker is with url ("stomp://HOST:61613").',
     "topic": 'Say where rows are sent with destination ("/log/NAME", "/queue/NAME", ...).',
-    "subscribepattern": "Name the logs with subscribe: there are no patterns.",
     "startingoffsetsbytimestamp": "There is startingTimestamp, one time for all partitions.",
     "endingoffsetsbytimestamp": "There is endingTimestamp, one time for all partitions.",
 }
+_DELAY_S = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ALL = {name.lower(): name for name in [*BATCH_READ, *STREAM_READ, *BATCH_WRITE, *STREAM_WRITE]}
 
 
@@ -53,16 +72,35 @@ class OptionError(RadiatorError):
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Where the broker is, and how often a request whose connection is lost is tried again, after how long."""
+    """Where the broker is, and how often a request whose connection is lost is tried again, after how long.
+
+    unreached_s: how long at most where nobody has reached the broker yet.
+    """
 
     addresses: tuple[str, ...]
     retries: int
     retry_interval_s: float
+    unreached_s: float = inf
 
     @property
     def timeout_s(self) -> float:
         """About how long the broker may be away."""
         return self.retries * self.retry_interval_s
+
+    @property
+    def reached(self) -> "Connect":
+        """The same to a broker that another process of the query has reached."""
+        return replace(self, unreached_s=inf)
+
+    @property
+    def has_login(self) -> bool:
+        """Whether an address has a login or a passcode in it."""
+        parsed = map(Address.parse, self.addresses)
+        return any(one.login or one.passcode for one in parsed)
+
+    def __str__(self) -> str:
+        """Without login and passcode."""
+        return ", ".join(str(Address.parse(one)) for one in self.addresses)
 
 
 Places = str | int | Mapping[str, Mapping[int, int]]
@@ -71,14 +109,17 @@ Places = str | int | Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """partitions: by the names of logs, empty: all of them. In mode CHECKOUT it has one name, of a queue.
+    """partitions: by the names of logs, empty: all of them. In mode CHECKOUT it has one name, of a queue; where there
+    is a pattern, none.
 
-    max_rows, max_bytes: of one micro-batch, None: no bound. min_partitions: tasks that a batch has at least.
+    max_rows, max_bytes: of one micro-batch, None: no bound. min_rows: what it waits for, until max_delay_s after the
+    last. min_partitions: tasks that a batch has at least.
     """
 
     connect: Connect
     mode: str
     partitions: Mapping[str, Collection[int]]
+    pattern: str | None
     group: str
     starting: Places
     ending: Places
@@ -88,7 +129,24 @@ class SourceOptions:
     batch_rows: int
     max_rows: int | None
     max_bytes: int | None
+    min_rows: int
+    max_delay_s: float
     poll_timeout_ms: int
+
+    def __str__(self) -> str:
+        """What is read, and where, as the progress of a query shows it."""
+        if self.pattern is not None:
+            what = f"logs that match {self.pattern!r}"
+        elif self.mode == CHECKOUT:
+            what = f"/queue/{next(iter(self.partitions))} by checkout of group {self.group}"
+        else:
+            names = [
+                f"/log/{name}" + (f" (partitions {', '.join(map(str, sorted(numbers)))})" if numbers else "")
+                for name, numbers in sorted(self.partitions.items())
+            ]
+            more = [f"{len(names) - NAMES_SHOWN} more"] if len(names) > NAMES_SHOWN else []
+            what = ", ".join(names[:NAMES_SHOWN] + more)
+        return f"{what} at {self.connect}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +167,29 @@ def source_options(given: Mapping[str, str], *, is_stream: bool) -> SourceOption
     what = "a stream that is read" if is_stream else "a batch that is read"
     options = _Given(given, STREAM_READ if is_stream else BATCH_READ, what)
     mode = options.choice("mode", (LOG, CHECKOUT), LOG)
+    pattern = options.pattern()
     partitions = options.subscribed(mode)
     read = SourceOptions(
         connect=options.connect(),
         mode=mode,
         partitions=partitions,
+        pattern=pattern,
         group=options.text("group") or "",
-        starting=options.places(_START, LATEST if is_stream else EARLIEST, (EARLIEST, LATEST), partitions),
-        ending=options.places(_END, LATEST, (LATEST,), partitions),
+        starting=options.places(_START, LATEST if is_stream else EARLIEST, (EARLIEST, LATEST), partitions, pattern),
+        ending=options.places(_END, LATEST, (LATEST,), partitions, pattern),
         include_headers=options.flag("includeHeaders", False),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         min_partitions=options.whole("minPartitions", 1, 1, PARTITIONS_MAX),
         batch_rows=options.whole("batchRows", 10_000, 1, 1_000_000),
         max_rows=options.bound("maxOffsetsPerTrigger", ROWS_MAX),
         max_bytes=options.bound("maxBytesPerTrigger", SIZE_MAX),
+        min_rows=options.whole("minOffsetsPerTrigger", 1, 1, ROWS_MAX),
+        max_delay_s=options.delay_s("maxTriggerDelay", TRIGGER_DELAY),
         poll_timeout_ms=options.whole("pollTimeoutMs", 500, 0, 60_000),
     )
     if mode == LOG and is_stream and read.max_rows is None and read.max_bytes is None:
         read = replace(read, max_rows=DEFAULT_ROWS, max_bytes=DEFAULT_BYTES)
+    options.check_trigger(read)
     if mode == CHECKOUT:
         options.check_checkout(read, is_stream)
     elif "group" in options:
@@ -220,16 +283,35 @@ class _Given:
             except AddressError as wrong:
                 self.wrong(f"The option url: {wrong}")
         retries = self.whole("fetchOffset.numRetries", 100, 0, 1_000_000)
-        return Connect(addresses, retries, self.whole("fetchOffset.retryIntervalMs", 300, 1, 600_000) / 1000)
+        interval_s = self.whole("fetchOffset.retryIntervalMs", 300, 1, 600_000) / 1000
+        is_told = "fetchOffset.numRetries" in self or "fetchOffset.retryIntervalMs" in self
+        return Connect(addresses, retries, interval_s, inf if is_told else UNREACHED_MAX_S)
+
+    def pattern(self) -> str | None:
+        pattern = self.text("subscribePattern", PATTERN_MAX_BYTES)
+        if pattern is None:
+            return None
+        pattern = pattern.removeprefix("/log/")
+        try:
+            matching(pattern, [""])
+        except ValueError as wrong:
+            self.wrong(
+                f"The option subscribePattern is {pattern!r}, which is no regular expression of RE2 (docs/SPARK.md): "
+                f"{wrong}."
+            )
+            return ""
+        return pattern
 
     def subscribed(self, mode: str) -> dict[str, frozenset[int]]:
         subscribe, assign = self.value("subscribe"), self.value("assign")
         what = "log" if mode == LOG else "queue"
-        if (subscribe is None) == (assign is None):
+        if [subscribe, assign, self.value("subscribePattern")].count(None) != 2:
             self.wrong(
                 f"Which {what} is to be read? Give the option subscribe (names, with commas between), "
-                'or else the option assign (JSON: {"NAME": [PARTITION, ...]}).'
+                'or else the option assign (JSON: {"NAME": [PARTITION, ...]}), or subscribePattern.'
             )
+            return {}
+        if subscribe is None and assign is None:
             return {}
         if subscribe is not None:
             names = [_bare(one, f"/{what}/") for one in subscribe.split(",")]
@@ -254,8 +336,24 @@ class _Given:
         self.wrong(f"The option {name} is {value!r}: it must be JSON such as {wanted}.")
         return None
 
+    def delay_s(self, name: str, default: str) -> float:
+        value = self.value(name) or default
+        found = re.fullmatch(r"([0-9]{1,9}) ?([a-z]*)", value.strip().lower())
+        unit = _DELAY_S.get(found[2] or "ms") if found else None
+        if found is None or unit is None:
+            self.wrong(
+                f"The option {name} is {value!r}: it must be a whole number of {', '.join(_DELAY_S)}, such as 30s."
+            )
+            return 0.0
+        return int(found[1]) * unit
+
     def places(
-        self, names: list[str], default: str, words: tuple[str, ...], partitions: Mapping[str, Collection[int]]
+        self,
+        names: list[str],
+        default: str,
+        words: tuple[str, ...],
+        partitions: Mapping[str, Collection[int]],
+        pattern: str | None,
     ) -> Places:
         """Where to begin or end: names are those of the option for offsets and that for a time."""
         offsets, time = names
@@ -285,7 +383,7 @@ class _Given:
                 )
             else:
                 places[_bare(log, "/log/")] = kept
-        for log in places.keys() - partitions.keys():
+        for log in places.keys() - (partitions.keys() if pattern is None else matching(pattern, places)):
             self.wrong(f"The option {offsets} speaks of {log!r}, which is not read.")
         return places
 
@@ -295,6 +393,15 @@ class _Given:
         if address is not None and "/" in address[:1] and not address.startswith(allowed):
             wanted = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
             self.wrong(f"The option destination is {address!r}: with delivery {sink.delivery} it begins with {wanted}.")
+
+    def check_trigger(self, read: SourceOptions) -> None:
+        if read.max_rows is not None and read.min_rows > read.max_rows:
+            self.wrong(
+                f"The option minOffsetsPerTrigger is {read.min_rows}: it must be at most {read.max_rows}, which is "
+                "maxOffsetsPerTrigger."
+            )
+        if "maxTriggerDelay" in self and "minOffsetsPerTrigger" not in self:
+            self.wrong("The option maxTriggerDelay has no meaning without minOffsetsPerTrigger.")
 
     def check_checkout(self, read: SourceOptions, is_stream: bool) -> None:
         if not is_stream:
@@ -306,11 +413,27 @@ class _Given:
             self.wrong("The mode checkout needs the option group: in whose name messages are taken from the queue.")
         elif "/" in read.group:
             self.wrong(f"The option group is {read.group!r}: there may be no / in it.")
-        if len(read.partitions) > 1 or "assign" in self:
+        if len(read.partitions) > 1 or "assign" in self or "subscribePattern" in self:
             self.wrong("The mode checkout reads one queue: give its name as the option subscribe.")
         for name in _START:
             if name in self:
                 self.wrong(f"The option {name} has no meaning in mode checkout: a group begins where it is.")
+        if "minOffsetsPerTrigger" in self:
+            self.wrong(
+                "The option minOffsetsPerTrigger has no meaning in mode checkout: what waits for a batch is still the "
+                "queue's. Use a processingTime trigger."
+            )
+
+
+def matching(pattern: str, names: Iterable[str]) -> set[str]:
+    """The names that it matches as a whole. Raises ValueError where it is no regular expression.
+
+    RE2's, whose time grows with pattern and name as they are long: no pattern takes for ever, whatever a log is called.
+    """
+    several = pa.array(list(names), pa.string())
+    pc.match_substring_regex(several, pattern)  # by itself: it may not end the group around it
+    found = several.filter(pc.match_substring_regex(several, rf"\A(?:{pattern})\z"))
+    return set(found.to_pylist())
 
 
 def _unknown(name: str, allowed: Collection[str], what: str) -> str:
@@ -321,8 +444,15 @@ def _unknown(name: str, allowed: Collection[str], what: str) -> str:
         return "Nothing is read or written at a path: give the option subscribe, or destination."
     if name in _KAFKAS:
         return f"There is no option {name!r}. {_KAFKAS[name]}"
-    close = get_close_matches(name, [one.lower() for one in allowed], 1)
-    hint = f"Is {_ALL[close[0]]} meant?" if close else f"There are: {', '.join(sorted(allowed))}."
+    # one that cannot be here may be what was meant, too: the nearest of a batch's would mislead
+    close = get_close_matches(name, [*_ALL, *_KAFKAS], 1)
+    if not close:
+        hint = f"There are: {', '.join(sorted(allowed))}."
+    elif close[0] in _KAFKAS:
+        hint = _KAFKAS[close[0]]
+    else:
+        meant = _ALL[close[0]]
+        hint = f"Is {meant} meant?" + ("" if meant in allowed else f" That has no meaning for {what}.")
     return f"There is no option {name!r} for {what}. {hint}"
 
 

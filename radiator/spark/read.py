@@ -84,7 +84,9 @@ def _gone(
     if len(rows):
         yield rows.take()
     with Broker(options.connect) as broker:
-        state = broker.state(wanted.log.name)
+        state = broker.find(wanted.log.name)
+    if state is None or state.log != wanted.log:
+        return
     kept = max(following, state.first.get(wanted.partition, wanted.end))
-    if state.log == wanted.log and rows.next < kept < wanted.end:
+    if rows.next < kept < wanted.end:
         yield from read_range(options, replace(wanted, first=kept))

@@ -101,7 +101,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All rows, once. An application that was made up for this one batch is over then."""
-        _commit(self._options.connect, messages)
+        _commit(self._options.connect.reached, messages)
         if self._options.app is None and any(one.prepared for one in _tasks(messages)):
             # where this fails the broker forgets it in its own time (app_max_s)
             with suppress(RadiatorError), Broker(self._options.connect) as broker:
@@ -141,7 +141,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"Spark has given the sink no row of batch {batchId}, and takes it for written: it does so with "
                 "trigger(continuous=...) and a sink in Python. Use trigger(processingTime=...), or availableNow=True."
             )
-        _commit(self._options.connect, messages)
+        _commit(self._options.connect.reached, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """None of them, unless they are committed. Where no task has told of itself, its names are not known here: then

@@ -7,7 +7,10 @@ for a while (`ask.py`). `commit` is not called for the last batch of a run; `lat
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import ceil, inf
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -28,6 +31,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from radiator.errors import RadiatorError
+from radiator.limits import AWAIT_MAX_MS
 from radiator.spark import offsets as kept
 from radiator.spark.ask import Broker
 from radiator.spark.offsets import Json, Log, Offsets, Range, State
@@ -37,8 +41,10 @@ from radiator.spark.options import (
     EARLIEST_OFFSET,
     LATEST,
     LATEST_OFFSET,
+    Connect,
     Places,
     SourceOptions,
+    matching,
     sink_options,
     source_options,
 )
@@ -68,18 +74,21 @@ class RadiatorDataSource(DataSource):
         """Of a batch. Raises OptionError."""
         options = source_options(self.options, is_stream=False)
         self._check_columns(schema)
+        _tell_login(options.connect)
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Of a stream. Raises OptionError."""
         options = source_options(self.options, is_stream=True)
         self._check_columns(schema)
+        _tell_login(options.connect)
         return CheckoutReader(options) if options.mode == CHECKOUT else LogReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Of a batch. Raises OptionError."""
         options = sink_options(self.options, is_stream=False)
         check_schema(schema, options)
+        _tell_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use mode("append").')
         return BatchWriter(options)
@@ -88,6 +97,7 @@ class RadiatorDataSource(DataSource):
         """Of a stream. Raises OptionError."""
         options = sink_options(self.options, is_stream=True)
         check_schema(schema, options)
+        _tell_login(options.connect)
         if overwrite:
             raise RadiatorError('Nothing can be overwritten in a destination of messages: use outputMode("append").')
         return StreamWriter(options)
@@ -110,9 +120,9 @@ class Part(InputPartition):
 
 
 def _read(options: SourceOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Spark makes a partition without a value where a batch has none."""
+    """Spark makes a partition without a value where a batch has none. Who has planned it has reached the broker."""
     if partition.value is not None:
-        yield from read_range(options, partition.value)
+        yield from read_range(replace(options, connect=options.connect.reached), partition.value)
 
 
 class BatchReader(DataSourceReader):
@@ -125,7 +135,9 @@ class BatchReader(DataSourceReader):
         """Raises DataLoss where what is asked for is not there any more."""
         options = self._options
         with Broker(options.connect) as broker:
-            states = {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
+            states = _states(broker, options)
+            if not states:
+                raise RadiatorError(f"There are no {options}.")
             start = _placed(broker, states, options.starting, EARLIEST_OFFSET)
             end = _placed(broker, states, options.ending, LATEST_OFFSET)
         by_log = {state.log: state for state in states.values()}
@@ -142,15 +154,23 @@ class BatchReader(DataSourceReader):
 class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """`spark.readStream` of logs: the broker remembers nothing of it, Spark's checkpoint everything."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: seconds."""
         self._options = options
         self._broker = Broker(options.connect)
+        self._clock = clock
+        self._batch_s = -inf  # when the last batch was begun
+        self._end: Offsets = {}
+        self._latest: Offsets = {}
         self._target: Offsets | None = None
         self._told: Offsets = {}
 
     def initialOffset(self) -> Json:
         """Of a query without a checkpoint."""
-        return kept.to_json(_placed(self._broker, self._states(), self._options.starting, EARLIEST_OFFSET))
+        states = _states(self._broker, self._options)
+        if not states:
+            _log.warning("There are no %s yet: they are read once they are there.", self._options)
+        return kept.to_json(_placed(self._broker, states, self._options.starting, EARLIEST_OFFSET))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """As the options say."""
@@ -161,29 +181,26 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What is appended later is for another run."""
-        self._target = _latest(self._states())
+        self._target = _latest(_states(self._broker, self._options))
 
-    def reportLatestOffset(self) -> Json:
-        """For the progress of the query."""
-        return kept.to_json(_latest(self._states()))
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """For the progress of the query: what there was when its last batch was planned, and how far that is behind."""
+        return kept.report(self._end, self._latest, str(self._options))
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """The end of the next batch; `start` where there is nothing new within pollTimeoutMs."""
-        options = self._options
-        states = self._states()
-        begin, losses = kept.begin(kept.from_json(start), states)
-        _tell(kept.check_losses(losses, options.fail_on_data_loss))
-        unread = kept.unread(begin, states)
-        self._tell_unread(unread)
-        if self._target is None and kept.joined(_latest(states), unread) == begin and not losses:
-            self._broker.wait(states.values(), options.poll_timeout_ms)
-            states = self._states()
-            begin, _ = kept.begin(kept.from_json(start), states)
-        latest = kept.joined(_latest(states), unread)
-        if self._target is not None:
-            latest = kept.at_most(latest, self._target, begin)
-        most = self._most(limit, states)
-        return kept.to_json(latest if most is None else kept.limited(begin, latest, most))
+        """The end of the next batch; `start` where there is not enough new within pollTimeoutMs."""
+        begin, latest, states = self._look(start)
+        missing = self._missing(begin, latest, limit)
+        if missing and begin == kept.from_json(start):
+            self._wait(states, missing)
+            begin, latest, states = self._look(start)
+            missing = self._missing(begin, latest, limit)
+        end, most = begin, self._most(limit, states)
+        if not missing:
+            self._batch_s = self._clock()
+            end = latest if most is None else kept.limited(begin, latest, most)
+        self._end = end
+        return kept.to_json(end)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """The same records for the same offsets; where they are not there any more, DataLoss."""
@@ -193,8 +210,8 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         # a batch that is run again has what it had, also of a log that is not named any more
         names = {log.name for log in last if last[log] != first.get(log)}
-        states = (self._broker.state(name) for name in sorted(names))
-        by_log = {state.log: state for state in states}
+        states = (self._broker.find(name) for name in sorted(names))
+        by_log = {state.log: state for state in states if state is not None}
         wanted, losses = kept.still_there(kept.ranges(first, last, by_log), by_log)
         _tell(kept.check_losses(losses, options.fail_on_data_loss))
         return [Part(one) for one in kept.split(wanted, options.min_partitions)]
@@ -207,6 +224,41 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark does not always call it."""
         self._broker.close()
 
+    def _look(self, start: Json) -> tuple[Offsets, Offsets, dict[str, State]]:
+        """Where to go on, how far that could be, and what is there. Raises DataLoss."""
+        options = self._options
+        before = kept.from_json(start)
+        names = [log.name for log in before]
+        states = _states(self._broker, options, names)
+        losses: list[str] = []
+        if options.pattern is not None:
+            before, losses = kept.without(before, matching(options.pattern, names) - states.keys())
+        begin, passed_over = kept.begin(before, states)
+        _tell(kept.check_losses(losses + passed_over, options.fail_on_data_loss))
+        unread = kept.unread(begin, states)
+        self._tell_unread(unread)
+        self._latest = _latest(states)
+        latest = kept.joined(self._latest, unread)
+        return begin, latest if self._target is None else kept.at_most(latest, self._target, begin), states
+
+    def _missing(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> int:
+        """How many records must come before there is a batch."""
+        if self._target is not None:
+            return 0
+        is_due = isinstance(limit, ReadAllAvailable) or self._clock() - self._batch_s >= self._options.max_delay_s
+        return max(0, (1 if is_due else self._options.min_rows) - sum(kept.lags(begin, latest)))
+
+    def _wait(self, states: Mapping[str, State], missing: int) -> None:
+        """Until so many may have come, or something must be done without them."""
+        due_s = self._batch_s + self._options.max_delay_s - self._clock()
+        timeout_ms = min(self._options.poll_timeout_ms, ceil(due_s * 1000) if due_s > 0 else AWAIT_MAX_MS)
+        if not states:
+            time.sleep(timeout_ms / 1000)  # there is no log yet that the broker could wait for
+            return
+        # before all of them have come, one partition has had its share
+        partitions = sum(len(state.next) for state in states.values())
+        self._broker.wait(states.values(), timeout_ms, -(-missing // partitions))
+
     def _tell_unread(self, unread: Offsets) -> None:
         if unread != self._told:
             self._told = unread
@@ -217,9 +269,6 @@ class LogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     log.name,
                     ", ".join(map(str, sorted(by_partition))),
                 )
-
-    def _states(self) -> dict[str, State]:
-        return {name: self._broker.state(name, wanted) for name, wanted in self._options.partitions.items()}
 
     def _most(self, limit: ReadLimit, states: Mapping[str, State]) -> int | None:
         """How many records a batch may have; None: any number."""
@@ -239,6 +288,8 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._broker = Broker(options.connect)
         self._queue = next(iter(options.partitions))
         self._target: int | None = None
+        self._end: Offsets = {}
+        self._taken_until: Offsets = {}
 
     def initialOffset(self) -> Json:
         """What the group has and has not acked comes first."""
@@ -253,6 +304,12 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is sent later is for another run, as far as nobody else takes some of what is there."""
         self._target = self._checkout(0).next[0] + self._broker.ready(self._queue)
 
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """For the progress of the query: what is taken, and could be, and how far its last batch is behind that."""
+        ready = self._broker.ready(self._queue)
+        latest = {log: {0: following[0] + ready} for log, following in self._taken_until.items()}
+        return kept.report(self._end, latest, str(self._options))
+
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         """Acks all before `start`, which is done; takes more, up to the limit, waiting as long as pollTimeoutMs."""
         log, done, following = self._go_on(start)
@@ -263,7 +320,8 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             following = self._taken(following, wanted)
             left_ms = int((end_s - time.monotonic()) * 1000)
             if following > done or self._target is not None or left_ms <= 0:
-                return kept.to_json({log: {0: following}})
+                self._end = {log: {0: following}}
+                return kept.to_json(self._end)
             if self._broker.ready(self._queue, left_ms) and is_vain:
                 time.sleep(VAIN_S)
             is_vain = True
@@ -317,7 +375,17 @@ class CheckoutReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _checkout(self, most: int) -> State:
         """Takes up to so many more: what there is then."""
         log, first, following = self._broker.checkout(self._queue, self._options.group, most, self._options.max_bytes)
+        self._taken_until = {log: {0: following}}
         return State(log, {0: first}, {0: following})
+
+
+def _states(broker: Broker, options: SourceOptions, known: Iterable[str] = ()) -> dict[str, State]:
+    """Of all logs that are read, by name. known: where there is a pattern, others that were there before."""
+    if options.pattern is None:
+        return {name: broker.state(name, wanted) for name, wanted in options.partitions.items()}
+    names = matching(options.pattern, {*broker.logs(), *known})
+    found = ((name, broker.find(name)) for name in sorted(names))
+    return {name: state for name, state in found if state is not None}
 
 
 def _of_others(at: Offsets, own: Log) -> list[str]:
@@ -333,6 +401,8 @@ def _of_others(at: Offsets, own: Log) -> list[str]:
 def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold: int) -> Offsets:
     """The offsets that `places` names; `untold`: of a partition that it does not speak of."""
     placed: Offsets = {}
+    for name in places.keys() - states.keys() if isinstance(places, Mapping) else ():
+        raise RadiatorError(f"An option gives offsets of /log/{name}, which is not there.")
     for name, state in states.items():
         by_word = {EARLIEST: state.first, LATEST: state.next}
         if isinstance(places, str):
@@ -357,6 +427,15 @@ def _placed(broker: Broker, states: Mapping[str, State], places: Places, untold:
 
 def _latest(states: Mapping[str, State]) -> Offsets:
     return {state.log: dict(state.next) for state in states.values()}
+
+
+def _tell_login(connect: Connect) -> None:
+    if connect.has_login:
+        _log.warning(
+            "The option url has a login or a passcode in it, which no broker checks (Radiator has no users yet): they "
+            "protect nothing, and stand in the query's options for others to read. Leave them out: %s",
+            connect,
+        )
 
 
 def _tell(losses: list[str]) -> None:

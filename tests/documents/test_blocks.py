@@ -155,6 +155,7 @@ def run(block: Block, command: list[str], broker: BrokerProcess, place: Path) ->
     need = NEEDS.get((block.page, block.first), Need())
     own = environment()
     own["PATH"] = f"{place}/.venv/bin{os.pathsep}{own['PATH']}"
+    own["RADIATOR_BROKER"] = broker.address  # the port where a reader's would be
     program = moved(f"{need.before}\n{block.text}", broker, place)
     done = subprocess.run([*command, program], cwd=place, env=own, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{block}:\n{done.stdout}{done.stderr}"

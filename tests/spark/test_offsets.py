@@ -16,12 +16,15 @@ from radiator.spark.offsets import (
     beyond,
     check_losses,
     from_json,
+    lags,
     limited,
     ranges,
+    report,
     split,
     still_there,
     to_json,
     unread,
+    without,
 )
 
 A, B, A2 = Log("a", "1"), Log("b", "1"), Log("a", "2")
@@ -117,6 +120,32 @@ def test_what_is_not_read_any_more_keeps_its_offsets() -> None:
     assert begin(start, only_one) == (start, [])
     # another log of that name is none that was left out
     assert unread(start, {"a": state(A2, (0, 9)), "b": state(B, (0, 9))}) == {}
+
+
+def test_a_log_that_is_gone_is_told() -> None:
+    left, [told] = without({A: {0: 5, 1: 7}, B: {0: 3}}, {"a", "c"})
+    assert left == {B: {0: 3}}
+    assert told.startswith(
+        "/log/a is not there any more: whether it had records from 5 (partition 0), 7 (partition 1) on"
+    )
+    assert without({A: {0: 5}}, ()) == ({A: {0: 5}}, [])
+
+
+def test_how_far_a_batch_is_behind() -> None:
+    latest: Offsets = {A: {0: 10, 1: 4}, B: {0: 7}}
+    assert lags({A: {0: 1, 1: 4}, A2: {0: 99}}, latest) == [9, 0, 0]
+    assert report({A: {0: 1, 1: 4}, B: {0: 6}}, latest, "/log/a, /log/b at stomp://b:1") == {
+        "a@1": {"0": 10, "1": 4},
+        "b@1": {"0": 7},
+        "radiator": {
+            "source": "/log/a, /log/b at stomp://b:1",
+            "offsetsBehindLatest": 10,
+            "minOffsetsBehindLatest": 0,
+            "maxOffsetsBehindLatest": 9,
+            "avgOffsetsBehindLatest": 3.3,
+        },
+    }
+    assert report({}, {}, "nothing")["radiator"]["maxOffsetsBehindLatest"] == 0
 
 
 @pytest.mark.parametrize(

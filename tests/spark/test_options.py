@@ -1,5 +1,7 @@
 """The options of source and sink: what they may be, and what is said of what they may not be."""
 
+import time
+
 import pytest
 
 from radiator.spark.options import (
@@ -9,11 +11,12 @@ from radiator.spark.options import (
     OptionError,
     SinkOptions,
     SourceOptions,
+    matching,
     sink_options,
     source_options,
 )
 
-DEFAULT_CONNECT = Connect(("stomp://127.0.0.1:61613",), 100, 0.3)
+DEFAULT_CONNECT = Connect(("stomp://127.0.0.1:61613",), 100, 0.3, unreached_s=6.0)
 
 
 def of_stream(**given: str) -> SourceOptions:
@@ -41,6 +44,7 @@ def test_a_name_is_enough() -> None:
         connect=DEFAULT_CONNECT,
         mode="log",
         partitions={"orders": frozenset()},
+        pattern=None,
         group="",
         starting="latest",
         ending="latest",
@@ -50,6 +54,8 @@ def test_a_name_is_enough() -> None:
         batch_rows=10_000,
         max_rows=1_000_000,
         max_bytes=1024**3,
+        min_rows=1,
+        max_delay_s=900,
         poll_timeout_ms=500,
     )
     assert of_batch(subscribe="orders").starting == "earliest"
@@ -87,10 +93,108 @@ def test_addresses() -> None:
     assert connect == Connect(("stomp://one:1", "stomp://two:2"), 0, 0.3)
 
 
+def test_logs_by_a_pattern() -> None:
+    read = of_batch(subscribePattern="/log/orders[.](eu|us)", startingOffsets='{"orders.eu": {"0": 5}}')
+    assert (read.pattern, read.partitions, read.starting) == ("orders[.](eu|us)", {}, {"orders.eu": {0: 5}})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("orders", {"orders"}),
+        ("orders.*", {"orders", "orders.eu"}),
+        ("(?i)ORDERS[.](eu|us)", {"orders.eu"}),
+        ("a|b", {"a"}),  # as a whole each, not `a...` or `...b`
+        ("^orders$", {"orders"}),
+        ("nothing", set()),
+    ],
+)
+def test_a_pattern_is_that_of_a_whole_name(pattern: str, found: set[str]) -> None:
+    assert matching(pattern, ["orders", "orders.eu", "my.orders", "a", "a.b", "ab"]) == found
+
+
+def test_no_pattern_takes_for_ever() -> None:
+    begin_s = time.monotonic()
+    assert matching("(a+)+b", ["a" * 255]) == set()
+    assert time.monotonic() - begin_s < 1
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [("500", 0.5), ("250ms", 0.25), ("30s", 30), ("5 min", 300), ("2M", 120), ("1h", 3600)]
+)
+def test_a_delay_has_units_as_sparks(delay: str, seconds: float) -> None:
+    assert of_stream(subscribe="a", minOffsetsPerTrigger="9", maxTriggerDelay=delay).max_delay_s == seconds
+
+
+def test_an_explicit_number_of_tries_holds_of_a_broker_that_was_never_reached_too() -> None:
+    for name in ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs"):
+        assert of_stream(subscribe="a", **{name: "5"}).connect.unreached_s == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("url", "has_login"), [("stomp://one:1,stomp://u:p@two:2", True), ("stomp://u@one", True), ("stomp://one", False)]
+)
+def test_a_login_in_the_address_is_seen_and_not_shown(url: str, has_login: bool) -> None:
+    connect = of_stream(subscribe="a", url=url).connect
+    assert connect.has_login == has_login and "@" not in str(connect)
+
+
+@pytest.mark.parametrize(
+    ("given", "described"),
+    [
+        ({"subscribe": "b,a"}, "/log/a, /log/b at stomp://127.0.0.1:61613"),
+        ({"subscribe": ",".join(map(str, range(10)))}, ", /log/7, 2 more at "),
+        ({"assign": '{"a": [2, 0]}'}, "/log/a (partitions 0, 2) at "),
+        ({"subscribePattern": "a.*", "url": "stomp://u:secret@b:1,stomp://c:2"}, "match 'a.*' at stomp://b:1, stomp://c:2"),
+        ({"subscribe": "q", "mode": "checkout", "group": "g"}, "/queue/q by checkout of group g at "),
+    ],
+)  # fmt: skip
+def test_a_source_is_described(given: dict[str, str], described: str) -> None:
+    assert described in str(of_stream(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "is_stream", "hint"),
+    [
+        ({"startingOffset": "x"}, False, "for a batch that is read. Is startingOffsets meant?"),
+        ({"endingOfsets": "x"}, False, "for a batch that is read. Is endingOffsets meant?"),
+        ({"maxOffsetPerTrigger": "5"}, False, "Is maxOffsetsPerTrigger meant? That has no meaning for a batch that is"),
+        ({"endingOfsets": "x"}, True, "Is endingOffsets meant? That has no meaning for a stream that is read."),
+        ({"destinaton": "x"}, True, "Is destination meant? That has no meaning for a stream that is read."),
+        ({"kafka.bootstrap.server": "x"}, False, "Say where the broker is with url"),
+        ({"subscibePattern": "x"}, False, "Is subscribePattern meant?"),
+    ],
+)
+def test_a_misspelt_option_is_hinted_at(given: dict[str, str], is_stream: bool, hint: str) -> None:
+    [mistake] = mistakes({"subscribe": "a", **given}, is_stream=is_stream)
+    assert hint in mistake
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
         ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "Is maxOffsetsPerTrigger meant?"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "Which log is to be read?"),
+        ({"subscribePattern": "a("}, "The option subscribePattern is 'a(', which is no regular expression of RE2"),
+        ({"subscribePattern": "a)|(b"}, "which is no regular expression of RE2"),
+        ({"subscribePattern": "(?!a).*"}, "which is no regular expression of RE2"),
+        ({"subscribePattern": "a.*", "startingOffsets": '{"b": {"0": 3}}'}, "speaks of 'b', which is not read."),
+        ({"subscribePattern": "a", "mode": "checkout", "group": "g"}, "The mode checkout reads one queue"),
+        ({"subscribe": "a", "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"}, "is 6: it must be at most 5"),
+        ({"subscribe": "a", "minOffsetsPerTrigger": "1000001"}, "it must be at most 1000000, which is maxOffsets"),
+        (
+            {"subscribe": "a", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"},
+            "'soon': it must be a whole number",
+        ),
+        (
+            {"subscribe": "a", "minOffsetsPerTrigger": "5", "maxTriggerDelay": "1.5s"},
+            "it must be a whole number of ms, ",
+        ),
+        ({"subscribe": "a", "maxTriggerDelay": "5s"}, "maxTriggerDelay has no meaning without minOffsetsPerTrigger"),
+        (
+            {"subscribe": "a", "mode": "checkout", "group": "g", "minOffsetsPerTrigger": "5"},
+            "The option minOffsetsPerTrigger has no meaning in mode checkout",
+        ),
         ({"subscribe": "a", "colour": "red"}, "There is no option 'colour' for a stream that is read. There are: "),
         (
             {"subscribe": "a", "kafka.bootstrap.servers": "b:9092"},
@@ -177,7 +281,9 @@ def test_a_sink_needs_nothing() -> None:
         ({"txnAppId": ""}, True, "The option txnAppId has 0 bytes"),
         ({"receiptWindow": "0"}, True, "it must be a whole number from 1 to 100000."),
         ({"topic": "x"}, True, "There is no option 'topic'. Say where rows are sent with destination ("),
-        ({"topics": "x"}, True, "There is no option 'topics' for a stream that is written."),
+        ({"topics": "x"}, True, "There is no option 'topics' for a stream that is written. Say where rows are sent"),
+        ({"destinaton": "x"}, False, "for a batch that is written. Is destination meant?"),
+        ({"txnAppID2": "x"}, False, "Is txnAppId meant?"),
     ],
 )
 def test_what_is_wrong_with_a_sink_is_said(given: dict[str, str], is_stream: bool, sentence: str) -> None:

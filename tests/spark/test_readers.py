@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,16 +12,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+from pyspark.sql.types import StringType, StructField, StructType
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer
 from radiator.errors import RadiatorError, Refusal
 from radiator.limits import PARTITIONS_MAX
 from radiator.spark import read
-from radiator.spark.ask import AWAITED_MAX, Broker
+from radiator.spark.ask import AWAITED_MAX, Broker, lasting
 from radiator.spark.offsets import DataLoss, Json, Log, Range
 from radiator.spark.options import Connect, SourceOptions, source_options
 from radiator.spark.read import _records, read_range
-from radiator.spark.source import CheckoutReader, LogReader
+from radiator.spark.schema import ARROW
+from radiator.spark.source import CheckoutReader, LogReader, RadiatorDataSource
 from tests.broker_process import SERVER, BrokerProcess
 from tests.ports import free_port
 
@@ -155,7 +158,7 @@ def test_a_bound_of_bytes(broker: BrokerProcess, client: Client, log: str) -> No
     end = offset(reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit()))
     assert 5 <= end <= 10
     assert offset(reader.latestOffset(reader.initialOffset(), ReadAllAvailable())) == 50
-    assert offset(reader.reportLatestOffset()) == 50
+    assert reader.reportLatestOffset()["radiator"]["offsetsBehindLatest"] == 0
 
 
 def test_where_nothing_is_new_there_is_nothing_to_do(broker: BrokerProcess, log: str) -> None:
@@ -261,6 +264,195 @@ def test_a_partition_that_a_log_has_not(broker: BrokerProcess, log: str) -> None
         reader.initialOffset()
 
 
+# ---- a batch waits for enough
+
+
+class Clock:
+    """Seconds, as a test says."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_batch_waits_until_enough_is_there_or_the_delay_is_over(
+    broker: BrokerProcess, client: Client, log: str
+) -> None:
+    clock = Clock()
+    given = options(broker, log, minOffsetsPerTrigger=5, maxTriggerDelay="60s", pollTimeoutMs=0)
+    reader = LogReader(given, clock)
+    start = reader.initialOffset()
+    fill(client, f"/log/{log}", 1)
+    first = reader.latestOffset(start, ReadMaxRows(100))
+    assert offset(first) == 1  # the first of a run does not wait
+    fill(client, f"/log/{log}", 4)
+    assert reader.latestOffset(first, ReadMaxRows(100)) == first
+    assert reader.reportLatestOffset()["radiator"]["offsetsBehindLatest"] == 4
+    clock.now_s = 59
+    assert reader.latestOffset(first, ReadMaxRows(100)) == first
+    clock.now_s = 60
+    second = reader.latestOffset(first, ReadMaxRows(3))
+    assert offset(second) == 4
+    assert reader.reportLatestOffset()["radiator"]["offsetsBehindLatest"] == 1
+    fill(client, f"/log/{log}", 3)
+    assert reader.latestOffset(second, ReadMaxRows(100)) == second
+    fill(client, f"/log/{log}", 1)
+    third = reader.latestOffset(second, ReadMaxRows(100))
+    assert offset(third) == 9
+    # nothing has come when the delay is over: what comes next does not wait for more
+    clock.now_s = 120
+    assert reader.latestOffset(third, ReadMaxRows(100)) == third
+    fill(client, f"/log/{log}", 1)
+    assert offset(reader.latestOffset(third, ReadMaxRows(100))) == 10
+
+
+def test_who_waits_for_enough_asks_no_more_often_than_it_takes(
+    broker: BrokerProcess, client: Client, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two partitions: enough are there no earlier than one of them has half of what is missing."""
+    client.admin({"do": "declare", "log": f"{log}-two", "partitions": 2})
+    reader = LogReader(options(broker, f"{log}-two", minOffsetsPerTrigger=101, pollTimeoutMs=200))
+    fill(client, f"/log/{log}-two", 1)
+    start = reader.latestOffset(reader.initialOffset(), ReadMaxRows(1000))
+    fill(client, f"/log/{log}-two", 1)
+    asked = []
+    ask = Broker.ask
+
+    def remembered(broker: Broker, request: Any, timeout_s: float = 30.0) -> dict[str, Any]:
+        asked.append(dict(request))
+        return ask(broker, request, timeout_s)
+
+    monkeypatch.setattr(Broker, "ask", remembered)
+    assert reader.latestOffset(start, ReadMaxRows(1000)) == start
+    [waited] = [one for one in asked if one["do"] == "await"]
+    assert sum(waited["next"]) == 2 + 2 * 49
+    assert waited["timeout_ms"] == 200 and len(asked) == 3
+
+
+def test_all_that_is_available_now_is_read_however_little(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 5)
+    reader = LogReader(options(broker, log, minOffsetsPerTrigger=100), Clock())
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    first = reader.latestOffset(start, ReadMaxRows(3))
+    assert (offset(first), offset(reader.latestOffset(first, ReadMaxRows(3)))) == (3, 5)
+    other = LogReader(options(broker, log, minOffsetsPerTrigger=100), Clock())
+    assert offset(other.latestOffset(first, ReadAllAvailable())) == 5  # trigger(once=True)
+    fill(client, f"/log/{log}", 1)
+    assert offset(other.latestOffset(first, ReadAllAvailable())) == 6
+
+
+# ---- logs by a pattern
+
+
+def matched(broker: BrokerProcess, pattern: str, **given: Any) -> LogReader:
+    told = {"subscribe": None, "subscribePattern": pattern, "pollTimeoutMs": 50, **given}
+    return LogReader(options(broker, "", **told))
+
+
+def names(place: Json) -> list[str]:
+    return [key.rpartition("@")[0] for key in place]
+
+
+def test_logs_that_match_are_read_and_new_ones_from_their_first_record(
+    broker: BrokerProcess, client: Client, log: str
+) -> None:
+    reader = matched(broker, rf"{log}[.](eu|us)", startingOffsets="latest")
+    start = reader.initialOffset()
+    assert start == {}
+    assert reader.latestOffset(start, ReadMaxRows(100)) == {}
+    for name in (f"{log}.us", f"{log}.uk", f"{log}.usa", f"my.{log}.eu"):
+        client.admin({"do": "declare", "log": name})
+        fill(client, f"/log/{name}", 2)
+    first = reader.latestOffset(start, ReadMaxRows(100))
+    assert (names(first), offset(first)) == ([f"{log}.us"], 2)
+    client.admin({"do": "declare", "log": f"{log}.eu"})
+    second = reader.latestOffset(first, ReadMaxRows(100))
+    fill(client, f"/log/{log}.eu", 3)
+    third = reader.latestOffset(second, ReadMaxRows(100))
+    assert (names(third), [by_partition["0"] for by_partition in third.values()]) == (
+        [f"{log}.eu", f"{log}.us"],
+        [3, 2],
+    )
+    parts = [part.value for part in reader.partitions(second, third)]
+    assert values(reader._options, *parts) == ["m0", "m1", "m2"]
+    # a query that is started again, also one that names logs, goes on with the same offsets
+    again = matched(broker, rf"{log}[.](eu|us)")
+    assert again.latestOffset(third, ReadMaxRows(100)) == third
+    named = LogReader(options(broker, f"{log}.eu,{log}.us", pollTimeoutMs=0))
+    assert named.latestOffset(third, ReadMaxRows(100)) == third
+
+
+def test_the_brokers_own_logs_match_no_pattern(broker: BrokerProcess, client: Client, log: str) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    fill(client, f"/queue/{queue}", 1)
+    client.admin({"do": "checkout", "queue": queue, "group": "g", "max_messages": 1})
+    found = names(matched(broker, ".*").initialOffset())
+    assert log in found
+    assert [name for name in found if name == "journal" or name.startswith("$")] == []
+
+
+def test_a_matched_log_that_is_gone_is_a_loss(broker: BrokerProcess, client: Client, log: str) -> None:
+    other = f"{log}.other"
+    client.admin({"do": "declare", "log": other})
+    fill(client, f"/log/{log}", 3)
+    fill(client, f"/log/{other}", 3)
+    reader = matched(broker, f"{log}.*")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(100))
+    client.admin({"do": "delete", "log": other})
+    for strict in (reader, matched(broker, f"{log}.*")):
+        with pytest.raises(DataLoss, match=f"/log/{other} is not there any more: whether it had records from 3"):
+            strict.latestOffset(end, ReadMaxRows(100))
+        with pytest.raises(DataLoss, match="Not all of .*/log/.*other.* is there any more"):
+            strict.partitions(start, end)
+    lenient = matched(broker, f"{log}.*", failOnDataLoss="false")
+    parts = [part.value for part in lenient.partitions(start, end)]
+    assert values(lenient._options, *parts) == ["m0", "m1", "m2"]
+    going = lenient.latestOffset(end, ReadMaxRows(100))
+    assert names(going) == [log]
+    # one of that name that is declared later is read from its first record
+    client.admin({"do": "declare", "log": other})
+    fill(client, f"/log/{other}", 1)
+    assert [by_partition["0"] for by_partition in lenient.latestOffset(going, ReadMaxRows(100)).values()] == [3, 1]
+
+
+def test_a_log_that_goes_while_it_is_read_is_passed_over_where_losses_are(
+    broker: BrokerProcess, client: Client, log: str
+) -> None:
+    gone = Range(Log(f"{log}.gone", "1"), 0, 0, 3)
+    assert values(options(broker, log, failOnDataLoss="false"), gone) == []
+
+
+# ---- how far behind
+
+
+def test_the_progress_says_what_is_read_and_how_far_behind(broker: BrokerProcess, client: Client, log: str) -> None:
+    fill(client, f"/log/{log}", 10)
+    reader = LogReader(options(broker, log))
+    reader.latestOffset(reader.initialOffset(), ReadMaxRows(4))
+    told = reader.reportLatestOffset()
+    assert told["radiator"]["source"] == f"/log/{log} at {broker.address}"
+    assert told["radiator"]["maxOffsetsBehindLatest"] == told["radiator"]["offsetsBehindLatest"] == 6
+    assert [place["0"] for key, place in told.items() if key != "radiator"] == [10]
+
+
+def test_the_progress_of_a_checkout_says_so_too(broker: BrokerProcess, client: Client) -> None:
+    queue = f"queue{next(NUMBERS)}"
+    fill(client, f"/queue/{queue}", 10)
+    reader = CheckoutReader(checkout_options(broker, queue))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(4))
+    told = reader.reportLatestOffset()
+    assert told["radiator"]["source"] == f"/queue/{queue} by checkout of group g at {broker.address}"
+    assert told["radiator"]["offsetsBehindLatest"] == 6
+    assert reader.latestOffset(end, ReadMaxRows(100)) == {
+        key: place for key, place in told.items() if key != "radiator"
+    }
+
+
 # ---- checkouts
 
 
@@ -333,6 +525,31 @@ def test_offsets_of_another_group_are_told(broker: BrokerProcess, client: Client
     assert taken["next"] - taken["first"] == 3
 
 
+# ---- what is told of options
+
+
+@pytest.mark.parametrize(
+    ("address", "is_told"), [("stomp://127.0.0.1:61613", False), ("stomp://u:secret@127.0.0.1:61613", True)]
+)
+def test_a_login_that_nobody_checks_is_told(address: str, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def columns(*names: str) -> StructType:
+        return StructType([StructField(name, StringType()) for name in names])
+
+    source = RadiatorDataSource({"url": address, "subscribe": "a"})
+    sink = RadiatorDataSource({"url": address, "destination": "/queue/a"})
+    for make, given in (
+        (source.reader, {"schema": columns(*ARROW.names)}),
+        (source.streamReader, {"schema": columns(*ARROW.names)}),
+        (sink.writer, {"schema": columns("value"), "overwrite": False}),
+        (sink.streamWriter, {"schema": columns("value"), "overwrite": False}),
+    ):
+        caplog.clear()
+        make(**given)
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == is_told, make
+        assert all("which no broker checks" in one and "secret" not in one for one in told)
+
+
 # ---- a broker that is away
 
 
@@ -340,6 +557,41 @@ def test_a_broker_that_is_not_there_is_asked_so_many_times() -> None:
     absent = Connect((f"stomp://127.0.0.1:{free_port()}",), 2, 0.01)
     with pytest.raises(ConnectionLost, match="It was tried 3 times"), Broker(absent) as one:
         one.ready("orders")
+
+
+def test_a_broker_that_was_never_reached_is_given_up_sooner() -> None:
+    absent = Connect((f"stomp://127.0.0.1:{free_port()}",), 100, 0.1, unreached_s=0.25)
+    for connection in (lambda: Broker(absent).ready("orders"), lambda: lasting(absent, 5)):
+        with pytest.raises(ConnectionLost, match="It was tried 3 times, and given up after 0.25 s, since it was never"):
+            connection()
+
+
+def test_one_that_gives_no_answer_is_given_up_as_soon() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"stomp://127.0.0.1:{silent.getsockname()[1]}"
+        begin_s = time.monotonic()
+        with pytest.raises(ConnectionLost, match="given up after 0.5 s"):
+            Broker(Connect((address,), 100, 0.01, unreached_s=0.5)).ready("orders")
+        assert time.monotonic() - begin_s < 5
+
+
+def test_a_broker_that_was_reached_is_tried_as_often_as_the_options_say(tmp_path: Path) -> None:
+    server = SERVER.replace("127.0.0.1:0", f"127.0.0.1:{free_port()}")
+    with BrokerProcess(tmp_path, server) as broker:
+        connect = Connect((broker.address,), 5, 0.05, unreached_s=0.1)
+        with Broker(connect) as one:
+            one.logs()
+        with lasting(connect, 5):
+            pass
+    begin_s = time.monotonic()
+    with pytest.raises(ConnectionLost, match="It was tried 6 times[.]"):
+        one.logs()
+    with pytest.raises(ConnectionLost):
+        lasting(connect, 5)
+    other = Connect((f"stomp://127.0.0.1:{free_port()}",), 5, 0.01, unreached_s=0.02)
+    with pytest.raises(ConnectionLost, match="It was tried 6 times[.]"):
+        Broker(other.reached).logs()  # where another process of the query has reached it
+    assert time.monotonic() - begin_s < 5
 
 
 def test_a_refusal_is_no_reason_to_ask_again(broker: BrokerProcess) -> None:

@@ -128,8 +128,10 @@ def test_times_of_a_batch(client: Client, log: str, batch: Load) -> None:
             {"startingOffset": "earliest"},
             "There is no option 'startingoffset' for a batch that is read. Is startingOffsets meant?",
         ),
+        ({"maxOffsetPerTrigger": "5"}, "Is maxOffsetsPerTrigger meant? That has no meaning for a batch that is read."),
         ({"startingOffsets": "first"}, "The option startingOffsets is 'first'"),
         ({"subscribe": "nothing"}, "nothing"),
+        ({"subscribe": None, "subscribePattern": "nothing.*"}, "There are no logs that match 'nothing.*' at stomp://"),
         ({"mode": "checkout", "group": "g"}, "A queue is read by checkout in a stream only"),
         (
             {"url": "stomp://127.0.0.1:1", "fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "1"},
@@ -137,7 +139,7 @@ def test_times_of_a_batch(client: Client, log: str, batch: Load) -> None:
         ),
     ],
 )
-def test_wrong_options_of_a_batch(batch: Load, options: dict[str, str], sentence: str) -> None:
+def test_wrong_options_of_a_batch(batch: Load, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(PySparkException, match=re.escape(sentence)):
         batch(**options).count()
 
@@ -225,6 +227,38 @@ def test_several_logs(client: Client, log: str, spark: SparkSession, broker: Bro
     run(spark.readStream.format("radiator").options(**both).load(), tmp_path, sink)
     assert sorted(sink.values) == texts(range(20))
     assert {row.log for row in sink.rows} == {log, other}
+
+
+def test_logs_by_a_pattern_and_what_the_progress_says(
+    client: Client, log: str, spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """A log that is new is read from its first record, also where there is too little for a batch."""
+    other = f"{log}-other"
+    given = {"url": broker.address, "subscribePattern": f"{log}(-other)?", "startingOffsets": "earliest"}
+    source = spark.readStream.format("radiator").options(**given, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="6")
+    sink = Batches()
+    fill(client, log, range(10))
+    for new in range(2):
+        query = started(source.load(), tmp_path, sink, availableNow=True)
+        try:
+            assert query.awaitTermination(END_MAX_S)
+            described = [
+                (told["source"], told["offsetsBehindLatest"])
+                for progress in query.recentProgress
+                if progress.numInputRows
+                for told in [json.loads(progress.sources[0].latestOffset)["radiator"]]
+            ]
+        finally:
+            query.stop()
+        what = f"logs that match '{log}(-other)?' at {broker.address}"
+        assert described == ([(what, 0)] if new else [(what, 4), (what, 0)])
+        if not new:
+            client.admin({"do": "declare", "log": other})
+            fill(client, other, range(10, 13))
+    assert sorted(sink.values) == texts(range(13))
+    assert {row.log for row in sink.rows} == {log, other}
+    found = spark.read.format("radiator").options(url=broker.address, subscribePattern=f"{log}.*").load()
+    assert values(found.collect()) == texts(range(13))
 
 
 def test_a_log_that_is_not_named_for_a_while_goes_on_where_it_was(
