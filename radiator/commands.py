@@ -90,7 +90,8 @@ class Subscribe:
 @dataclass(slots=True)
 class Unsubscribe:
     """UNSUBSCRIBE. durable: of a durable subscription the end, whoever is subscribed to it; destination: where it
-    named one; durable_name: its name, where that is not `subscription`.
+    named one; durable_name: its name, where that is not `subscription`; mistake: why it has none. On a queue's
+    subscription these four say nothing.
     """
 
     connection: int
@@ -99,6 +100,7 @@ class Unsubscribe:
     durable: bool = False
     destination: str | None = None
     durable_name: bytes | None = None
+    mistake: str | None = None
 
 
 @dataclass(slots=True)

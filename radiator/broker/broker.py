@@ -850,7 +850,7 @@ class Broker:
             if blocked is room and not (went_on and len(room.waiters) > 1):
                 return False
             if blocked is not None:
-                room.waiters.popleft()
+                room.waiters.remove(connection)
                 blocked.waiters.append(connection)
                 connection.waits_for = blocked
                 return True
@@ -869,21 +869,37 @@ class Broker:
             if self.desk.now_s - connection.parked_since_s < self.limits.block_timeout_s:
                 return
             yield 1
-            if connection.number not in self.parked:
-                continue  # it has gone on, or gone, while others had their turns
-            command = connection.parked[0]
-            room = connection.waits_for
-            if isinstance(room, Finding | Turnstile | Reading):
-                continue  # which needs no room, and ends
-            name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name if isinstance(room, Room) else ""
+            # it may have gone on, or gone, while others had their turns; what was read with it has waited as long
+            while connection.number in self.parked and self.refuse_parked(connection):
+                yield REFUSED_LOOKS
+
+    def refuse_parked(self, connection: Connection) -> bool:
+        """Its first command, where it has waited for too long: what is behind it goes on, if it asked for that in
+        `on-refusal`. False: it has not.
+        """
+        now_s, limit_s, room = self.desk.now_s, self.limits.block_timeout_s, connection.waits_for
+        if isinstance(room, Finding | Turnstile | Reading) or now_s - connection.parked_since_s < limit_s:
+            return False  # the three need no room, and end
+        assert isinstance(room, Room | Queue)
+        name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name
+        refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
+        command = connection.parked[0]
+        if not (type(command) is Send and command.survives_refusal):
             self.unpark(connection)
-            self.refuse(
-                connection,
-                "blocked",
-                f"No room for {self.limits.block_timeout_s:g} s: {name} has none (block_timeout_s).",
-                command.receipt,
-            )
-            yield REFUSED_LOOKS
+            self.refused(connection, command, refusal)
+            return True
+        self.refused(connection, command, refusal)
+        connection.parked.popleft()
+        connection.parked_bytes -= command.size
+        self.intake.forget_found(connection)
+        self.go_on(connection, room)
+        if room.waiters:
+            self.freed[room] = None
+        if connection.waits_for not in (None, room):  # for other room it has only begun to wait
+            connection.parked_total_s += now_s - connection.parked_since_s
+            connection.parked_since_s = now_s
+            self.parked[connection.number] = self.parked.pop(connection.number)
+        return True
 
     # ---- queues over time -------------------------------------------------------------------------------------------
 

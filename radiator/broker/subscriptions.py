@@ -219,7 +219,7 @@ class Subscriptions:
 
     def unsubscribe(self, connection: Connection, command: Unsubscribe) -> None:
         """Carry it out. Raises Refusal."""
-        if command.durable:
+        if command.durable and not self.is_of_queue(connection, command):
             self.end_durable(connection, command)
             return
         subscription = connection.queue_subscriptions.pop(command.subscription, None)
@@ -238,8 +238,21 @@ class Subscriptions:
                 f"There is no subscription with the id {shown(command.subscription)} on this connection.",
             )
 
+    def is_of_queue(self, connection: Connection, command: Unsubscribe) -> bool:
+        """Whether it ends a subscription on which words for durable ones say nothing, and can mean no other."""
+        subscription = connection.queue_subscriptions.get(command.subscription)
+        durables = self.destinations.durables
+        if subscription is None or command.destination is not None:
+            return False
+        queue, name = subscription.queue, command.durable_name
+        is_own = queue in self.destinations.exchanges.own
+        means_another = name is not None and any(other.endswith("/" + name_part(name)) for other in durables)
+        return not is_own and queue.name not in durables and not means_another
+
     def end_durable(self, connection: Connection, command: Unsubscribe) -> None:
         """Its queue goes, with what is in it; unless others consume it still. Raises Refusal."""
+        if command.mistake is not None:
+            raise Refusal("protocol", command.mistake)
         queue = self.durable_named(connection, command)
         subscription = next((one for one in queue.subscriptions if one.connection is connection), None)
         others = sum(other is not subscription for other in queue.subscriptions)

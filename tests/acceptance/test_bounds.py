@@ -144,6 +144,25 @@ def test_block_is_refused_after_block_timeout(connect: Connect, kind: str, name:
     assert 0.4 < time.monotonic() - began_s < 2
 
 
+@pytest.mark.slow
+def test_block_that_asked_for_a_receipt_is_told_and_the_connection_goes_on(
+    connect: Connect, kind: str, name: str
+) -> None:
+    queue = address(kind, "block", name)
+    sender, reader = connect(), connect()
+    fill(sender, queue)
+    sender.subscribe(queue)
+    message = sender.message()
+    asked = sender.begin_ask("SEND", {"destination": queue, "on-refusal": "receipt"}, b"3")
+    sender.send_frame("ACK", sender.naming(message))
+    told = sender.read("RECEIPT", 5)
+    assert (told["receipt-id"], told["refused"]) == (asked, "blocked") and "block_timeout_s" in told["message"]
+    sender.send(queue, "4")
+    sender.ack(sender.message())
+    reader.subscribe(queue, ack="auto")
+    assert reader.message().body == b"4"
+
+
 def test_connection_that_ends_while_it_waits_holds_up_nobody(connect: Connect, kind: str, name: str) -> None:
     """Whether its SEND is carried out nobody knows: no receipt was seen."""
     queue = address(kind, "block", name)

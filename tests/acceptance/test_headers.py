@@ -99,6 +99,19 @@ def test_subscription_of_1_0_without_id_is_named_by_its_destination(connect: Con
     assert other.message().body == b"two"
 
 
+@pytest.mark.parametrize("word", ["persistent:true", "activemq.subscriptionName:n", "x-queue-name:n"])
+def test_words_for_durable_subscriptions_say_nothing_on_a_queue_nor_at_its_end(
+    wire: Wire, queue: str, word: str
+) -> None:
+    named = dict([word.split(":")])
+    wire.subscribe(queue, headers=named)
+    wire.ask("UNSUBSCRIBE", {"id": "0", **named})
+    wire.send(queue, "kept")
+    assert wire.is_silent()
+    wire.subscribe(queue)
+    assert wire.message().body == b"kept"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sender_s_headers_pass_unchanged_and_in_order(connect: Connect, queue: str, version: str) -> None:
     lines = [

@@ -9,7 +9,7 @@ from radiator.broker import exchanges, intake, trie
 from radiator.commands import AUTO, Unsubscribe
 from radiator.limits import NAME_MAX_BYTES, Limits
 from radiator.replies import Receipt
-from radiator.settings import CLUSTER, Declarations, ExchangeSettings, QueueSettings
+from radiator.settings import CLUSTER, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.node import Node
 from tests.broker.words import ack, begin, commit, nack, send, subscribe, unsubscribe
@@ -295,8 +295,8 @@ def test_end_of_what_is_not_there_is_refused(to: str) -> None:
 def test_durable_end_of_a_subscription_that_is_not_durable_is_refused() -> None:
     node = Node(DECLARED)
     node.open(1)
-    node.say(subscribe(1, "q", name=b"s"), end(1))
-    assert node.refusal(1).code == "subscription" and node.has("q")
+    node.say(subscribe(1, "/topic/t", AUTO, name=b"s"), end(1))
+    assert node.refusal(1).code == "subscription"
 
 
 def test_end_while_another_one_consumes_it_is_refused() -> None:
@@ -476,3 +476,35 @@ def test_what_a_node_says_of_others_has_no_durable_subscription() -> None:
     nodes = linked()
     nodes["a"].say(durable(1, "/topic/system.peers"))
     assert nodes["a"].refusal(1).code == "reserved"
+
+
+@pytest.mark.parametrize("to", ["/queue/q", "/amq/queue/q", "/temp-queue/t", "/log/l"])
+@pytest.mark.parametrize(("name", "mistake"), [(None, None), (b"c/n", None), (None, "who?")])
+def test_words_for_durability_say_nothing_where_what_ends_is_no_topic_s(
+    to: str, name: bytes | None, mistake: str | None
+) -> None:
+    node = Node(replace(DECLARED, queues={"q": QueueSettings()}, logs={"l": LogSettings()}))
+    node.open(1)
+    node.say(subscribe(1, to, name=b"s"))
+    node.say(replace(end(1, receipt=b"r"), durable_name=name, mistake=mistake))
+    assert node.receipts(1) == [b"r"] and not node.broker.connections[1].queue_subscriptions
+
+
+@pytest.mark.parametrize("to", ["/topic/a", "/exchange/x/a"])
+def test_words_that_are_not_understood_are_refused_where_it_is_a_topic_s(to: str) -> None:
+    node = Node(DECLARED)
+    node.open(1, 2)
+    for connection in (1, 2):
+        node.say(subscribe(connection, to, AUTO, name=b"s"))
+    node.say(replace(end(1), mistake="who?"), end(2))
+    refuse = node.refusal(1)
+    assert (refuse.code, refuse.sentence) == ("protocol", "who?")
+    assert node.refusal(2).code == "subscription"
+
+
+def test_name_of_a_durable_subscription_means_that_one_though_a_queue_s_has_the_id() -> None:
+    node = Node(DECLARED)
+    node.open(1, 2)
+    node.say(durable(1, "/topic/a", durable_name=b"c/n"), subscribe(2, "q", name=b"s"))
+    node.say(replace(end(2), durable_name=b"c/n"))
+    assert node.refusal(2).code == "subscription" and names(node) == ["$durable/topic/a/c%2Fn"]

@@ -253,6 +253,58 @@ def test_parked_send_is_refused_after_block_timeout_s(seconds: float, refused: b
         assert node.numbers("q")["accepted"] == 1
 
 
+def told(node: Node, connection: int) -> list[tuple[bytes, str]]:
+    """Each RECEIPT of that connection, with the code of a refusal."""
+    return [(one.receipt, one.code) for one in node.inbox[connection] if isinstance(one, Receipt)]
+
+
+def test_send_that_asked_for_it_is_told_after_block_timeout_s_and_what_is_behind_it_goes_on() -> None:
+    node = Node(queue(max_messages=1))
+    node.open(1, 9)
+    fill(node, 1)
+    node.say(
+        send(9, "q", b"1", b"r1", survives_refusal=True),
+        send(9, "other", b"2", b"r2"),
+        send(9, "q", b"3", b"r3", survives_refusal=True),
+    )
+    node.wait(59.9)
+    assert told(node, 9) == [] and node.paused == {9}
+    node.wait(0.1)
+    assert told(node, 9) == [(b"r1", "blocked"), (b"r2", ""), (b"r3", "blocked")]
+    assert not node.is_refused(9) and node.paused == set() and node.stored("other") == [b"2"]
+    assert node.numbers("q")["accepted"] == 1 and node.numbers("q")["blocked"] == 0
+    node.say(subscribe(1, "q"))
+    node.say(ack(node.message(1)), send(9, "q", b"4", b"r4"))
+    assert told(node, 9)[-1] == (b"r4", "")
+
+
+def test_send_behind_a_refused_one_waits_for_other_room_as_long_as_any() -> None:
+    node = Node(queues(a=QueueSettings(max_messages=1), b=QueueSettings(max_messages=1)))
+    node.open(1, 9)
+    node.say(send(1, "a"), send(1, "b"))
+    node.say(send(9, "a", b"1", b"ra", survives_refusal=True), send(9, "b", b"2", b"rb"))
+    node.wait(60)
+    assert told(node, 9) == [(b"ra", "blocked")] and node.paused == {9} and not node.is_refused(9)
+    node.wait(59.9)
+    assert node.paused == {9} and not node.is_refused(9)
+    node.wait(0.1)
+    refuse = node.refusal(9)
+    assert refuse.code == "blocked" and refuse.receipt == b"rb"
+
+
+def test_refused_send_that_stays_lets_the_next_one_in_line() -> None:
+    node = Node(queue(max_bytes=10), Limits(block_timeout_s=10))
+    node.open(1, 2, 3, 9)
+    node.say(send(9, "q", bytes(8)), send(3, "q", bytes(7), b"t"))
+    node.wait(5)
+    node.say(send(1, "q", bytes(5), b"r", survives_refusal=True), send(1, "q", bytes(6), b"r2"))
+    node.wait(5)
+    node.say(send(2, "q", b"s", b"s"))
+    assert node.is_refused(3) and {1, 2} <= node.paused and told(node, 1) == []
+    node.wait(5)
+    assert told(node, 1) == [(b"r", "blocked")] and node.is_refused(1) and node.receipts(2) == [b"s"]
+
+
 def test_refused_sender_lets_the_next_one_in_line() -> None:
     node = Node(queue(max_bytes=10), Limits(block_timeout_s=10))
     node.open(1, 2, 9)

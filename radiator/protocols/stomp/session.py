@@ -371,7 +371,14 @@ class StompSession:
         headers = frame.headers
         subscription = headers.get(b"id")
         destination = self._address(headers[b"destination"]) if b"destination" in headers else None
-        durable = durable_name(headers, subscription, self._client_id, destination or "")
+        mistake = None
+        try:
+            durable = durable_name(headers, subscription, self._client_id, destination or "")
+        except Violation as broken:
+            if subscription is None or destination is not None:
+                raise
+            durable_name(headers, subscription, self._client_id, "/queue/")  # which says what is wrong on a queue too
+            durable, mistake = subscription, str(broken)
         if subscription is None:
             if destination is None and durable is None:
                 raise Violation("UNSUBSCRIBE without the header 'id' or 'destination': one of them must be there.")
@@ -380,7 +387,7 @@ class StompSession:
         if durable is None:
             return Unsubscribe(self._connection, subscription, receipt)
         named = None if durable == subscription else durable
-        return Unsubscribe(self._connection, subscription, receipt, True, destination, named)
+        return Unsubscribe(self._connection, subscription, receipt, True, destination, named, mistake)
 
     def _ack(self, frame: Frame, receipt: bytes | None) -> Command:
         message_id, subscription = self._acked(frame.headers)

@@ -111,6 +111,23 @@ def test_queue_keeps_what_is_sent_to_it_anyhow(line: bytes) -> None:
     assert durable_name(said(b"id:0\n" + line, to=b"/queue/q", client=None)) == (False, None)
 
 
+def unsubscribed(lines: bytes) -> object:
+    session = StompSession(7, "s-1", Limits())
+    session.receive(b"CONNECT\naccept-version:1.2\nhost:h\n\n\0")
+    (word,) = session.receive(b"UNSUBSCRIBE\n%b\n\n\0" % lines)
+    return word
+
+
+@pytest.mark.parametrize("line", [b"x-durable:true", b"activemq.subscriptionName:n"])
+def test_end_without_destination_may_be_that_of_a_queue(line: bytes) -> None:
+    """Only the broker knows what the id names."""
+    word = unsubscribed(b"id:0\n" + line)
+    assert isinstance(word, Unsubscribe) and word.durable and word.mistake is not None
+    assert line.partition(b":")[0].decode() in word.mistake
+    for wrong in (b"id:0\ndestination:/topic/t\n" + line, line, b"id:0\nauto-delete:true\ndurable:true\n" + line):
+        assert isinstance(unsubscribed(wrong), Fail)
+
+
 @pytest.mark.parametrize(("client", "is_right"), [(b"x", True), (b"x" * ID_MAX_BYTES, True), (b"", False)])
 def test_client_id_is_bounded(client: bytes, is_right: bool) -> None:
     session = StompSession(7, "s-1", Limits())
