@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
+READ = ("setup.cfg", "pyproject.toml", "requirements.lock")
 
 
 def bare_checkout(tmp_path: Path) -> Path:
     """The scripts and what they read, with nothing set up, in a path with a space in it."""
     checkout = tmp_path / "a checkout"
     (checkout / "scripts").mkdir(parents=True)
-    for name in ("scripts/setup", "scripts/serve", "scripts/test", "setup.cfg", "pyproject.toml"):
+    for name in ("scripts/setup", "scripts/serve", "scripts/test", *READ):
         shutil.copy(CHECKOUT / name, checkout / name)
     return checkout
 
@@ -31,7 +32,7 @@ def programs(tmp_path: Path, **scripts: str) -> dict[str, str]:
         (folder / name.replace("_", ".")).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name.replace("_", ".")).chmod(0o755)
     # the names alone: /usr/bin/python3 is there on most machines
-    return {"PATH": str(folder), "PYTHON": "python3.13 python3.12 python3.11 python3"}
+    return {"PATH": str(folder), "PYTHON": "python3.14 python3.13 python3.12 python3.11 python3"}
 
 
 def run(script: Path, *arguments: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -44,7 +45,7 @@ def test_a_missing_python_is_said_in_a_sentence(tmp_path: Path, script: str) -> 
     done = run(checkout / "scripts" / script, env=programs(tmp_path, python3="exit 1"), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        "radiator: Python 3.11, 3.12 or 3.13 is needed, and none is on the path; "
+        "radiator: Python 3.11 to 3.14 is needed, and none is on the path; "
         "on Debian or Ubuntu: apt install python3 python3-venv\n"
     )
 
@@ -68,7 +69,7 @@ def ready(tmp_path: Path) -> Path:
         (checkout / ".venv/bin" / name).chmod(0o755)
     sum_of_both = subprocess.run(
         ["cksum"],
-        input=b"".join((checkout / name).read_bytes() for name in ("setup.cfg", "pyproject.toml")),
+        input=b"".join((checkout / name).read_bytes() for name in READ),
         capture_output=True,
     ).stdout.decode()
     (checkout / ".venv/stamp-serve").write_text(f"{checkout.resolve()} {sum_of_both}")
@@ -93,12 +94,13 @@ def test_serve_takes_a_configuration_of_its_own(tmp_path: Path) -> None:
     )
 
 
-def test_serve_sets_up_again_when_setup_cfg_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", READ)
+def test_serve_sets_up_again_when_what_it_reads_has_changed(tmp_path: Path, name: str) -> None:
     checkout = ready(tmp_path)
-    with (checkout / "setup.cfg").open("a") as file:
+    with (checkout / name).open("a") as file:
         file.write("# changed\n")
     done = run(checkout / "scripts/serve", env=programs(tmp_path), cwd=tmp_path)
-    assert "Python 3.11, 3.12 or 3.13 is needed" in done.stderr
+    assert "Python 3.11 to 3.14 is needed" in done.stderr
 
 
 def test_a_setup_that_fails_is_not_taken_for_done(tmp_path: Path) -> None:
@@ -117,7 +119,24 @@ esac
         assert "no network\nradiator: pip could not install what is needed; the lines above say why\n" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["scripts/setup", "scripts/serve", "scripts/test", "scripts/test-fresh", ".ci/run"])
+def test_what_is_installed_is_what_was_locked_and_nothing_else_is_fetched(tmp_path: Path) -> None:
+    checkout = bare_checkout(tmp_path)
+    python = f"""
+case "$2" in
+venv) /bin/mkdir -p "$4/bin"; /bin/cp "$0" "$4/bin/python" ;;
+pip) echo "$@" >>"{tmp_path}/asked" ;;
+esac
+"""
+    run(checkout / "scripts/setup", env=programs(tmp_path, python3_14=python), cwd=tmp_path)
+    locked, package = (tmp_path / "asked").read_text().splitlines()
+    assert locked.endswith(f"--require-hashes --requirement {checkout}/requirements.lock")
+    assert package.endswith(f"--editable {checkout} --no-deps --no-build-isolation")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["scripts/setup", "scripts/serve", "scripts/test", "scripts/test-fresh", "scripts/lock", ".ci/run"],
+)
 def test_a_script_may_be_run(name: str) -> None:
     assert os.access(CHECKOUT / name, os.X_OK)
 
