@@ -39,6 +39,7 @@ from radiator.cli.release import RELEASE
 from radiator.cli.rename import RENAME
 from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
+from radiator.cli.service import INSTALL_SERVICE, UNINSTALL_SERVICE
 from radiator.cli.stats import STATS
 from radiator.cli.text import printable
 from radiator.cli.things import ByKind, Formatter, read_config
@@ -49,7 +50,7 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFaile
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND,
     UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
-    EXPLAIN, BENCH,
+    EXPLAIN, BENCH, INSTALL_SERVICE, UNINSTALL_SERVICE,
 )  # fmt: skip
 
 HELP_COLUMNS = 96

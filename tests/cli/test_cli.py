@@ -15,6 +15,7 @@ CONTRACT = {
     "serve", "config", "check", "backup", "restore", "stats", "queues", "peek", "purge", "delete", "move", "send",
     "receive", "bench", "peers", "peer", "drain", "declare", "bind", "unbind", "describe", "top", "release", "prepared",
     "archive", "audit", "explain", "why", "position", "rename", "compact",
+    "install-service", "uninstall-service",
 }  # fmt: skip
 NOBODY = "stomp://127.0.0.1:1"
 
