@@ -31,4 +31,5 @@ def faults(how: str) -> int:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's malloc that is told")
 def test_kept_heap_is_not_given_back_and_taken_again() -> None:
     assert faults("keep") < 200
-    assert faults("leave alone") > 2000, "the negative control: this machine's malloc keeps its heap anyway"
+    # in each of 200 turns glibc 2.36 has seventeen, 2.43 seven
+    assert faults("leave alone") > 1000, "the negative control: this machine's malloc keeps its heap anyway"
