@@ -1,12 +1,12 @@
-"""A blocking client for programs and tools: plain sockets, no gevent. docs/CLIENT.md says all that it promises.
+"""A client for programs and tools: plain sockets, no gevent. docs/CLIENT.md says all that it promises.
 
     with Client("stomp://127.0.0.1:61613") as client:
         client.send("/queue/orders", b"one")  # returns once the broker has confirmed it
         client.subscribe("/queue/orders", ack="client-individual")
         message = client.receive(timeout_s=5)
 
-`client.py` is what is called. It does what `calls.py` says on a `line.py`, which is one connection after the other;
-`threads.py` knows how to wait.
+`client.py` is what threads call; `aio.py`, imported by itself, what tasks of asyncio await. Both do what `calls.py`
+says on a `line.py`, which is one connection after the other; `threads.py` and `aio.py` know how to wait.
 """
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError

@@ -1,5 +1,6 @@
 """Where a broker is, and as whom to speak to it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import unquote, urlsplit
@@ -40,3 +41,14 @@ class Address:
     def __str__(self) -> str:
         """Without login and passcode: it stands in sentences."""
         return f"stomp://[{self.host}]:{self.port}" if ":" in self.host else f"stomp://{self.host}:{self.port}"
+
+
+def addresses_of(given: str | Address | Sequence[str | Address]) -> list[Address]:
+    """One, or several in their order. Raises AddressError, TypeError."""
+    several = [given] if isinstance(given, str | Address) or not isinstance(given, Sequence) else list(given)
+    for one in several:
+        if not isinstance(one, str | Address):
+            raise TypeError(f"address {one!r:.80} must be a str or an Address, or a list of them.")
+    if not several:
+        raise AddressError("There is no address: a client needs one, such as " + DEFAULT_ADDRESS + ".")
+    return [one if isinstance(one, Address) else Address.parse(str(one)) for one in several]

@@ -1,14 +1,14 @@
-"""What a program may ask of a broker, as steps of a line. Any thread may ask.
+"""What a program may ask of a broker, as steps of a line: for threads and for tasks alike.
 
-`client.py` says what each of them promises; here is what it does.
+`client.py` and `aio.py` say what each of them promises; here is what it does.
 """
 
 import json
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from radiator.client import arguments
 from radiator.client.errors import NoAnswer, TransactionLost
 from radiator.client.inbox import Callback
 from radiator.client.line import LOOK, REPLIES, Line, Reply, Steps, Wait
@@ -33,8 +33,10 @@ class Calls:
         self, destination: str, body: bytes | str, headers: Headers, transaction: str | None, confirm: bool | None
     ) -> Steps[bool]:
         """SEND."""
-        octets = octets_of(body)
-        kept = pairs_of(headers)
+        arguments.text("destination", destination)
+        arguments.confirming(confirm)
+        octets = arguments.octets(body)
+        kept = arguments.pairs(headers)
         line = self._line
         dedup_id: str | None = None
         if self._dedup_prefix and not any(name == "dedup-id" for name, _ in kept):
@@ -62,9 +64,15 @@ class Calls:
         callback: Callback | None = None,
     ) -> Steps[str]:
         """SUBSCRIBE; the subscription's id."""
+        arguments.text("destination", destination)
+        arguments.text_or_none("subscription", subscription)
+        if prefetch is not None:
+            arguments.whole("prefetch", prefetch, 1)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback {callback!r:.80} cannot be called.")
         if durable and subscription is None:
             raise Violation("A durable subscription needs an id that is the same each time: `subscription`.")
-        kept = pairs_of(headers)
+        kept = arguments.pairs(headers)
         kept += [("prefetch-count", str(prefetch))] if prefetch is not None else []
         kept += [("durable", "true"), ("auto-delete", "false")] if durable else []
         line = self._line
@@ -88,6 +96,8 @@ class Calls:
 
     def unsubscribe(self, subscription: str, forget: bool, destination: str | None) -> Steps[None]:
         """UNSUBSCRIBE."""
+        arguments.text("subscription", subscription)
+        arguments.text_or_none("destination", destination)
         line = self._line
         known = line.subscriptions.get(subscription)
         where = known.destination if known is not None and destination is None else destination
@@ -129,6 +139,8 @@ class Calls:
         self, message: Message, transaction: str | None, requeue: bool, delay_ms: int | None, confirm: bool | None
     ) -> Steps[bool]:
         """NACK."""
+        if delay_ms is not None:
+            arguments.whole("delay_ms", delay_ms, 0)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.nack(message, receipt=receipt, transaction=transaction, requeue=requeue, delay_ms=delay_ms)
@@ -136,6 +148,8 @@ class Calls:
         return self._settle(message, say, transaction, confirm)
 
     def _settle(self, message: Message, say: Say, transaction: str | None, confirm: bool | None) -> Steps[bool]:
+        arguments.message(message)
+        arguments.confirming(confirm)
         if transaction is None:
             return self._line.ask(say, Loss.DROPPED, confirm, message.connection)
         return self._settle_within(transaction, message, say, confirm)
@@ -162,6 +176,7 @@ class Calls:
 
     def name_of(self, transaction: str | None) -> str:
         """That, or a new one."""
+        arguments.text_or_none("transaction", transaction)
         return self._line.next_name("t") if transaction is None else transaction
 
     def has(self, transaction: str) -> bool:
@@ -170,6 +185,8 @@ class Calls:
 
     def commit(self, transaction: str, prepare: str | None) -> Steps[None]:
         """COMMIT."""
+        arguments.text("transaction", transaction)
+        arguments.text_or_none("prepare", prepare)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.commit(transaction, receipt=receipt, prepare=prepare)
@@ -182,6 +199,7 @@ class Calls:
 
     def abort(self, transaction: str) -> Steps[None]:
         """ABORT."""
+        arguments.text("transaction", transaction)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.abort(transaction, receipt=receipt)
@@ -204,10 +222,12 @@ class Calls:
 
     def request(self, destination: str, body: bytes | str, timeout_s: float, headers: Headers) -> Steps[Message]:
         """A SEND with `reply-to`, and its reply."""
-        octets = octets_of(body)
+        arguments.text("destination", destination)
+        arguments.seconds("timeout_s", timeout_s)
+        octets = arguments.octets(body)
         line, reply = self._line, Reply()
         correlation = line.next_name("q")
-        more = [("reply-to", REPLIES), ("correlation-id", correlation), *pairs_of(headers)]
+        more = [("reply-to", REPLIES), ("correlation-id", correlation), *arguments.pairs(headers)]
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.send(destination, octets, receipt=receipt, headers=more)
@@ -247,6 +267,7 @@ class Calls:
 
     def close(self, timeout_s: float | None) -> Steps[None]:
         """DISCONNECT, once all that is outstanding is there."""
+        arguments.seconds_or_none("timeout_s", timeout_s)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.disconnect(receipt=receipt)
@@ -270,21 +291,3 @@ class Calls:
             count = len(line.outstanding)
             raise NoAnswer(f"{count} receipts did not come within {line.answer_timeout_s:g} s: they are given up.")
         line.check_refused()
-
-
-def octets_of(body: bytes | str) -> bytes:
-    """Raises TypeError."""
-    if isinstance(body, str):
-        return body.encode()
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    raise TypeError(f"body {body!r:.80} is of type {type(body).__name__}: it must be bytes or str.")
-
-
-def pairs_of(headers: Headers) -> list[tuple[str, str]]:
-    """Of their own. Raises TypeError."""
-    kept: list[tuple[str, str]] = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
-    for pair in kept:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
-            raise TypeError(f"headers have {pair!r:.80}: they must be pairs of str, or a mapping from str to str.")
-    return kept

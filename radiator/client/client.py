@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from radiator.client.address import DEFAULT_ADDRESS, Address
-from radiator.client.calls import CLOSED, Calls, pairs_of
+from radiator.client import arguments
+from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
+from radiator.client.calls import CLOSED, Calls
 from radiator.client.connection import Connection
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Callback, Inbox
@@ -18,6 +19,7 @@ from radiator.client.line import Wait
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.threads import Threads
 from radiator.commands import AUTO
+from radiator.errors import Violation
 from radiator.protocols.stomp.client import Headers, Message
 
 CONNECT_TIMEOUT_S = 10.0
@@ -37,7 +39,8 @@ class Client:
     than that. With "thread" a daemon thread does it, and reads, and reconnects, while the program computes.
     A broker that was silent for twice its interval and a second more is taken for dead.
 
-    After any error but NoAnswer and Violation the connection is lost; without `reconnect`, for good.
+    After a ConnectionLost, and after a Refusal of anything but `admin` and a SEND with `on-refusal: receipt`, the
+    connection is lost; without `reconnect`, for good.
     """
 
     def __init__(
@@ -54,24 +57,24 @@ class Client:
         dedup: bool = False,
         received_max_bytes: int = RECEIVED_MAX_BYTES,
     ) -> None:
-        """Connects, to the first of several addresses that answers. Raises ConnectionLost or Refusal.
+        """Connects, to the first of several addresses that answers. Raises ConnectionLost or Refusal; Violation and
+        AddressError for arguments that mean nothing.
 
         answer_timeout_s: how long a RECEIPT may take. dedup: every SEND gets a `dedup-id` of its own, and
         is not sent again to another store than it was sent to first: then ConnectionLost is raised.
         received_max_bytes: of messages that nobody has received yet; past it nothing is read.
         """
-        assert window > 0, "a window of no receipts would never send"
-        assert heart_beats in ("calls", "thread"), f'heart_beats {heart_beats!r} must be "calls" or "thread"'
-        several = [address] if isinstance(address, str | Address) else address
-        self._addresses = [Address.parse(one) if isinstance(one, str) else one for one in several]
-        assert self._addresses, "a client needs an address"
+        if heart_beats not in ("calls", "thread"):
+            raise Violation(f'heart_beats {heart_beats!r} must be "calls" or "thread".')
+        arguments.of_a_client(connect_timeout_s, answer_timeout_s, window, received_max_bytes)
+        self._addresses = addresses_of(address)
         self._connect_timeout_s = connect_timeout_s
         self._answer_timeout_s = answer_timeout_s
         self._window = window
-        self._versions = tuple(versions)
+        self._versions = (versions,) if isinstance(versions, str) else tuple(versions)
         self._has_thread = heart_beats == "thread"
         self._heart_beat_ms = heart_beat_ms or (THREAD_HEART_BEAT_MS if self._has_thread else HEART_BEAT_MS)
-        self._policy = (Reconnect() if reconnect else None) if isinstance(reconnect, bool) else reconnect
+        self._policy = arguments.policy(reconnect)
         self._dedup = dedup
         self._received_max_bytes = received_max_bytes
         self._begin(0)
@@ -122,7 +125,7 @@ class Client:
 
     def send_many(self, destination: str, bodies: Iterable[bytes | str], headers: Headers = ()) -> int:
         """SENDs them with a window of RECEIPTs outstanding; how many, once all are confirmed."""
-        kept = pairs_of(headers)
+        kept = arguments.pairs(headers)
         count = 0
         for body in bodies:
             self.send(destination, body, kept, confirm=False)
@@ -177,6 +180,8 @@ class Client:
         timeout_s None: waits for ever. subscription: of that one only; what comes of others is kept for other calls,
         and counts in `received_max_bytes`: past that nothing is read, and NoAnswer is raised.
         """
+        arguments.seconds_or_none("timeout_s", timeout_s)
+        arguments.text_or_none("subscription", subscription)
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         threads, inbox = self._threads, self._inbox
         while True:
@@ -279,6 +284,7 @@ class Client:
         Sends and checks heart-beats. Callbacks are called by `pump` and `receive` only, never from within another call
         of theirs that waits: what comes meanwhile is `waiting`.
         """
+        arguments.seconds("timeout_s", timeout_s)
         threads, inbox = self._threads, self._inbox
         with threads.lock:
             threads.receiver = threading.get_ident()

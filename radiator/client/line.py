@@ -1,7 +1,8 @@
 """The line to a broker: what was asked and what has come, over one connection or over one after the other.
 
 Nothing here waits, and nothing here is called by two at once. What takes several steps is a generator: it yields a Wait
-and goes on when that is over. `threads.py` knows how to wait and to let others go on meanwhile.
+and goes on when that is over. `threads.py` and `aio.py` know how to wait and to let others go on meanwhile; what is
+waited for, and what follows, is the same for both.
 """
 
 import itertools

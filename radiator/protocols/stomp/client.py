@@ -178,7 +178,11 @@ class ClientSession:
         offered = tuple(sorted(set(versions)))
         if not offered or not all(name.encode() in VERSIONS for name in offered):
             raise Violation(f"The versions {offered} must be some of 1.0, 1.1 and 1.2.")
-        if len(heart_beat_ms) != 2 or not all(0 <= milliseconds < 10**10 for milliseconds in heart_beat_ms):
+        if (
+            not isinstance(heart_beat_ms, tuple | list)
+            or len(heart_beat_ms) != 2
+            or not all(isinstance(one, int) and 0 <= one < 10**10 for one in heart_beat_ms)
+        ):
             raise Violation(f"heart_beat_ms {heart_beat_ms} must be two whole numbers of milliseconds, 0 or more.")
         own = [
             ("accept-version", ",".join(offered)),

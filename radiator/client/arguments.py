@@ -1,0 +1,89 @@
+"""What a call was given: of a wrong type it is a TypeError, of a wrong value a Violation, before anything is sent."""
+
+from collections.abc import Mapping
+
+from radiator.client.reconnect import Reconnect
+from radiator.errors import Violation
+from radiator.protocols.stomp.client import Headers, Message
+
+
+def text(name: str, given: object) -> None:
+    """Must be one: what is not would be sent as Python shows it, and None made a queue called "None"."""
+    if not isinstance(given, str):
+        raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a str.")
+
+
+def text_or_none(name: str, given: object) -> None:
+    """Must be one, or nothing."""
+    if given is not None:
+        text(name, given)
+
+
+def octets(body: bytes | str) -> bytes:
+    """Of a body."""
+    if isinstance(body, str):
+        return body.encode()
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    raise TypeError(f"body {body!r:.80} is of type {type(body).__name__}: it must be bytes or str.")
+
+
+def pairs(headers: Headers) -> list[tuple[str, str]]:
+    """Of headers: a list of its own."""
+    try:
+        kept: list[tuple[str, str]] = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    except TypeError:
+        raise TypeError(f"headers {headers!r:.80} must be pairs of str, or a mapping from str to str.") from None
+    for pair in kept:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(one, str) for one in pair)):
+            raise TypeError(f"headers have {pair!r:.80}: they must be pairs of str, or a mapping from str to str.")
+    return kept
+
+
+def seconds(name: str, given: object) -> None:
+    """Must be a number of them."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a number of seconds.")
+
+
+def seconds_or_none(name: str, given: object) -> None:
+    """Must be a number of them; None: without a bound, or as agreed before."""
+    if given is not None:
+        seconds(name, given)
+
+
+def whole(name: str, given: object, least: int) -> None:
+    """Must be a whole number, so large or more."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"{name} {given!r:.80} is of type {type(given).__name__}: it must be a whole number.")
+    if given < least:
+        raise Violation(f"{name} {given} must be {least} or more.")
+
+
+def message(given: object) -> None:
+    """Must be one that was received."""
+    if not isinstance(given, Message):
+        raise TypeError(f"{given!r:.80} is of type {type(given).__name__}: it must be a Message that was received.")
+
+
+def confirming(given: object) -> None:
+    """Must be one of the three."""
+    if given is not None and not isinstance(given, bool):
+        raise TypeError(f"confirm {given!r:.80} must be True, False or None.")
+
+
+def policy(given: object) -> Reconnect | None:
+    """Of `reconnect`."""
+    if isinstance(given, bool):
+        return Reconnect() if given else None
+    if not isinstance(given, Reconnect):
+        raise TypeError(f"reconnect {given!r:.80} must be True, False or a Reconnect(...).")
+    return given
+
+
+def of_a_client(connect_timeout_s: float, answer_timeout_s: float, window: int, received_max_bytes: int) -> None:
+    """What both clients are made with."""
+    seconds("connect_timeout_s", connect_timeout_s)
+    seconds("answer_timeout_s", answer_timeout_s)
+    whole("window", window, 1)
+    whole("received_max_bytes", received_max_bytes, 1)
