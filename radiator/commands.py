@@ -349,13 +349,20 @@ class Found:
 class Tick:
     """Time has passed: sent several times a second, and more often never hurts.
 
-    disk_free_bytes, store_used_bytes: as last read from the file system and from LMDB (used pages, not the file's
-    size). checked_percent: how much of the store's structure has been looked at since the start.
+    disk_free_bytes, store_used_bytes: what the disk has for messages, free or in the store's own file, and what the
+    store uses (pages, not the file's size), each with what was written since that was read. checked_percent: how much
+    of the store's structure has been looked at since the start.
+
+    To be told of only, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free pages;
+    half_open: connections that have not said CONNECT.
     """
 
     disk_free_bytes: int
     store_used_bytes: int
     checked_percent: int = 100
+    file_system_free_bytes: int = 0
+    reusable_bytes: int = 0
+    half_open: int = 0
 
 
 @dataclass(slots=True)

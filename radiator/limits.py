@@ -157,6 +157,7 @@ REFUSE_MAX_S = 3600  # refuse: a longer such while
 APPS_MAX = 65_536  # refuse: values of txn-app-id that are remembered, of some 0.5 KiB each
 APPLIES_AT_ONCE = 4  # wait: committed transactions that are read back at once, LOAD_MESSAGES of each
 WAITS_NOTED_S = 1.0  # how long one must have found no room before the log tells of it
+OLDEST_AT_ONCE = 4  # answered later: queues whose oldest message is read back for its age, which nobody waits for
 WAKES_AT_ONCE = 4  # wait: queues whose delayed messages are read back at once, LOAD_MESSAGES of each
 WINDOWS_BYTES = 32 * MIB  # all windows together: past it one message is kept of each whose consumer has room
 WINDOWS_SHARE = 8  # and at most this part of max_memory_bytes

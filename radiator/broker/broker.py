@@ -24,6 +24,7 @@ from radiator.broker.consumers import MESSAGE_COST_BYTES, Connection, Delivery, 
 from radiator.broker.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
 from radiator.broker.destinations import Destinations
 from radiator.broker.entry import Entry
+from radiator.broker.histogram import COMMIT_BUCKETS_MS, Histogram
 from radiator.broker.intake import FLUSH, Intake, Resource, Room
 from radiator.broker.kinds.durable_queue import DurableQueue
 from radiator.broker.kinds.memory_queue import MemoryQueue
@@ -135,6 +136,7 @@ class Broker:
         self.store_used_bytes = 0
         self.checked_percent = 0
         self.disk_free_bytes = disk_free_min + map_size  # until the first Tick tells
+        self.file_system_free_bytes = self.reusable_bytes = self.half_open = 0
         self.desk = desk = Desk(recovery.store_id, recovery.boot)
         self.clock = Clock(0 if trust_clock else recovery.time_ms, now_s, now_ms)
         self.is_clock_told = False
@@ -175,6 +177,7 @@ class Broker:
         self.is_said = False
         self.forget_s = now_s
         self.batches = 0
+        self.commits = Histogram(COMMIT_BUCKETS_MS)
         if desk.journal is not None:
             desk.journal.started(self.destinations.logs[JOURNAL], self.destinations.everything(), recovery.was_clean)
 
@@ -258,6 +261,7 @@ class Broker:
             desk.journal.seal()
         for part in batch.parts:
             batch.writes.append(part.books())
+        batch.sealed_s = desk.now_s
         desk.at_sea = batch
         desk.open = Batch(batch.number + 1)
         self.batches += 1
@@ -345,6 +349,7 @@ class Broker:
         assert batch is not None and batch.number == event.number, "batches are committed in order, one at a time"
         desk.at_sea = None
         desk.committed = batch.number
+        self.commits.add((desk.now_s - batch.sealed_s) * 1000)
         # D1: the batch is on the disk, synced, before any of this leaves
         desk.turn.replies.extend(batch.held)
         for reply in batch.held:
@@ -431,6 +436,9 @@ class Broker:
         if self.is_stopping:
             return True  # nothing may be written behind StoppedClean
         self.disk_free_bytes = event.disk_free_bytes
+        self.file_system_free_bytes = event.file_system_free_bytes
+        self.reusable_bytes = event.reusable_bytes
+        self.half_open = event.half_open
         self.store_used_bytes = event.store_used_bytes
         self.checked_percent = event.checked_percent
         self.watch_clock()
@@ -1117,7 +1125,9 @@ class Broker:
             "used_bytes": self.store_used_bytes,
             "map_size": self.map_size,
             "high_water_bytes": self.high_water_bytes,
-            "disk_free_bytes": self.disk_free_bytes,
+            "reusable_bytes": self.reusable_bytes,
+            "disk_free_bytes": self.file_system_free_bytes,
+            "disk_room_bytes": self.disk_free_bytes,
             "disk_free_min": self.disk_free_min,
             "checked_percent": self.checked_percent,
         }

@@ -385,10 +385,15 @@ class Destinations:
         """Of all logs."""
         return sum(len(log.partitions) for log in self.logs.values())
 
+    @property
+    def count(self) -> int:
+        """How many there are, as max_destinations counts them."""
+        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) + self.partitions
+        return named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)
+
     def check_count(self, more: int = 1) -> None:
         """Raises Refusal where one more destination, or so many, would be too many."""
-        named = len(self.queues) + len(self.durables) + len(self.fanouts) + len(self.topics.exact) + self.partitions
-        count = named + len(self.exchanges.all) - len(STANDARD_EXCHANGES)
+        count = self.count
         if count + more > self.limits.max_destinations:
             raise Refusal(
                 "too-many-destinations",

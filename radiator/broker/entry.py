@@ -36,6 +36,11 @@ class Entry:
     was_out: bool = False
 
     @property
+    def since_ms(self) -> int:
+        """Since when it may be delivered, as far as is known here, in milliseconds since the epoch."""
+        return self.message.accepted_ms
+
+    @property
     def is_stub(self) -> bool:
         """Whether its bytes must be read back before they can be used."""
         return type(self.message) is Stub
@@ -46,3 +51,7 @@ class DelayedEntry(Entry):
     """One that is, or was, delayed until due_ms, milliseconds since the epoch."""
 
     due_ms: int = 0
+
+    @property
+    def since_ms(self) -> int:
+        return self.due_ms

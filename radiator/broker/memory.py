@@ -22,12 +22,13 @@ class Memory:
     nothing. waiting_bytes: what goes on when a batch is on the disk. parts_bytes: of large messages that come from
     other nodes, and are not whole. is_awaited: whether somebody has found no room in a memory queue since it was last
     weighed.
-    holders: who held most then, with bytes: `connection NUMBER`, and addresses of memory queues.
+    holders: who held most then, with bytes: `connection NUMBER`, and addresses of memory queues. outbox_bytes: what all
+    outgoing buffers held then, and outbox_largest_bytes the one that held most.
     """
 
     __slots__ = (
-        "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "parts_bytes", "share_bytes",
-        "tight_bytes", "waiting_bytes", "weighed_bytes",
+        "bound_bytes", "bytes", "destinations", "holders", "is_awaited", "least_bytes", "outbox_bytes",
+        "outbox_largest_bytes", "parts_bytes", "share_bytes", "tight_bytes", "waiting_bytes", "weighed_bytes",
     )  # fmt: skip
 
     def __init__(self, destinations: "Destinations", limits: Limits) -> None:
@@ -39,6 +40,7 @@ class Memory:
         self.bytes = self.weighed_bytes = 0
         self.waiting_bytes = 0
         self.parts_bytes = 0
+        self.outbox_bytes = self.outbox_largest_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
 
@@ -70,21 +72,21 @@ class Weighing:
     """All that is nowhere else, one after the other: first the memory queues, then the connections. Others may have
     their turns in between, so that no byte is counted twice that moves from a connection into a queue.
 
-    bytes: what was found; unread: of that, what outgoing buffers hold; largest: who holds most; large: connections that
-    hold more than next to nothing, with how much; growing: those above their share that held less the last time;
-    awaited: queues that somebody waits for.
+    bytes: what was found; unread: of that, what outgoing buffers hold, and unread_most the fullest of them; largest:
+    who holds most; large: connections that hold more than next to nothing, with how much; growing: those above their
+    share that held less the last time; awaited: queues that somebody waits for.
     """
 
     __slots__ = (
         "awaited", "began_bytes", "began_waiting_bytes", "bytes", "found", "growing", "has_own", "large", "largest",
-        "memory", "unread",
+        "memory", "unread", "unread_most",
     )  # fmt: skip
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.began_bytes = memory.bytes
         self.began_waiting_bytes = memory.waiting_bytes
-        self.bytes = self.unread = self.found = 0
+        self.bytes = self.unread = self.unread_most = self.found = 0
         self.has_own = False
         self.large: list[tuple[int, Connection]] = []
         self.growing: list[Connection] = []
@@ -114,7 +116,10 @@ class Weighing:
         if held > memory.share_bytes and held > connection.weighed_bytes:
             self.growing.append(connection)
         connection.weighed_bytes = held
-        self.unread += connection.outbox_bytes
+        unread = connection.outbox_bytes
+        self.unread += unread
+        if unread > self.unread_most:
+            self.unread_most = unread
         size = held + own_bytes(connection) if self.has_own else held
         if size:
             self.bytes += size
@@ -142,6 +147,7 @@ class Weighing:
         memory = self.memory
         since = max(0, memory.bytes - self.began_bytes) + max(0, self.began_waiting_bytes)
         memory.weighed_bytes = self.bytes
+        memory.outbox_bytes, memory.outbox_largest_bytes = self.unread, self.unread_most
         memory.bytes = self.bytes + since
         memory.holders = [
             (who.address if isinstance(who, Queue) else f"connection {who.number}", size)

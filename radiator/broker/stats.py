@@ -16,7 +16,7 @@ from radiator.broker.groups import Group
 from radiator.broker.kinds.log import Log
 from radiator.broker.kinds.log_reader import LogReader
 from radiator.broker.kinds.queue import Queue
-from radiator.limits import DESCRIBED_GROUPS
+from radiator.limits import BINDINGS_MAX, DESCRIBED_GROUPS, POSITIONS_MAX, PREPARED_MAX
 from radiator.writes import Ledger
 
 if TYPE_CHECKING:
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 MANY_PARTITIONS = 64  # a row of so many is a slice
 
+_LIMITS = ("max_connections", "max_half_open", "max_memory_bytes", "outbox_max_bytes", "max_destinations")
 _COLUMNS = tuple(field.name for field in fields(Ledger))
 _columns = attrgetter(*_COLUMNS)
 
 
 def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
     """One queue: its ledger, and where its messages stand. checked_out: those that groups have taken."""
-    ledger = queue.ledger
+    ledger, settings = queue.ledger, queue.settings
     return {
         "persistent": queue.is_persistent,
         "messages": ledger.stored,
@@ -45,6 +46,9 @@ def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
         "set_aside": queue.aside_count,
         "checked_out": checked_out,
         "consumers": len(queue.subscriptions),
+        "oldest_ms": queue.oldest_ms,
+        "max_messages": settings.max_messages,
+        "max_bytes": settings.max_bytes,
         **dict(zip(_COLUMNS, _columns(ledger), strict=True)),
         "redelivered": queue.redelivered,
         "blocked": len(queue.waiters),
@@ -74,6 +78,7 @@ def of_log(log: Log) -> Numbers:
         partitions=len(log.partitions),
         records=log.records,
         bytes=log.size,
+        retention_bytes=log.log_settings.retention_bytes,
         accepted=log.ledger.accepted,
         accepted_bytes=log.ledger.accepted_bytes,
         readers=readers_of(log),
@@ -175,7 +180,7 @@ def section(broker: "Broker", name: str, after: str | None = None, limit: int | 
 
 def of(broker: "Broker") -> Numbers:
     """The whole broker."""
-    connections = [*broker.connections.values()]
+    connections, destinations = [*broker.connections.values()], broker.destinations
     return {
         "version": broker.version,
         "store_id": broker.recovery.store_id,
@@ -187,9 +192,24 @@ def of(broker: "Broker") -> Numbers:
         "transactions": total(len(c.transactions) for c in connections),
         "prepared": broker.staging.count,
         "parked": len(broker.parked),
+        "half_open": broker.half_open,
         "memory_bytes": broker.memory.weighed_bytes + broker.memory.on_disk_too,
+        "memory_counted_bytes": broker.memory.weighed_bytes,
         "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
+        "outbox_bytes": broker.memory.outbox_bytes,
+        "outbox_largest_bytes": broker.memory.outbox_largest_bytes,
+        "destinations": destinations.count,
+        "bindings": destinations.exchanges.count,
+        "positions": destinations.readers.positions,
+        "limits": {
+            **{name: getattr(broker.limits, name) for name in _LIMITS},
+            "max_bindings": BINDINGS_MAX,
+            "max_prepared": PREPARED_MAX,
+            "max_positions": POSITIONS_MAX,
+        },
         "batches": broker.batches,
+        "commit_latency": broker.commits.numbers(),
+        "delivery_latency": broker.desk.deliveries.numbers(),
         "store": broker.disk_numbers(),
         "counters": dict(broker.desk.counters),
         **{name: section(broker, name) for name in SECTIONS},

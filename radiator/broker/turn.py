@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from radiator.broker.entry import Entry
+from radiator.broker.histogram import DELIVERY_BUCKETS_MS, Histogram
 from radiator.message import message_id, position_of
 from radiator.reads import Question
 from radiator.replies import Reply
@@ -81,7 +82,7 @@ class Batch:
     """What one commit must make durable, and what waits for it.
 
     held: replies that leave, in this order, once the batch is on the disk.
-    then: what else happens at that moment (the memory part of a transaction).
+    then: what else happens at that moment (the memory part of a transaction). sealed_s: in the turn of that time.
     """
 
     number: int
@@ -90,6 +91,7 @@ class Batch:
     parts: dict[Stored, Part] = field(default_factory=dict)
     held: list[Reply] = field(default_factory=list)
     then: list[Callable[[], None]] = field(default_factory=list)
+    sealed_s: float = 0.0
 
     @property
     def disk_bytes(self) -> int:
@@ -101,7 +103,7 @@ class Desk:
     """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
 
     now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
-    `at_sea` is being committed.
+    `at_sea` is being committed. deliveries: how long messages of queues took until they were given to somebody first.
     """
 
     __slots__ = (
@@ -109,6 +111,7 @@ class Desk:
         "boot",
         "committed",
         "counters",
+        "deliveries",
         "first_position",
         "handled",
         "id_beginning",
@@ -138,6 +141,7 @@ class Desk:
         self.at_sea: Batch | None = None
         self.committed = 0
         self.counters: dict[str, int] = {}
+        self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
         self.journal: Journal | None = None
         self.wake: Callable[[Chore], None]  # has a long work go on, from the end of this turn
 

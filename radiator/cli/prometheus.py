@@ -1,98 +1,267 @@
-"""The answer to `stats` in Prometheus's text exposition format, version 0.0.4."""
+"""The answer to `stats` in Prometheus's text exposition format, version 0.0.4.
+
+Every metric is a row of a table here, and of one in docs/OPERATING.md: a name is a promise to those who have written
+alerts. Seconds and bytes, whatever the answer has; what the answer does not say is left out.
+"""
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
-_QUEUE_GAUGES = (
-    "messages", "bytes", "ready", "unacked", "delayed", "in_doubt", "set_aside", "checked_out", "storing",
-    "consumers", "stored", "stored_bytes", "damaged", "blocked", "adds_up",
-)  # fmt: skip
-_LEFT = ("accepted", "acked", "expired", "dropped", "purged", "dead_lettered")
-_QUEUE_TOTALS = (*(name + ending for name in _LEFT for ending in ("", "_bytes")), "redelivered")
-_PEER_GAUGES = ("in_doubt", "outbox", "outbox_bytes", "outbox_max_bytes", "outbox_blocked", "copies_kept", "lag_ms")
-_PEER_TOTALS = ("handed_over", "taken_in", "outbox_dropped")
-_BROKER_GAUGES = {
-    "boot": "boot",
-    "uptime_s": "uptime_seconds",
-    "clock_ahead_s": "clock_ahead_seconds",
-    "connections": "connections",
-    "subscriptions": "subscriptions",
-    "transactions": "transactions",
-    "prepared": "prepared",
-    "parked": "parked",
-    "memory_bytes": "memory_bytes",
+GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
+_Numbers = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Metric:
+    """One number. field: where it stands in what it is read from, a dot for each step down; it is divided by `unit`."""
+
+    name: str
+    kind: str
+    field: str
+    help: str
+    unit: int = 1
+
+
+_BROKER = (
+    Metric("boot", GAUGE, "boot", "Starts of the broker on this store."),
+    Metric("uptime_seconds", GAUGE, "uptime_s", "Since the broker has started."),
+    Metric(
+        "clock_ahead_seconds",
+        GAUGE,
+        "clock_ahead_s",
+        "How far the system's clock is ahead of the broker's; 0: they agree.",
+    ),
+    Metric("connections", GAUGE, "connections", "Clients that are connected, and links with other nodes."),
+    Metric("connections_max", GAUGE, "limits.max_connections", "The limit max_connections, of clients."),
+    Metric("half_open_connections", GAUGE, "half_open", "Connections that have not said CONNECT yet."),
+    Metric("half_open_connections_max", GAUGE, "limits.max_half_open", "The limit max_half_open."),
+    Metric("subscriptions", GAUGE, "subscriptions", "Subscriptions of all connections."),
+    Metric("transactions", GAUGE, "transactions", "Transactions that are open."),
+    Metric("prepared", GAUGE, "prepared", "Transactions that are prepared, or not in their destinations yet."),
+    Metric("prepared_max", GAUGE, "limits.max_prepared", "How many there may be."),
+    Metric("parked", GAUGE, "parked", "Connections whose SEND waits for room."),
+    Metric("destinations", GAUGE, "destinations", "Queues, exchanges, fanouts, topics and partitions of logs."),
+    Metric("destinations_max", GAUGE, "limits.max_destinations", "The limit max_destinations."),
+    Metric("bindings", GAUGE, "bindings", "Bindings of all exchanges, and durable subscriptions."),
+    Metric("bindings_max", GAUGE, "limits.max_bindings", "How many there may be."),
+    Metric("group_positions", GAUGE, "positions", "Positions of all groups in all partitions of logs."),
+    Metric("group_positions_max", GAUGE, "limits.max_positions", "How many there may be."),
+    Metric("memory_bytes", GAUGE, "memory_bytes", "What is held in memory, copies of what is on the disk included."),
+    Metric("memory_counted_bytes", GAUGE, "memory_counted_bytes", "Of that, what counts for max_memory_bytes."),
+    Metric("memory_max_bytes", GAUGE, "limits.max_memory_bytes", "The limit max_memory_bytes."),
+    Metric("outbox_bytes", GAUGE, "outbox_bytes", "What the outgoing buffers of all connections hold."),
+    Metric("outbox_largest_bytes", GAUGE, "outbox_largest_bytes", "What the fullest outgoing buffer holds."),
+    Metric("outbox_max_bytes", GAUGE, "limits.outbox_max_bytes", "The limit outbox_max_bytes, of each."),
+    Metric("store_used_bytes", GAUGE, "store.used_bytes", "What the store uses of its file."),
+    Metric(
+        "store_reusable_bytes", GAUGE, "store.reusable_bytes", "Free pages in the store's file, used before it grows."
+    ),
+    Metric("store_high_water_bytes", GAUGE, "store.high_water_bytes", "SENDs wait while the store uses more."),
+    Metric("store_map_size_bytes", GAUGE, "store.map_size", "The setting map_size."),
+    Metric("disk_free_bytes", GAUGE, "store.disk_free_bytes", "Free on the file system of the store."),
+    Metric(
+        "disk_room_bytes",
+        GAUGE,
+        "store.disk_room_bytes",
+        "What the disk has for messages: free, and in the store's file if that is mostly free pages.",
+    ),
+    Metric("disk_room_min_bytes", GAUGE, "store.disk_free_min", "SENDs wait while there is less: disk_free_min."),
+    Metric(
+        "store_checked_ratio", GAUGE, "store.checked_percent", "How much of the store's structure was checked.", 100
+    ),
+    Metric("batches_total", COUNTER, "batches", "Batches that were given to the disk."),
+)
+_LATENCIES = (
+    Metric(
+        "commit_latency_seconds",
+        HISTOGRAM,
+        "commit_latency",
+        "From the turn that closes a batch to the turn that hears that it is on the disk, synced.",
+    ),
+    Metric(
+        "delivery_latency_seconds",
+        HISTOGRAM,
+        "delivery_latency",
+        "From a message's SEND, or its due time, to the turn that first writes it to a consumer of its queue.",
+    ),
+)
+_COUNTERS = {
+    "damaged_sends": "Stored SENDs of transactions that could not be read.",
+    "duplicates": "SENDs whose dedup-id was known.",
+    "log_readers_overtaken": "Readers of logs that were closed since retention was faster.",
+    "nodes_ignored": "Nodes that were heard of beyond the bound.",
+    "refusals": "Requests that were refused.",
+    "replies_dropped": "Replies that found nobody, or no room.",
+    "set_aside": "Messages that no link can carry.",
+    "slow_exchange_subscribers": "Subscribers of exchanges that were closed for not keeping up.",
+    "slow_topic_subscribers": "Subscribers of topics that were closed for not keeping up.",
+    "topic_copies_unwanted": "Messages of topics from other nodes that nobody wanted here.",
+    "topic_duplicates": "Messages of topics that came again from another node.",
+    "topic_messages": "Messages that were sent to topics.",
+    "topic_messages_dropped": "Messages of topics that were dropped on their way to another node.",
+    "topic_messages_strange": "Messages of topics from other nodes that could not be used.",
+    "unrouted": "Messages to exchanges that matched no binding.",
 }
-_STORE_GAUGES = {
-    "used_bytes": "store_used_bytes",
-    "map_size": "store_map_size_bytes",
-    "high_water_bytes": "store_high_water_bytes",
-    "disk_free_bytes": "disk_free_bytes",
-    "disk_free_min": "disk_free_min_bytes",
-    "checked_percent": "store_checked_percent",
-}
+_QUEUE = (
+    Metric("messages", GAUGE, "messages", "Messages of a queue, wherever they stand."),
+    Metric("bytes", GAUGE, "bytes", "Their bytes of headers and bodies."),
+    Metric("max_messages", GAUGE, "max_messages", "The bound max_messages of a queue that has one."),
+    Metric("max_bytes", GAUGE, "max_bytes", "The bound max_bytes of a queue that has one."),
+    Metric("ready", GAUGE, "ready", "Messages that wait for a consumer."),
+    Metric("oldest_ready_seconds", GAUGE, "oldest_ms", "The age of the oldest message that is ready.", 1000),
+    Metric("unacked", GAUGE, "unacked", "Messages that are out with consumers."),
+    Metric("delayed", GAUGE, "delayed", "Messages that wait for their time."),
+    Metric("in_doubt", GAUGE, "in_doubt", "Messages offered to another node that has not answered."),
+    Metric("set_aside", GAUGE, "set_aside", "Messages that no link can carry."),
+    Metric("checked_out", GAUGE, "checked_out", "Messages that groups have checked out."),
+    Metric("storing", GAUGE, "storing", "Messages on their way to the disk."),
+    Metric("consumers", GAUGE, "consumers", "Subscriptions to the queue."),
+    Metric("blocked", GAUGE, "blocked", "Connections whose SEND waits for room in the queue."),
+    Metric("damaged", GAUGE, "damaged", "Stored messages that cannot be read."),
+    Metric("adds_up", GAUGE, "adds_up", "1: the queue's ledger adds up; 0: that is a bug."),
+    Metric("accepted_total", COUNTER, "accepted", "Messages that came in."),
+    Metric("accepted_bytes_total", COUNTER, "accepted_bytes", "Their bytes."),
+    Metric("acked_total", COUNTER, "acked", "Messages that were acked."),
+    Metric("acked_bytes_total", COUNTER, "acked_bytes", "Their bytes."),
+    Metric("expired_total", COUNTER, "expired", "Messages that expired, and were let go of."),
+    Metric("expired_bytes_total", COUNTER, "expired_bytes", "Their bytes."),
+    Metric("dropped_total", COUNTER, "dropped", "Messages that were dropped: rejected, or at a bound."),
+    Metric("dropped_bytes_total", COUNTER, "dropped_bytes", "Their bytes."),
+    Metric("purged_total", COUNTER, "purged", "Messages that an operator purged or moved."),
+    Metric("purged_bytes_total", COUNTER, "purged_bytes", "Their bytes."),
+    Metric("dead_lettered_total", COUNTER, "dead_lettered", "Messages that went to the dead-letter queue."),
+    Metric("dead_lettered_bytes_total", COUNTER, "dead_lettered_bytes", "Their bytes."),
+    Metric("redelivered_total", COUNTER, "redelivered", "Messages that came back from a consumer, each time."),
+)
+_EXCHANGE = (
+    Metric("accepted_total", COUNTER, "accepted", "Messages that were sent to an exchange."),
+    Metric("unrouted_total", COUNTER, "unrouted", "Of these, those that matched no binding."),
+    Metric("bindings", GAUGE, "bindings", "Bindings of an exchange."),
+)
+_LOG = (
+    Metric("accepted_total", COUNTER, "accepted", "Records that were appended to a log."),
+    Metric("records", GAUGE, "records", "Records of a log."),
+    Metric("bytes", GAUGE, "bytes", "Their bytes of headers and bodies."),
+    Metric("retention_bytes", GAUGE, "retention_bytes", "The setting retention_bytes of a log that has one."),
+    Metric("readers", GAUGE, "readers", "Subscriptions to a log."),
+)
+_FANOUT = (Metric("accepted_total", COUNTER, "accepted", "Messages that were sent to a fanout."),)
+_PEER = (
+    Metric("in_doubt", GAUGE, "in_doubt", "Messages offered to a node that has not answered."),
+    Metric("outbox", GAUGE, "outbox", "Copies that wait for a node."),
+    Metric("outbox_bytes", GAUGE, "outbox_bytes", "Their bytes."),
+    Metric("outbox_max_bytes", GAUGE, "outbox_max_bytes", "The bound of those bytes."),
+    Metric("outbox_blocked", GAUGE, "outbox_blocked", "Connections whose SEND waits for room in the node's outbox."),
+    Metric("copies_kept", GAUGE, "copies_kept", "1: copies are kept for a node while it is away."),
+    Metric("lag_seconds", GAUGE, "lag_ms", "How far a node is behind with what is kept for it.", 1000),
+    Metric("handed_over_total", COUNTER, "handed_over", "Messages that were handed over to a node."),
+    Metric("taken_in_total", COUNTER, "taken_in", "Messages that were taken over from a node."),
+    Metric("outbox_dropped_total", COUNTER, "outbox_dropped", "Copies for a node that were dropped at its bound."),
+)
+_TOPIC = (Metric("subscribers", GAUGE, "subscribers", "Subscribers of a topic."),)
+_OF_EACH = (
+    ("queue", "queues", _QUEUE),
+    ("exchange", "exchanges", _EXCHANGE),
+    ("log", "logs", _LOG),
+    ("fanout", "fanouts", _FANOUT),
+    ("peer", "peers", _PEER),
+    ("topic", "topics", _TOPIC),
+)
 
-Sample = tuple[dict[str, str], int | float]
+_INFO = Metric("info", GAUGE, "", "1, with the broker's version and the id of its store.")
+_UNREAD = Metric("log_unread", GAUGE, "unread", "Records of a log that a group has not acked.")
+_UP = Metric("peer_up", GAUGE, "state", "1: this node is linked with that one.")
+
+Sample = tuple[str, dict[str, str], int | float]  # the end of its name, its labels, its value
 
 
-def exposition(answer: dict[str, Any]) -> str:
+def exposition(answer: _Numbers) -> str:
     """The whole text. Names (of queues, logs, ...) are labels; the samples of a metric stand together."""
-    return "".join(_family(name, kind, samples) for name, kind, samples in _families(answer) if samples)
+    return "".join(_family(*family) for family in _families(answer))
 
 
-def _families(answer: dict[str, Any]) -> Iterator[tuple[str, str, list[Sample]]]:
+def metrics() -> Iterator[Metric]:
+    """All that there may be, with their whole names, in the order of the text."""
+    for metric in (_INFO, *_BROKER, *_LATENCIES):
+        yield replace(metric, name=f"radiator_{metric.name}")
+    for name, told in sorted(_COUNTERS.items()):
+        yield Metric(f"radiator_{name}_total", COUNTER, name, told)
+    for kind, _, of_each in _OF_EACH:
+        for metric in of_each:
+            yield replace(metric, name=f"radiator_{kind}_{metric.name}")
+    for metric in (_UNREAD, _UP):
+        yield replace(metric, name=f"radiator_{metric.name}")
+
+
+def _families(answer: _Numbers) -> Iterator[tuple[str, Metric, list[Sample]]]:
+    """The whole name, the metric and the samples of each that has any."""
     info = {name: str(answer.get(name, "")) for name in ("version", "store_id")}
-    yield "radiator_info", "gauge", [(info, 1)]
-    for names, values in ((_BROKER_GAUGES, answer), (_STORE_GAUGES, answer.get("store", {}))):
-        for name, metric in names.items():
-            yield f"radiator_{metric}", "gauge", [({}, values[name])] if name in values else []
-    yield "radiator_batches_total", "counter", [({}, answer["batches"])] if "batches" in answer else []
+    yield "radiator_info", _INFO, [("", info, 1)]
+    for metric in _BROKER:
+        value = _at(answer, metric.field)
+        if value is not None:
+            yield f"radiator_{metric.name}", metric, [("", {}, _scaled(value, metric.unit))]
+    for metric in _LATENCIES:
+        value = answer.get(metric.field)
+        if value is not None:
+            yield f"radiator_{metric.name}", metric, _buckets(value)
     for name, value in sorted(answer.get("counters", {}).items()):
-        yield f"radiator_{_metric(name)}_total", "counter", [({}, value)]
-    queues = answer.get("queues", {})
-    for name in _QUEUE_GAUGES:
-        yield f"radiator_queue_{name}", "gauge", _labelled("queue", queues, name)
-    for name in _QUEUE_TOTALS:
-        yield f"radiator_queue_{name}_total", "counter", _labelled("queue", queues, name)
-    exchanges = answer.get("exchanges", {})
-    for name in ("accepted", "unrouted"):
-        yield f"radiator_exchange_{name}_total", "counter", _labelled("exchange", exchanges, name)
-    yield "radiator_exchange_bindings", "gauge", _labelled("exchange", exchanges, "bindings")
-    logs = answer.get("logs", {})
-    yield "radiator_log_accepted_total", "counter", _labelled("log", logs, "accepted")
-    for name in ("records", "bytes", "readers"):
-        yield f"radiator_log_{name}", "gauge", _labelled("log", logs, name)
-    unread = [
-        ({"log": log, "group": group}, count)
-        for log, one in sorted(logs.items())
+        clean = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+        told = _COUNTERS.get(name, f"The broker's counter {clean}.")
+        yield f"radiator_{clean}_total", Metric(clean, COUNTER, name, told), [("", {}, value)]
+    for kind, section, of_each in _OF_EACH:
+        things = sorted(answer.get(section, {}).items())
+        for metric in of_each:
+            samples: list[Sample] = [
+                ("", {kind: name}, _scaled(one[metric.field], metric.unit))
+                for name, one in things
+                if one.get(metric.field) is not None
+            ]
+            if samples:
+                yield f"radiator_{kind}_{metric.name}", metric, samples
+    unread: list[Sample] = [
+        ("", {"log": log, "group": group}, count)
+        for log, one in sorted(answer.get("logs", {}).items())
         for group, count in sorted(one.get("unread", {}).items())
     ]
-    yield "radiator_log_unread", "gauge", unread
-    yield "radiator_fanout_accepted_total", "counter", _labelled("fanout", answer.get("fanouts", {}), "accepted")
-    peers = answer.get("peers", {})
-    yield "radiator_peer_up", "gauge", [({"peer": name}, peers[name]["state"] == "up") for name in sorted(peers)]
-    for name in _PEER_GAUGES:
-        yield f"radiator_peer_{name}", "gauge", _labelled("peer", peers, name)
-    for name in _PEER_TOTALS:
-        yield f"radiator_peer_{name}_total", "counter", _labelled("peer", peers, name)
-    yield "radiator_topic_subscribers", "gauge", _labelled("topic", answer.get("topics", {}), "subscribers")
+    if unread:
+        yield f"radiator_{_UNREAD.name}", _UNREAD, unread
+    peers = sorted(answer.get("peers", {}).items())
+    if peers:
+        yield f"radiator_{_UP.name}", _UP, [("", {"peer": name}, one["state"] == "up") for name, one in peers]
 
 
-def _labelled(label: str, things: dict[str, Any], field: str) -> list[Sample]:
-    return [({label: name}, thing[field]) for name, thing in sorted(things.items()) if thing.get(field) is not None]
+def _at(answer: _Numbers, field: str) -> Any:
+    found: Any = answer
+    for step in field.split("."):
+        if not isinstance(found, dict) or step not in found:
+            return None
+        found = found[step]
+    return found
 
 
-def _family(name: str, kind: str, samples: list[Sample]) -> str:
-    lines = [f"# TYPE {name} {kind}"]
-    for labels, value in samples:
+def _scaled(value: int | float, unit: int) -> int | float:
+    return value if unit == 1 else value / unit
+
+
+def _buckets(value: _Numbers) -> list[Sample]:
+    """A histogram's samples: each bucket has all that is in those before it."""
+    ends = [f"{ms / 1000:g}" for ms in value["buckets_ms"]] + ["+Inf"]
+    counts = [*accumulate(value["counts"])]
+    samples: list[Sample] = [("_bucket", {"le": end}, count) for end, count in zip(ends, counts, strict=True)]
+    return [*samples, ("_sum", {}, value["sum_ms"] / 1000), ("_count", {}, counts[-1])]
+
+
+def _family(name: str, metric: Metric, samples: list[Sample]) -> str:
+    lines = [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
+    for ending, labels, value in samples:
         inside = ",".join(f'{label}="{_label_value(text)}"' for label, text in labels.items())
         number = repr(value) if isinstance(value, float) else str(int(value))  # a bool is 0 or 1
-        lines.append(f"{name}{{{inside}}} {number}" if inside else f"{name} {number}")
+        lines.append(f"{name}{ending}{{{inside}}} {number}" if inside else f"{name}{ending} {number}")
     return "\n".join(lines) + "\n"
-
-
-def _metric(name: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
 def _label_value(text: str) -> str:

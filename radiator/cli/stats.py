@@ -49,7 +49,8 @@ def _summary(answer: dict[str, Any]) -> str:
         f"store {printable(str(answer.get('store_id', '?')))}, boot {answer.get('boot', '?')}",
         f"{', '.join(held)}; {answer.get('parked', 0)} waiting for room; {size(answer, 'memory_bytes')} held in memory",
         f"store: {size(store, 'used_bytes')} used, SENDs wait above {size(store, 'high_water_bytes')}; "
-        f"disk: {size(store, 'disk_free_bytes')} free, SENDs wait below {size(store, 'disk_free_min')}",
+        f"disk: {size(store, 'disk_free_bytes')} free on the file system, {size(store, 'reusable_bytes')} reusable in "
+        f"the store's file; room for {size(store, 'disk_room_bytes')}, SENDs wait below {size(store, 'disk_free_min')}",
     ]
     ahead_s = int(answer.get("clock_ahead_s", 0))
     if ahead_s:

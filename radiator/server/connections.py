@@ -94,6 +94,11 @@ class Connections:
             connection.stop_reading()
 
     @property
+    def half_open(self) -> int:
+        """How many have not said CONNECT yet, links not counted."""
+        return self._commons.places.half_open
+
+    @property
     def admitted(self) -> int:
         """How many there have ever been."""
         return self._admitted

@@ -27,7 +27,7 @@ class CheckedStore(Store, Protocol):
         """Gives free the slots of processes that died while they read."""
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the store occupies already, and commits use again before it grows."""
+        """Bytes of the disk that the store's file occupies already, and uses no more."""
 
     @property
     def checked_percent(self) -> int:
@@ -46,13 +46,33 @@ class Inquiry:
 
 
 @dataclass(slots=True)
+class DiskRoom:
+    """free_bytes: of the file system. reusable_bytes: of the store's file, what commits use again before it grows.
+    used_bytes: of the store.
+    """
+
+    free_bytes: int
+    reusable_bytes: int
+    used_bytes: int
+
+    @property
+    def for_messages_bytes(self) -> int:
+        """What the disk still has for messages. The file never shrinks: without what it has to spare, a disk that it
+        has filled once would count as full for ever. But unless more is spare than used it may be scattered among
+        messages, and not do for a large one: then the file grows.
+        """
+        is_enough = self.reusable_bytes > self.used_bytes
+        return self.free_bytes + (self.reusable_bytes if is_enough else 0)
+
+
+@dataclass(slots=True)
 class Findings:
-    """What came of an Inquiry. room: free bytes of the file system and used bytes of the store, if it was measured;
-    checked_percent: how much of the store's structure has been looked at then.
+    """What came of an Inquiry. room: if it was measured; checked_percent: how much of the store's structure has been
+    looked at then.
     """
 
     events: list[Event] = field(default_factory=list)
-    room: tuple[int, int] | None = None
+    room: DiskRoom | None = None
     checked_percent: int = 100
 
 
@@ -111,12 +131,9 @@ def answer(store: Store, question: Question) -> Event:
     return Found(question.request, store.look_up(question))
 
 
-def measured(store: CheckedStore, data_dir: Path) -> tuple[int, int]:
-    """Bytes that the disk still has for messages, and used bytes of the store.
-
-    The file never shrinks: without what it has to spare, a disk that it has filled once would count as full for ever.
-    """
-    return free_bytes(data_dir) + store.spare_bytes(), store.used_bytes()
+def measured(store: CheckedStore, data_dir: Path) -> DiskRoom:
+    """How much room there is now."""
+    return DiskRoom(free_bytes(data_dir), store.spare_bytes(), store.used_bytes())
 
 
 def free_bytes(data_dir: Path) -> int:

@@ -65,7 +65,7 @@ class Dispatcher:
         self._begun_s: float | None = None  # when the open batch was first seen to hold anything
         self._questions: deque[Question] = deque()
         self._measure_due = False
-        # what was measured last: free bytes and used bytes; and what batches take that this may not have seen
+        # what was measured last, and what batches take that this may not have seen
         self._room = measured(store, data_dir)
         self._checked_percent = store.checked_percent
         self._unseen_bytes = 0
@@ -278,7 +278,16 @@ class Dispatcher:
 
     def _ticked(self) -> None:
         """The clock goes on whatever the disk does: with the last known numbers, less what was written since."""
-        free, used = self._room
-        self._inbox.report(Tick(max(0, free - self._unseen_bytes), used + self._unseen_bytes, self._checked_percent))
+        room, unseen_bytes = self._room, self._unseen_bytes
+        self._inbox.report(
+            Tick(
+                max(0, room.for_messages_bytes - unseen_bytes),
+                room.used_bytes + unseen_bytes,
+                self._checked_percent,
+                room.free_bytes,
+                room.reusable_bytes,
+                self._connections.half_open,
+            )
+        )
         self._measure_due = True
         self._ask()

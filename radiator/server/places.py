@@ -97,6 +97,11 @@ class Places:
         if len(self._half_open) <= self._half_open_max // 2:
             self._is_crowd_told = False
 
+    @property
+    def half_open(self) -> int:
+        """How many have not said CONNECT yet."""
+        return len(self._half_open)
+
     def is_half_open(self, number: int) -> bool:
         return number in self._half_open
 

@@ -873,13 +873,8 @@ class LmdbStore:
         return pages * stats[0]["psize"]
 
     def spare_bytes(self) -> int:
-        """Bytes of the disk that the file occupies already, and that commits use again before it grows.
-
-        0 unless more is spare than used: scattered among messages it may not do for a large one, and the file grows.
-        """
-        used = self.used_bytes()
-        spare = self._file.stat().st_blocks * 512 - used
-        return spare if spare > used else 0
+        """Bytes of the disk that the file occupies already and uses no more: commits take them before it grows."""
+        return max(0, self._file.stat().st_blocks * 512 - self.used_bytes())
 
     def close(self) -> None:
         """See the contract. No other call may be under way."""

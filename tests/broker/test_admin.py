@@ -130,8 +130,8 @@ def test_stats_show_the_whole_broker() -> None:
     assert stats["queues"]["q"]["messages"] == 1 and stats["queues"]["q"]["blocked"] == 1
     assert stats["fanouts"] == {"f": {"children": ["q"], "accepted": 1}}
     assert stats["topics"] == {"t": {"subscribers": 1}}
-    sizes = {"used_bytes", "map_size", "high_water_bytes", "disk_free_bytes", "disk_free_min"}
-    assert set(stats["store"]) == {*sizes, "checked_percent"}
+    sizes = {"used_bytes", "map_size", "high_water_bytes", "reusable_bytes", "disk_free_bytes", "disk_free_min"}
+    assert set(stats["store"]) == {*sizes, "disk_room_bytes", "checked_percent"}
 
 
 def test_queues_are_listed_by_name_with_their_numbers() -> None:

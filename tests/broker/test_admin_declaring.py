@@ -542,7 +542,7 @@ def test_the_oldest_is_told_of_a_backlog_that_is_not_in_memory() -> None:
     again.wait(7)
     before = again.numbers("q")
     assert again.admin(9, do="describe", queue="q")["oldest_ms"] == 7000
-    assert again.numbers("q") == before
+    assert again.numbers("q") == before | {"oldest_ms": 7000}
 
 
 def test_of_many_bindings_the_first_are_told() -> None:

@@ -1356,6 +1356,7 @@ def test_stats_tell_of_logs() -> None:
         "partitions": 1,
         "records": 2,
         "bytes": 4,
+        "retention_bytes": None,
         "accepted": 2,
         "accepted_bytes": 4,
         "readers": 1,

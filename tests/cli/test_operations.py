@@ -15,9 +15,11 @@ import pytest
 
 from radiator.cli import main
 from radiator.cli.bench import SHAPES
+from radiator.cli.prometheus import metrics
 from radiator.client import Client
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess, environment
 from tests.cli.conftest import Run
+from tests.cli.exposition import read
 
 CONFIG = EVERYTHING_MAY_BE_CREATED + (
     '[queue."memory"]\npersistent = false\n[fanout."events"]\nchildren = ["audit", "mail"]\n'
@@ -185,7 +187,13 @@ def test_stats_tells_json_and_prometheus(run: Run, client: Client) -> None:
     assert (status, answer["ok"], answer["queues"]["told"]["accepted"]) == (0, True, 1)
     status, out, _ = run("stats", "--prometheus")
     assert status == 0
-    assert 'radiator_queue_accepted_total{queue="told"} 1' in out.splitlines()
+    families = read(out)
+    assert families["radiator_queue_accepted_total"][2]["", 'queue="told"'] == 1
+    assert families["radiator_commit_latency_seconds"][2]["_count", ""] >= 1
+    assert families["radiator_delivery_latency_seconds"][2]["_count", ""] >= 1
+    assert 0 < families["radiator_disk_free_bytes"][2]["", ""] <= families["radiator_disk_room_bytes"][2]["", ""]
+    known = {metric.name: (metric.kind, metric.help) for metric in metrics()}
+    assert {name: (kind, told) for name, (kind, told, _) in families.items()}.items() <= known.items()
 
 
 def test_stats_says_loudly_that_a_ledger_does_not_add_up(
@@ -221,13 +229,17 @@ def test_stats_watches_until_interrupted(broker: BrokerProcess) -> None:
 def test_peek_shows_messages_and_changes_nothing(run: Run, client: Client) -> None:
     client.send("/queue/peeked", "line\nsecond \x1b[2J", {"colour": "re\nd", "content-type": "text/plain"})
     client.send("/queue/peeked", b"\xff\x00")
-    before = client.admin({"do": "stats"})["queues"]["peeked"]
+
+    def numbers() -> dict[str, object]:
+        return client.admin({"do": "stats"})["queues"]["peeked"] | {"oldest_ms": "grows"}
+
+    before = numbers()
     status, out, _ = run("peek", "/queue/peeked")
     assert status == 0
     assert re.search(r"  destination:/queue/peeked\n  colour:re\\nd\n  content-type:text/plain\n\n  line\n", out)
     assert "  second \\x1b[2J\n" in out
     assert "  ff00\n" in out
-    assert client.admin({"do": "stats"})["queues"]["peeked"] == before
+    assert numbers() == before
     assert run("peek", "peeked", "--count", "1")[1].count("destination:") == 1
     assert run("purge", "peeked")[0] == 0
     assert run("peek", "peeked") == (0, "peeked holds no message.\n", "")

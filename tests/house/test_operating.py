@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from radiator import errors
+from radiator.cli.prometheus import metrics
 from radiator.config import load, size_text
 from radiator.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE
 from radiator.declaring import LOG, QUEUE
@@ -86,6 +87,11 @@ def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default
     of_both = {key: defaults[key] for key in JOURNAL if key in defaults}
     assert rows("### [journal]") == {"enabled": "`false`", **of_both}
     assert set(JOURNAL) == {"enabled", *of_both}
+
+
+def test_every_metric_stands_there() -> None:
+    said = re.findall(r"^\| `(radiator_\w+)` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
+    assert said == [(metric.name, metric.kind, metric.help) for metric in metrics()]
 
 
 def events_of(source: str) -> set[tuple[str, str]]:

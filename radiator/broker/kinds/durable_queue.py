@@ -29,6 +29,7 @@ from radiator.limits import (
     CHORE_MESSAGES,
     LOAD_BYTES,
     LOAD_MESSAGES,
+    OLDEST_AT_ONCE,
     OUT_BYTES,
     WAKES_AT_ONCE,
     WINDOW_BYTES,
@@ -48,13 +49,14 @@ class Windows:
     """The bytes of all windows together (`size`), those of what is in flight (`out`), their bounds, and the loads that
     are under way. load_bytes: what one load brings.
 
-    Of those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then. woken, woken_bytes: how
+    Of those, WAKES_AT_ONCE (`wakes`) may be of delayed messages, and `next_wakes` come then; OLDEST_AT_ONCE (`oldest`)
+    may ask for a queue's oldest message. woken, woken_bytes: how
     many the batch `woken_in` has woken: each takes only so many, whatever else it holds, so that it stays short.
     """
 
     __slots__ = (
-        "is_disk_tight", "load_bytes", "next_wakes", "out", "out_max", "size", "size_max", "waiting", "wakes", "woken",
-        "woken_bytes", "woken_in",
+        "is_disk_tight", "load_bytes", "next_wakes", "oldest", "out", "out_max", "size", "size_max", "waiting", "wakes",
+        "woken", "woken_bytes", "woken_in",
     )  # fmt: skip
 
     def __init__(self, max_memory_bytes: int) -> None:
@@ -65,7 +67,7 @@ class Windows:
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
         self.is_disk_tight = False
-        self.wakes = 0
+        self.wakes = self.oldest = 0
         self.next_wakes: dict[Delayed, None] = {}
         self.woken = self.woken_bytes = self.woken_in = 0
 
@@ -117,7 +119,7 @@ class DurableQueue(Queue):
 
     __slots__ = (
         "aside", "asked_after", "asked_at", "asks", "beyond", "dedup_pending", "delayed", "doubt_bytes", "doubts",
-        "freed_unread", "is_loading", "letting_go", "number", "on_pumped", "on_ready", "purge_done",
+        "first_accepted", "freed_unread", "is_loading", "letting_go", "number", "on_pumped", "on_ready", "purge_done",
         "purge_through", "purged", "purges_delayed", "spared", "storing", "stub_bytes", "stubs", "taken_unread",
         "unread", "unseen", "wait_for_commit", "waking", "window_bytes", "window_end", "windows",
     )  # fmt: skip
@@ -150,6 +152,8 @@ class DurableQueue(Queue):
         self.waking: dict[int, Entry] = {}
         self.delayed = Delayed(self, desk)
         self.is_loading = False
+        # of the first message beyond the window when it was accepted, as it was read: its place, and ms since the epoch
+        self.first_accepted = ((-1, 0, 0), 0)
         # what was asked: behind which position, when which batch was on the disk, and how many messages have come
         # beyond the window since, which the answer need not have
         self.asked_after = 0
@@ -661,14 +665,37 @@ class DurableQueue(Queue):
     def storing_count(self) -> int:
         return len(self.storing) + len(self.waking)
 
+    @property
+    def oldest_ms(self) -> int | None:
+        if self.head() is not None or self.ready_count == 0:
+            return super().oldest_ms
+        place, accepted_ms = self.first_accepted
+        if place == self._first_place:
+            return max(0, self.desk.now_ms - accepted_ms)
+        if self.windows.oldest < OLDEST_AT_ONCE:
+            self.windows.oldest += 1
+            self.tell_oldest(self._oldest_told)
+        return None
+
+    def _oldest_told(self, _: int | None) -> None:
+        self.windows.oldest -= 1
+
+    @property
+    def _first_place(self) -> tuple[int, int, int]:
+        """As long as it is the same, the first message beyond the window is."""
+        return self.window_end, self.delayed.woken_in, self.unread
+
     def tell_oldest(self, done: Callable[[int | None], None]) -> None:
         if self.head() is not None or self.ready_count == 0:
             super().tell_oldest(done)
             return
+        place = self._first_place
 
         def loaded(answer: Loaded) -> None:
             ready = (m.message for m in answer.messages if m.position not in self.doubts and m.message is not None)
             message = next(ready, None)
+            if message is not None:
+                self.first_accepted = (place, message.accepted_ms)
             done(None if message is None else max(0, self.desk.now_ms - message.accepted_ms))
 
         load = Load(self.desk.next_position(), self.number, self.window_end, 1 + self.unread, LOAD_BYTES)

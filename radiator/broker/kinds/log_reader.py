@@ -154,6 +154,7 @@ class LogReader(Queue):
     )  # fmt: skip
 
     moves = MEMORY_MOVES
+    is_timed = False  # a record is read again however old it is
     subscription: Subscription
 
     def __init__(self, log: Log, command: Subscribe, readers: Readers) -> None:

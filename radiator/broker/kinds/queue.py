@@ -38,11 +38,13 @@ DeadLetter = Callable[["Queue", Entry, str], None]
 class Queue:
     """One queue. `bury` puts a dead letter of this queue where it belongs, in the same batch as its removal.
 
-    calm_after: what has come back so often is kept for CALM_MS first; None: there is no such number.
+    calm_after: what has come back so often is kept for CALM_MS first; None: there is no such number. is_timed: whether
+    it counts how long its messages take to their first consumer.
     """
 
     moves: dict[tuple[State, Event], State]
     is_persistent: bool
+    is_timed = True
     number = 0  # its name on the disk, where it has one
 
     __slots__ = (
@@ -216,6 +218,8 @@ class Queue:
         """READY -> UNACKED, and a MESSAGE into the outgoing buffer."""
         move(entry, Event.DELIVER, self.moves)
         desk = self.desk
+        if self.is_timed and not entry.redelivered:
+            desk.deliveries.add(desk.now_ms - entry.since_ms)
         connection = subscription.connection
         message_id = desk.message_id(entry.position)
         delivery = Delivery(entry, subscription, message_id)
@@ -560,10 +564,17 @@ class Queue:
         """What its messages cost in memory."""
         return 0
 
+    @property
+    def oldest_ms(self) -> int | None:
+        """The age in milliseconds of the oldest message that is READY; None where there is none, or it is not known
+        yet: then it is being read back.
+        """
+        head = self.head()
+        return None if head is None else max(0, self.desk.now_ms - head.message.accepted_ms)
+
     def tell_oldest(self, done: Callable[[int | None], None]) -> None:
         """`done` gets the age in milliseconds of the oldest message that is READY, or None."""
-        head = self.head()
-        done(None if head is None else max(0, self.desk.now_ms - head.message.accepted_ms))
+        done(self.oldest_ms)
 
     def used(self) -> None:
         """The time after which an unused queue is deleted begins anew."""

@@ -1,0 +1,29 @@
+"""How long things take, as counts in fixed buckets: constant memory, and one bisect for each that is counted."""
+
+from bisect import bisect_left
+
+# upper ends of the buckets in milliseconds; what is longer than the last is counted behind them
+COMMIT_BUCKETS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
+# a message's times are whole milliseconds, and one may wait for hours
+DELIVERY_BUCKETS_MS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 60_000, 600_000, 3_600_000)
+
+
+class Histogram:
+    """counts: one for each bucket, and one for what is longer. sum_ms: of all."""
+
+    __slots__ = ("buckets_ms", "counts", "sum_ms")
+
+    def __init__(self, buckets_ms: tuple[float, ...]) -> None:
+        self.buckets_ms = buckets_ms
+        self.counts = [0] * (len(buckets_ms) + 1)
+        self.sum_ms = 0.0
+
+    def add(self, ms: float) -> None:
+        """One more. Below 0, where clocks do not agree: counted as 0."""
+        self.counts[bisect_left(self.buckets_ms, ms)] += 1
+        if ms > 0:
+            self.sum_ms += ms
+
+    def numbers(self) -> dict[str, list[float] | list[int] | float]:
+        """As plain data."""
+        return {"buckets_ms": [*self.buckets_ms], "counts": [*self.counts], "sum_ms": round(self.sum_ms, 3)}

@@ -1,0 +1,41 @@
+"""How much room there is: what is free on the file system, and what is reusable in the store's own file."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from radiator.limits import MIB
+from radiator.message import ESCAPING_1_2, Message
+from radiator.server.disk import DiskRoom, measured
+from radiator.store.lmdb import open_store
+from radiator.writes import Declare, Put, Remove
+
+
+@pytest.mark.parametrize(
+    ("reusable_bytes", "wanted"),
+    [(0, 100), (40, 100), (50, 100), (51, 151)],
+)
+def test_reusable_pages_are_room_once_they_are_more_than_what_is_used(reusable_bytes: int, wanted: int) -> None:
+    assert DiskRoom(100, reusable_bytes, 50).for_messages_bytes == wanted
+
+
+def test_removed_messages_make_room_in_the_file_and_none_on_the_file_system(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "data", 64 * MIB)
+    try:
+        store.commit([Declare(1, "q")])
+        before = measured(store, tmp_path)
+        message = Message("/queue/q", b"", ESCAPING_1_2, os.urandom(MIB), 1)
+        store.commit([Put(1, position, message) for position in range(1, 9)])
+        full = measured(store, tmp_path)
+        assert full.used_bytes >= before.used_bytes + 8 * MIB
+        store.commit([Remove(1, position) for position in range(1, 9)])
+        store.commit([Declare(2, "r")])
+        emptied = measured(store, tmp_path)
+        assert emptied.used_bytes < full.used_bytes - 7 * MIB
+        assert emptied.reusable_bytes > full.reusable_bytes + 7 * MIB
+        told = os.statvfs(tmp_path)
+        assert abs(emptied.free_bytes - told.f_bavail * told.f_frsize) < 64 * MIB
+        assert emptied.for_messages_bytes == emptied.free_bytes + emptied.reusable_bytes
+    finally:
+        store.close()
