@@ -1,8 +1,14 @@
-"""Text for a terminal: control characters made visible, columns aligned, quantities readable."""
+"""Text for a terminal: control characters made visible, columns aligned and cut to it, quantities readable."""
 
-from collections.abc import Sequence
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
 
 from radiator.limits import GIB, KIB, MIB
+
+BETWEEN = 2  # columns between those of a table
+CUT_TO = 12  # a text is cut no further than to so many
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -22,17 +28,72 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str | int]]) -> str:
-    """Lines of aligned columns: text to the left, numbers to the right. Text is made printable."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None = None) -> str:
+    """Lines of aligned columns: text to the left, numbers to the right. Text is made printable, and on a terminal cut
+    so far that the lines fit (columns: its width, by default that of stdout); numbers never are.
+    """
     cells = [[printable(str(cell)) for cell in row] for row in (heads, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    widths = [max(width_of(row[i]) for row in cells) for i in range(len(heads))]
     right = [bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(heads))]
+    columns = terminal_columns() if columns is None else columns
+    if columns is not None:
+        _shrink(widths, [not to_right for to_right in right], columns - BETWEEN * (len(heads) - 1))
     lines = []
     for row in cells:
-        aligned = [cell.rjust(width) if to_right else cell.ljust(width)
-                   for cell, width, to_right in zip(row, widths, right, strict=True)]  # fmt: skip
-        lines.append("  ".join(aligned).rstrip())
+        aligned = []
+        for cell, width, to_right in zip(row, widths, right, strict=True):
+            shown = cut(cell, width)
+            blank = " " * (width - width_of(shown))
+            aligned.append(blank + shown if to_right else shown + blank)
+        lines.append((" " * BETWEEN).join(aligned).rstrip())
     return "\n".join(lines)
+
+
+def _shrink(widths: list[int], may_shrink: list[bool], columns: int) -> None:
+    """Takes from the widest of those that may, so that all together have so many, if they can."""
+    while sum(widths) > columns:
+        widest = max((width for width, may in zip(widths, may_shrink, strict=True) if may), default=0)
+        if widest <= CUT_TO:
+            return
+        second = max((w for w, may in zip(widths, may_shrink, strict=True) if may and w < widest), default=0)
+        at = next(i for i, (width, may) in enumerate(zip(widths, may_shrink, strict=True)) if may and width == widest)
+        widths[at] = max(CUT_TO, min(second, widest - 1), widest - (sum(widths) - columns))
+
+
+def terminal_columns() -> int | None:
+    """How wide the terminal is that stdout is; None: it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def width_of(text: str) -> int:
+    """How many columns a printable text takes."""
+    return len(text) if text.isascii() else sum(_width(character) for character in text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """The text, or as much of its beginning and its end as fits: names differ at either."""
+    if width_of(text) <= columns:
+        return text
+    left = columns - 1  # beside the ellipsis
+    end = _fitting(reversed(text), left // 2)[::-1]
+    return f"{_fitting(text, left - width_of(end))}…{end}"
+
+
+def _fitting(characters: Iterable[str], columns: int) -> str:
+    """The first ones that fit."""
+    taken = []
+    for character in characters:
+        columns -= _width(character)
+        if columns < 0:
+            break
+        taken.append(character)
+    return "".join(taken)
 
 
 def bytes_text(count: int) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.cli.text import bytes_text, duration_text, printable, table
+from radiator.cli.text import bytes_text, cut, duration_text, printable, table, width_of
 from radiator.errors import count_text
 
 
@@ -45,6 +45,44 @@ def test_table_escapes_before_it_aligns() -> None:
 
 def test_table_without_rows_has_its_heads() -> None:
     assert table(["queue", "messages"], []) == "queue  messages"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "wanted"),
+    [
+        ("orders", 6, "orders"),
+        ("orders.eu.late", 9, "orde…late"),
+        ("orders.eu.late", 8, "orde…ate"),
+        ("漢字漢字漢字", 12, "漢字漢字漢字"),
+        ("漢字漢字漢字", 9, "漢字…漢字"),
+        ("漢字漢字漢字", 8, "漢字…字"),
+        ("e\u0301" * 4, 4, "e\u0301" * 4),
+    ],
+)
+def test_cut_keeps_beginning_and_end(text: str, columns: int, wanted: str) -> None:
+    assert cut(text, columns) == wanted
+    assert width_of(wanted) <= columns
+
+
+def test_table_is_cut_to_its_columns_at_the_widest_text() -> None:
+    rows = [["q" * 255, "short", 7], ["b", "remark " * 20, 123456]]
+    lines = table(["queue", "remark", "n"], rows, columns=60).split("\n")
+    assert [len(line) for line in lines] == [60, 60, 60]
+    assert "…" in lines[1] and "…" in lines[2] and lines[2].endswith("  123456")
+    assert table(["queue", "remark", "n"], [["a", "b", 1]], columns=60) == "queue  remark  n\na      b       1"
+
+
+def test_table_cuts_no_number_however_narrow_it_is() -> None:
+    line = table(["queue", "a", "b"], [["q" * 99, 10**12, 10**12]], columns=20).split("\n")[1]
+    assert line == "qqqqqq…qqqqq  1000000000000  1000000000000"
+
+
+def test_table_that_is_no_terminals_is_not_cut() -> None:
+    assert table(["queue"], [["q" * 255]]).endswith("q" * 255)
+
+
+def test_table_counts_wide_characters() -> None:
+    assert table(["queue", "n"], [["漢字", 1], ["ab", 2]]) == "queue  n\n漢字   1\nab     2"
 
 
 @pytest.mark.parametrize(
