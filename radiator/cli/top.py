@@ -1,25 +1,33 @@
 """`radiator top`: what moves in a running broker, again and again."""
 
 import argparse
+import os
+import select
 import shutil
+import signal
 import sys
+import termios
+import textwrap
 import time
+import tty
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from radiator.cli.broker import ASK_TIMEOUT_S, add_broker, field, seconds, whole_number
 from radiator.cli.command import Command
-from radiator.cli.text import bytes_text, duration_text, table
+from radiator.cli.text import BETWEEN, CUT_TO, bytes_text, duration_text, printable, table, width_of
 from radiator.client import Client
-from radiator.errors import Refusal, count_text
+from radiator.errors import count_text
 
 INTERVAL_S = 2.0
 INTERVAL_MIN_S = 0.1
 ROWS = 20  # where there is no terminal that says how many fit
-LINES_AROUND = 5  # beside the rows: what stands above and below them, and where the cursor is
+_KEYS_AT_ONCE = 64
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 _LOG_HEADS = ("log", "appended/s", "records", "readers", "most behind")
 _HEADS = ("queue", "accepted/s", "acked/s", "ready", "unacked", "delayed", "consumers", "oldest")
+_DROPPED_FIRST = ("delayed", "consumers", "accepted/s", "readers", "records")  # of a narrow terminal
 
 
 @dataclass(slots=True)
@@ -51,37 +59,97 @@ def _run(arguments: argparse.Namespace) -> int:
     is_terminal = sys.stdout.isatty()
     looks = 0
     try:
-        with Client(arguments.broker) as client:
+        with Keys() as keys, Client(arguments.broker) as client:
             before, at_s = client.admin({"do": "stats"}, ASK_TIMEOUT_S), time.monotonic()
             while arguments.count is None or looks < arguments.count:
-                time.sleep(arguments.interval)
+                if keys.has_ended(arguments.interval):
+                    break
                 now, now_s = client.admin({"do": "stats"}, ASK_TIMEOUT_S), time.monotonic()
-                columns, lines = shutil.get_terminal_size()
-                most = max(1, lines - LINES_AROUND) if is_terminal else ROWS
-                look = _look(client, before, now, now_s - at_s, most)
-                if is_terminal:
-                    look = _CLEAR_SCREEN + "\n".join(line[:columns] for line in look.split("\n"))
-                print(look if is_terminal else f"{look}\n", flush=True)
+                size = shutil.get_terminal_size() if is_terminal else None
+                look = "\n".join(_look(before, now, now_s - at_s, size, keys.are_read))
+                print(_CLEAR_SCREEN + look if is_terminal else f"{look}\n", flush=True)
                 before, at_s = now, now_s
                 looks += 1
     except KeyboardInterrupt:
-        pass  # the way to end it
+        pass  # a way to end it
     return 0
 
 
-def _look(client: Client, before: dict[str, Any], now: dict[str, Any], passed_s: float, most: int) -> str:
+class Keys:
+    """The keys of a terminal, one by one and unseen, in a `with` that leaves the terminal as it was; SIGTERM is a
+    KeyboardInterrupt meanwhile. Where stdin or stdout is no terminal there are none.
+    """
+
+    def __init__(self) -> None:
+        self.are_read = sys.stdin.isatty() and sys.stdout.isatty()
+        self._modes: Any = None
+        self._handler: Any = None
+
+    def __enter__(self) -> "Keys":
+        self._handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if self.are_read:
+            self._modes = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._modes is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
+        signal.signal(signal.SIGTERM, self._handler)
+
+    def has_ended(self, within_s: float) -> bool:
+        """Whether `q` was pressed within so many seconds."""
+        end_s = time.monotonic() + within_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            if not self.are_read:
+                time.sleep(left_s)
+            elif select.select([sys.stdin], [], [], left_s)[0]:
+                pressed = os.read(sys.stdin.fileno(), _KEYS_AT_ONCE)
+                if b"q" in pressed.lower():
+                    return True
+                self.are_read = bool(pressed)  # else nobody is at the terminal any more
+        return False
+
+
+def _look(
+    before: dict[str, Any], now: dict[str, Any], passed_s: float, size: os.terminal_size | None, has_keys: bool
+) -> list[str]:
+    """The lines of one. size: of the terminal, which they fit; None: there is none."""
     rows = rows_between(before, now, passed_s)
+    summary = [_summary(before, now, passed_s, rows)]
+    logs = _logs(before, now, passed_s)
+    most = ROWS
+    if size is not None:
+        summary = textwrap.wrap(summary[0], size.columns)
+        # what stands around the rows: their heads, how many more there are, how to end it
+        most = max(1, size.lines - len(summary) - 3 - has_keys - (1 if logs else 0))
+        logs = logs[: max(1, most // 3)]
+        most = max(1, most - len(logs))
     shown: list[list[str | int]] = [
-        [row.name, f"{row.accepted:.1f}", f"{row.acked:.1f}", *_counts(row), _oldest(client, row.name)]
-        for row in rows[:most]
+        [row.name, f"{row.accepted:.1f}", f"{row.acked:.1f}", *_counts(row), _oldest(row)] for row in rows[:most]
     ]
-    parts = [_summary(before, now, passed_s, rows), table(_HEADS, shown) if shown else "no queues"]
-    logs = _logs(before, now, passed_s)[:most]
+    columns = None if size is None else size.columns
+    lines = [*summary, *_table(_HEADS, shown, columns)] if shown else [*summary, "no queues"]
     if logs:
-        parts.append(table(_LOG_HEADS, logs))
+        lines += _table(_LOG_HEADS, logs[:ROWS], columns)
     if len(rows) > most:
-        parts.append(f"and {count_text(len(rows) - most, 'queue')} more, which move less")
-    return "\n".join(parts)
+        lines.append(f"and {count_text(len(rows) - most, 'queue')} more, which move less")
+    return [*lines, "q: end"] if has_keys else lines
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None) -> list[str]:
+    """Without the columns that matter least, as far as others would have no room."""
+    kept = [*range(len(heads))]
+    dropped = [heads.index(head) for head in _DROPPED_FIRST if head in heads]
+    while columns is not None and dropped and _narrowest([heads, *rows], kept) > columns:
+        kept.remove(dropped.pop(0))
+    return table([heads[i] for i in kept], [[row[i] for i in kept] for row in rows], columns).split("\n")
+
+
+def _narrowest(rows: Sequence[Sequence[str | int]], kept: list[int]) -> int:
+    """How wide a table is at least: its first column, names, may be cut."""
+    widths = [max(width_of(printable(str(row[i]))) for row in rows) for i in kept]
+    return min(widths[0], CUT_TO) + sum(BETWEEN + width for width in widths[1:])
 
 
 def _logs(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[list[str | int]]:
@@ -134,23 +202,21 @@ def _summary(before: dict[str, Any], now: dict[str, Any], passed_s: float, rows:
     )
 
 
-def _oldest(client: Client, name: str) -> str:
-    """Since when the oldest message of a queue is there that is ready."""
-    try:
-        oldest_ms = client.admin({"do": "describe", "queue": name}, ASK_TIMEOUT_S).get("oldest_ms")
-    except Refusal:
-        return ""  # the queue has gone meanwhile
-    return "" if oldest_ms is None else duration_text(oldest_ms / 1000)
+def _oldest(row: _Row) -> str:
+    """The age of the oldest message that is ready, in its largest unit."""
+    oldest_ms = row.numbers.get("oldest_ms")
+    return "" if oldest_ms is None else " ".join(duration_text(oldest_ms / 1000).split()[:2])
 
 
 TOP = Command(
     name="top",
     summary="watch what moves in a running broker",
     description=(
-        "Shows again and again, until interrupted, for each queue: messages accepted and acked in a second since the "
-        "last look, how many are ready, unacked and delayed, its consumers, and the age of the oldest "
-        "message that is ready. What moves most stands above, then what is fullest; as many as fit the terminal, or "
-        f"{ROWS} where the output goes elsewhere. Then the logs that are appended to, or that a group is behind of."
+        "Shows again and again, until `q` is pressed or it is interrupted, for each queue: messages accepted and "
+        "acked in a second since the last look, how many are ready, unacked and delayed, its consumers, "
+        "and the age of the oldest message that is ready. What moves most stands above, then what is fullest; as many "
+        f"as fit the terminal, or {ROWS} where the output goes elsewhere. Then the logs that are appended to, or that "
+        "a group is behind of. A narrow terminal shows fewer columns."
     ),
     example="radiator top --interval 1\nradiator top --count 3 > looks.txt",
     add_arguments=_arguments,

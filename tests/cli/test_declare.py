@@ -314,7 +314,7 @@ def test_top_fills_a_terminal_and_no_more(broker: BrokerProcess, run: Run) -> No
     os.close(ours)
     nothing, *looks = said.decode().split("\x1b[H\x1b[2J")
     assert nothing == "" and len(looks) == 2
-    assert all(look.count("\n") == 8 for look in looks)  # 5 queues, what stands around them, and a line for the cursor
+    assert all(look.count("\n") == 9 for look in looks)  # 6 queues, what stands around them, and a line for the cursor
     for number in range(9):
         run("delete", f"row{number}")
 
