@@ -21,6 +21,7 @@ from radiator.errors import count_text
 from radiator.journal import Told
 from radiator.message import Message
 from radiator.settings import JOURNAL
+from radiator.store.report import Progress, unheard
 
 SEAL_ROWS = 1_000_000  # of a file; about 200 MB of messages of 200 B before compression
 SEAL_S = 300.0  # while it follows: how old what is not archived may become
@@ -62,17 +63,21 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 class Archiver:
-    """Copies a store's logs into a directory that it has `locked`. say: hears what an operator should know."""
+    """Copies a store's logs into a directory that it has `locked`. say: hears what an operator should know; progress:
+    how far `run` is. rows, files, bytes: what was written, snapshots not counted.
+    """
 
-    def __init__(self, source: Source, plan: Plan, say: Say) -> None:
+    def __init__(self, source: Source, plan: Plan, say: Say, progress: Progress = unheard) -> None:
         """Puts right what a crash has left. Raises ArchiveError."""
         self.source = source
         self.plan = plan
         self.say = say
+        self.progress = progress
+        self._wanted = 0  # rows that `run` is to copy
         self.gaps = 0
         self.damaged = 0  # files of the manifest
         self.passed_over: set[str] = set()  # incarnations of logs
-        self.rows = 0
+        self.rows = self.files = self.bytes = 0
         self.manifest = Manifest(plan.directory, source.store_id)
         clear(plan.directory)
         for sentence in adopt(plan.directory, self.manifest):
@@ -86,6 +91,11 @@ class Archiver:
         """Everything that is there now, and with the journal what is stored. Raises ArchiveError, StoreError."""
         logs = self._logs()
         self.look(logs)
+        self._wanted = sum(
+            part.next - (self._next_of(log, number) or part.first)
+            for log in logs.values()
+            for number, part in log.partitions.items()
+        )
         if JOURNAL in logs:
             with self._snapshot(logs[JOURNAL]) as part:
                 self.copy(logs[JOURNAL], 0, part)
@@ -193,11 +203,15 @@ class Archiver:
                 if today is not None:
                     sealing.add(self._batch(log, partition, today))
                     at = today.next
+                    if self._wanted:
+                        self.progress("copying", "rows", self.rows + sealing.rows, self._wanted)
                 if waiting is not None or sealing.rows >= self.plan.seal_rows:
                     break
                 waiting = next(others, None)
-            sealing.seal(self.manifest, log.name, log.incarnation, partition, first, at)
-            self.rows += sealing.rows
+            sealed = sealing.seal(self.manifest, log.name, log.incarnation, partition, first, at)
+            self.rows += sealed.rows
+            self.files += 1
+            self.bytes += sealed.bytes
         return waiting if waiting is not None else next(others, None)
 
     def _batch(self, log: Log, partition: int, stretch: Stretch) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from radiator.archive.manifest import ArchiveError, Contents, Sealed, read
 from radiator.archive.sealing import rows_of
 from radiator.settings import JOURNAL
+from radiator.store.report import Progress, unheard
 
 COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "other_queue", "number")  # what an audit reads
 
@@ -63,10 +64,11 @@ class History:
         for batch in rows_of(self.directory, snapshot.file, ["message_id"]):
             yield from batch.column(0).to_pylist()
 
-    def of(self, ids: set[str]) -> list[dict[str, object]]:
+    def of(self, ids: set[str], progress: Progress = unheard) -> list[dict[str, object]]:
         """The events that name one of these ids, in order."""
         wanted = pa.array(sorted(ids), pa.string())
         found: list[dict[str, object]] = []
+        done, whole = 0, self.rows
         for file in self.files:
             for batch in rows_of(self.directory, file.file):
                 named = pc.or_kleene(
@@ -75,4 +77,6 @@ class History:
                 )
                 if named.true_count:
                     found += batch.filter(named).to_pylist()
+                done += batch.num_rows
+                progress("looking through the journal", "events", done, whole)
         return found

@@ -1,6 +1,5 @@
 """Whether an archive has what its manifest says: every file read, its rows counted, numbered and summed anew."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,8 +10,7 @@ from radiator.archive.manifest import ArchiveError, Contents, Gap, NoArchive, Se
 from radiator.archive.rows import Checksum, offset_of
 from radiator.archive.sealing import finished_files, footer_of, misfit_of, rows_of, schema_of, sha256_of
 from radiator.errors import count_text
-
-Progress = Callable[[int, int], None]
+from radiator.store.report import Progress, unheard
 
 
 @dataclass(slots=True)
@@ -21,12 +19,13 @@ class Report:
 
     files: int = 0
     rows: int = 0
+    bytes: int = 0
     findings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def verify(directory: Path, progress: Progress = lambda done, all_: None) -> Report:
-    """Raises NoArchive where there is none. progress: hears files done, of all."""
+def verify(directory: Path, progress: Progress = unheard) -> Report:
+    """Raises NoArchive where there is none. progress: hears how many bytes of the files were read."""
     report = Report()
     try:
         contents = read(directory)
@@ -36,9 +35,12 @@ def verify(directory: Path, progress: Progress = lambda done, all_: None) -> Rep
         report.findings.append(str(damaged))
         return report
     listed = [*contents.files, *contents.snapshots]
-    for done, one in enumerate(listed, 1):
+    whole, done = sum(one.bytes for one in listed), 0
+    for one in listed:
         _check_file(directory, one, report)
-        progress(done, len(listed))
+        done += one.bytes
+        progress("verifying", "bytes", done, whole)
+    report.bytes = done
     for (log, partition), there in in_order(contents):
         _check_order(f"{log}, partition {partition}", there, report)
     _check_others(directory, contents, report)

@@ -5,19 +5,21 @@ from typing import Any
 
 from radiator.archive.history import History
 from radiator.audit.story import Happened
+from radiator.store.report import Progress, unheard
 
 
 class ArchivedTeller:
     """The journal of an archive."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, progress: Progress = unheard) -> None:
         """Raises ArchiveError where there is no archive, or no journal in it."""
         self._history = History(directory)
+        self._progress = progress
         self.store_id = self._history.contents.store_id
 
     def of(self, ids: set[str]) -> list[Happened]:
         """Those that name one of these ids, in order."""
-        return [_happened(row) for row in self._history.of(ids)]
+        return [_happened(row) for row in self._history.of(ids, self._progress)]
 
 
 def _happened(row: dict[str, Any]) -> Happened:

@@ -1,7 +1,7 @@
 """The events of a journal for an audit, column by column, and what was stored then: of a store, or of an archive."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -10,8 +10,8 @@ from radiator.audit.verdicts import Auditor, Columns, Id, Recount, Report
 from radiator.errors import Refusal
 from radiator.message import SEQUENCE_BITS, message_id
 from radiator.settings import JOURNAL
+from radiator.store.report import Progress, unheard
 
-PROGRESS_EVENTS = 200_000  # between two words of how far it is
 _LOW = (1 << SEQUENCE_BITS) - 1
 
 
@@ -111,28 +111,28 @@ class ArchivedJournal:
         return str(one)
 
 
+def _told(journal: Journal, what: str, progress: Progress) -> Iterator[Columns]:
+    for columns in journal.columns():
+        yield columns
+        if columns[0]:
+            progress(what, "events", columns[0][-1] + 1 - journal.first, journal.end - journal.first)
+
+
 def place_of(text: str) -> int:
     """The place in a message-id: boot and number."""
     _, boot, number = text.rsplit("-", 2)
     return int(boot) << SEQUENCE_BITS | int(number)
 
 
-def audit(journal: Journal, progress: Callable[[int, int], None] = lambda done, whole: None) -> Report:
-    """Judges every message. progress: hears now and then how many events are read, of how many. Raises StoreError,
-    ArchiveError.
-    """
+def audit(journal: Journal, progress: Progress = unheard) -> Report:
+    """Judges every message. progress: hears how many events are read. Raises StoreError, ArchiveError."""
     auditor = Auditor(journal.place_of)
-    told = 0
-    for columns in journal.columns():
+    for columns in _told(journal, "reading the journal", progress):
         auditor.feed(columns)
-        if auditor.report.events - told >= PROGRESS_EVENTS:
-            told = auditor.report.events
-            progress(told, journal.end - journal.first)
-    progress(auditor.report.events, auditor.report.events)
     auditor.close(journal.end, journal.boot, journal.stored())
     if auditor.has_suspects:
         recount = Recount(auditor)
-        for columns in journal.columns():
+        for columns in _told(journal, "reading it again for what is suspect", progress):
             recount.feed(columns)
         recount.close(journal.boot)
     return auditor.report

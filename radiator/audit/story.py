@@ -11,6 +11,7 @@ from radiator.journal import ACCEPTED, COPIED, DEAD_LETTERED, MOVED, STARTED, To
 from radiator.message import message_id
 from radiator.settings import JOURNAL
 from radiator.store.blocks import told_in
+from radiator.store.report import Progress, unheard
 
 RELATIVES_MAX = 64  # messages of one story: what a message became may have become another, and so on
 _POSITION_BYTES = 12
@@ -65,7 +66,7 @@ def story(teller: Teller, one: str) -> list[Happened]:
 class StoredTeller:
     """The journal of a store: blocks in which the positions do not stand are not decoded."""
 
-    def __init__(self, source: Source, node: str = "") -> None:
+    def __init__(self, source: Source, node: str = "", progress: Progress = unheard) -> None:
         """node: whose store it is. Raises Refusal where the store has no journal."""
         log = source.logs().get(JOURNAL)
         if log is None:
@@ -74,6 +75,7 @@ class StoredTeller:
             )
         self._source = source
         self._node = node
+        self._progress = progress
         self._log = log
         self._part = log.partitions.get(0, Partition(0, 0))
 
@@ -83,7 +85,9 @@ class StoredTeller:
             return []
         wanted = [place.to_bytes(_POSITION_BYTES, "big") for place in places]
         found: list[Happened] = []
-        for first, key, value in self._source.raw(self._log, 0, self._part.first):
+        begin, end = self._part.first, self._part.next
+        for first, key, value in self._source.raw(self._log, 0, begin):
+            self._progress("looking through the journal", "events", first - begin, end - begin)
             if any(one in value for one in wanted):
                 try:
                     told = told_in(key, value)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from radiator.cli.broker import seconds, whole_number
 from radiator.cli.command import Command
 from radiator.cli.data import add_data, data_of, without_pyarrow
-from radiator.cli.text import printable
+from radiator.cli.progress import Progress
+from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import name_of
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
 
@@ -56,7 +57,9 @@ def _run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as missing:
         raise without_pyarrow(missing) from None
     if arguments.verify is not None:
-        return _verify(verify.verify(arguments.verify, _progress if sys.stderr.isatty() else lambda done, all_: None))
+        with Progress("archive --verify") as progress:
+            report = verify.verify(arguments.verify, progress)
+        return _verify(report, progress.took)
     data = data_of(arguments)
     last_words(data.directory)
     plan = archiver.Plan(
@@ -70,21 +73,29 @@ def _run(arguments: argparse.Namespace) -> int:
     mask = os.umask(0o027 if arguments.group_readable else 0o077)
     handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with archiver.locked(arguments.to), source.Source(data.directory) as opened:
-            return _copy(archiver.Archiver(opened, plan, _say), arguments)
+        with archiver.locked(arguments.to), source.Source(data.directory) as opened, Progress("archive") as progress:
+
+            def say(sentence: str) -> None:
+                progress.clear()
+                _say(sentence)
+
+            return _copy(archiver.Archiver(opened, plan, say, progress), arguments, progress)
     finally:
         os.umask(mask)
         signal.signal(signal.SIGTERM, handler)
 
 
-def _copy(copying: "Archiver", arguments: argparse.Namespace) -> int:
+def _copy(copying: "Archiver", arguments: argparse.Namespace, progress: Progress) -> int:
     if arguments.follow:
         # a signal is the way to end it, at any moment
         with suppress(KeyboardInterrupt):
             copying.follow()
     else:
         copying.run()
-    print(f"{count_text(copying.rows, 'row')} archived in {printable(str(arguments.to))}.")
+    progress.clear()
+    files = f"{count_text(copying.files, 'file')} of {bytes_text(copying.bytes)}"
+    to = printable(str(arguments.to))
+    print(f"{count_text(copying.rows, 'row')} archived in {to}: {files} ({progress.took}).")
     return EXIT_REFUSED if copying.gaps or copying.passed_over or copying.damaged else 0
 
 
@@ -92,11 +103,7 @@ def _say(sentence: str) -> None:
     print(f"radiator: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
-def _progress(done: int, files: int) -> None:
-    print(f"\r{done} of {count_text(files, 'file')}", end="" if done < files else "\n", file=sys.stderr, flush=True)
-
-
-def _verify(report: "Report") -> int:
+def _verify(report: "Report", took: str) -> int:
     for finding in report.findings:
         print(printable(finding))
     for note in report.notes:
@@ -105,7 +112,8 @@ def _verify(report: "Report") -> int:
         sys.stdout.flush()
         _say(f"{count_text(len(report.findings), 'thing')} wrong in an archive of {count_text(report.files, 'file')}.")
         return EXIT_REFUSED
-    print(f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}: every row is what was written.")
+    held = f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}, {bytes_text(report.bytes)}"
+    print(f"{held}: every row is what was written ({took}).")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from radiator.cli.broker import whole_number
 from radiator.cli.command import Command
 from radiator.cli.data import add_data, store_of, without_pyarrow
+from radiator.cli.progress import Progress
 from radiator.cli.shown import add_json
 from radiator.cli.text import printable, table
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
@@ -52,7 +53,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
     from radiator.audit.journal import audit
 
-    report = audit(journal, _progress if sys.stderr.isatty() else lambda done, whole: None)
+    with Progress("audit") as progress:
+        report = audit(journal, progress)
     wrong = [
         {"verdict": verdict, "message_id": journal.text_of(one), "queue": queue}
         for verdict, those in report.wrong.items()
@@ -61,16 +63,11 @@ def _tell(arguments: argparse.Namespace, journal: "Journal") -> int:
     if arguments.json:
         print(json.dumps(_as_json(report, wrong)))
     else:
-        print(_formed(report, wrong, arguments.show))
+        print(_formed(report, wrong, arguments.show, progress.took))
     if wrong:
         sys.stdout.flush()
         print(f"radiator: {count_text(len(wrong), 'message')} not accounted for.", file=sys.stderr)
     return EXIT_REFUSED if wrong else 0
-
-
-def _progress(done: int, whole: int) -> None:
-    end = "\n" if done == whole else ""
-    print(f"\r{done} of {count_text(whole, 'event')}", end=end, file=sys.stderr, flush=True)
 
 
 def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]:
@@ -84,7 +81,7 @@ def _as_json(report: "Report", wrong: list[dict[str, str]]) -> dict[str, object]
     }
 
 
-def _formed(report: "Report", wrong: list[dict[str, str]], most: int) -> str:
+def _formed(report: "Report", wrong: list[dict[str, str]], most: int, took: str) -> str:
     rows: list[list[str | int]] = [
         [verdict, count, _MEANING.get(verdict, "")] for verdict, count in sorted(report.counts.items())
     ]
@@ -100,7 +97,7 @@ def _formed(report: "Report", wrong: list[dict[str, str]], most: int) -> str:
         f"{count_text(report.events, 'event')} up to offset {report.cut}, in "
         f"{count_text(report.stretches, 'stretch', 'stretches')} without a gap; "
         + ("with" if report.has_snapshot else "WITHOUT")
-        + " what is stored."
+        + f" what is stored ({took})."
     )
     return "\n\n".join(filter(None, parts))
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from radiator.cli.check import print_report
 from radiator.cli.command import Command
 from radiator.cli.data import DATA_DIR, add_data, data_of
+from radiator.cli.progress import Progress
+from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import Word, add_words
 
 
@@ -23,7 +25,10 @@ def _run_backup(arguments: argparse.Namespace) -> int:
     data_dir = data_of(arguments).directory
     os.stat(arguments.file.parent)  # raises what names it: a sentence about the file beside it would puzzle
     last_words(data_dir)
-    backup(data_dir, arguments.file, arguments.compact)
+    with Progress("backup") as progress:
+        backup(data_dir, arguments.file, arguments.compact, progress)
+    size = bytes_text(arguments.file.stat().st_size)
+    print(f"{printable(str(arguments.file))}: {size}, synced ({progress.took}).")
     return 0
 
 
@@ -39,7 +44,9 @@ def _run_restore(arguments: argparse.Namespace) -> int:
     data_dir = data_of(arguments).directory
     os.stat(arguments.file)  # raises: what is not there is no damaged backup
     last_words(arguments.file)
-    return print_report(restore(arguments.file, data_dir), data_dir)
+    with Progress("restore") as progress:
+        report = restore(arguments.file, data_dir, progress)
+    return print_report(report, data_dir, progress.took)
 
 
 BACKUP = Command(

@@ -8,6 +8,7 @@ from radiator.addresses import LOG, QUEUE
 from radiator.cli.broker import add_broker, ask, broker_told, field, seconds
 from radiator.cli.command import Command
 from radiator.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
+from radiator.cli.progress import Progress
 from radiator.cli.shown import add_json, tell
 from radiator.cli.text import table
 from radiator.cli.things import Thing, Word, add_words
@@ -72,20 +73,12 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"{BODY_BYTES} byte bodies to {destination} on {address.host}:{address.port}", flush=True)
         if is_log:
             print("It is a log, which keeps what it is sent: producers alone are measured.", flush=True)
-    results = []
-    for shape in SHAPES:
-        if is_log and shape.consumers:
-            continue
-        wire = StompWire(destination, address.host, address.login, address.passcode)
-        load = Load((address.host, address.port), wire, shape)
-        try:
-            measured = load.measure(max(arguments.seconds, 0.1))
-            left = load.settle()
-        finally:
-            load.close()
-        results.append((shape, measured))
-        if not is_log:
-            _drain(address, destination, left)
+    shapes = [shape for shape in SHAPES if not (is_log and shape.consumers)]
+    results: list[tuple[Shape, Measured]] = []
+    with Progress("bench") as progress:
+        for shape in shapes:
+            progress("measuring", "shapes", len(results), len(shapes))
+            results.append((shape, _measured(address, destination, shape, max(arguments.seconds, 0.1), not is_log)))
     told = [{"shape": shape.name, **asdict(measured)} for shape, measured in results]
     tell(arguments, {"destination": destination, "body_bytes": BODY_BYTES, "shapes": told},
          table(HEADS, [row(shape, measured) for shape, measured in results]))  # fmt: skip
@@ -111,6 +104,20 @@ def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
             f"{destination} has {kept} records, and the load's would stay among them: it needs a log of its own "
             "(radiator declare log NAME)."
         )
+
+
+def _measured(address: Address, destination: str, shape: Shape, for_s: float, is_drained: bool) -> Measured:
+    """Of one shape. is_drained: what it has left is taken out again."""
+    wire = StompWire(destination, address.host, address.login, address.passcode)
+    load = Load((address.host, address.port), wire, shape)
+    try:
+        measured = load.measure(for_s)
+        left = load.settle()
+    finally:
+        load.close()
+    if is_drained:
+        _drain(address, destination, left)
+    return measured
 
 
 def _check_empty(address: Address, destination: str) -> None:

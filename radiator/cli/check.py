@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
 from radiator.cli.data import DATA_DIR, add_data, data_of
+from radiator.cli.progress import Progress
 from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import add_words
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError, count_text
@@ -31,23 +32,25 @@ def _run(arguments: argparse.Namespace) -> int:
             "`radiator restore` makes one from a backup, and checks it."
         )
     last_words(data_dir)
-    return print_report(check(data_dir), data_dir)
+    with Progress("check") as progress:
+        report = check(data_dir, progress)
+    return print_report(report, data_dir, progress.took)
 
 
-def print_report(report: "Report", data_dir: Path) -> int:
-    """Findings to stdout, one a line; the exit status."""
+def print_report(report: "Report", data_dir: Path, took: str) -> int:
+    """Findings to stdout, one a line; the exit status. took: how long, in words."""
     where = printable(str(data_dir))
     for finding in report.findings:
         print(printable(finding))
     wrong = len(report.findings) + report.findings_left_out
     if wrong:
         sys.stdout.flush()
-        print(f"radiator: {count_text(wrong, 'thing')} wrong in {where}.", file=sys.stderr)
+        print(f"radiator: {count_text(wrong, 'thing')} wrong in {where} ({took}).", file=sys.stderr)
         return EXIT_REFUSED
     held = f"{count_text(report.queues, 'queue')} with {count_text(report.messages, 'message')}"
     held += f" ({report.delayed} delayed)" if report.delayed else ""
     held += f", {count_text(report.logs, 'log')} with {count_text(report.records, 'record')}" if report.logs else ""
-    print(f"{where}: {held}, {bytes_text(report.message_bytes)}: every record and every ledger is right.")
+    print(f"{where}: {held}, {bytes_text(report.message_bytes)}: every record and every ledger is right ({took}).")
     if report.exchanges_elsewhere:
         names = printable(", ".join(report.exchanges_elsewhere[:10]))
         print(f"Bound exchanges that only config.toml can declare, else their bindings go at the next start: {names}.")

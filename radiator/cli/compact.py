@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from radiator.cli.command import Command
 from radiator.cli.data import DATA_DIR, add_data, data_of
+from radiator.cli.progress import Progress
 from radiator.cli.shown import add_json, tell
 from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import add_words
@@ -24,7 +25,8 @@ def _run(arguments: argparse.Namespace) -> int:
     data_dir = data_of(arguments).directory
     last_words(data_dir)
     began_s = time.monotonic()
-    done = compact(data_dir)
+    with Progress("compact") as progress:
+        done = compact(data_dir, progress)
     took_s = round(time.monotonic() - began_s, 1)
     said = (
         f"{printable(str(data_dir))}: {bytes_text(done.before_bytes)} became {bytes_text(done.after_bytes)} "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
 from radiator.cli.data import add_data, store_of, without_pyarrow
+from radiator.cli.progress import Progress
 from radiator.cli.shown import add_json
 from radiator.cli.text import bytes_text, printable
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
@@ -37,14 +38,18 @@ def _run(arguments: argparse.Namespace) -> int:
     from radiator.audit.story import StoredTeller, story
 
     if arguments.archive is None:
-        with store_of(arguments) as (source, node):
-            return _tell(arguments, story(StoredTeller(source, node), arguments.message_id), source.store_id)
-    try:
-        from radiator.audit.archived import ArchivedTeller
-    except ModuleNotFoundError as missing:
-        raise without_pyarrow(missing) from None
-    teller = ArchivedTeller(arguments.archive)
-    return _tell(arguments, story(teller, arguments.message_id), teller.store_id)
+        with store_of(arguments) as (source, node), Progress("explain") as progress:
+            happened = story(StoredTeller(source, node, progress), arguments.message_id)
+            store_id = source.store_id
+    else:
+        try:
+            from radiator.audit.archived import ArchivedTeller
+        except ModuleNotFoundError as missing:
+            raise without_pyarrow(missing) from None
+        with Progress("explain") as progress:
+            teller = ArchivedTeller(arguments.archive, progress)
+            happened, store_id = story(teller, arguments.message_id), teller.store_id
+    return _tell(arguments, happened, store_id)
 
 
 def _tell(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:

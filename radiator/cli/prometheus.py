@@ -134,7 +134,7 @@ _QUEUE = (
     Metric("purged_bytes_total", COUNTER, "purged_bytes", "Their bytes."),
     Metric("dead_lettered_total", COUNTER, "dead_lettered", "Messages that went to the dead-letter queue."),
     Metric("dead_lettered_bytes_total", COUNTER, "dead_lettered_bytes", "Their bytes."),
-    Metric("redelivered_total", COUNTER, "redelivered", "Messages that came back from a consumer, each time."),
+    Metric("redelivered_total", COUNTER, "redelivered", "Redeliveries."),
 )
 _EXCHANGE = (
     Metric("accepted_total", COUNTER, "accepted", "Messages that were sent to an exchange."),

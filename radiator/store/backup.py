@@ -7,14 +7,13 @@ ids twice. `restore` takes the mark off and gives a new id. Both write beside th
 import fcntl
 import os
 import re
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import lmdb
 
 from radiator.errors import DiskFailed, StoreError
-from radiator.limits import BACKUP_META_BYTES
+from radiator.limits import BACKUP_META_BYTES, MIB
 from radiator.store import directory, records
 from radiator.store.check import Report, check
 from radiator.store.datafile import (
@@ -30,13 +29,15 @@ from radiator.store.datafile import (
 from radiator.store.mending import mend
 from radiator.store.mending_books import mend_books
 from radiator.store.reader import Reader, backup_meta
+from radiator.store.report import Progress, unheard
 from radiator.store.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 
 _NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process
+_COPIED_AT_ONCE_BYTES = MIB
 _LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
 
 
-def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> None:
+def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progress: Progress = unheard) -> None:
     """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run on meanwhile.
 
     compact leaves free pages out; it takes longer. An earlier backup of that name is replaced. Raises StoreError, also
@@ -53,9 +54,10 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
         with Reader(Path(data_dir)) as reader:
             with reader.snapshot() as snapshot:
                 meta = snapshot.meta()
+                expected_bytes = 0 if compact else reader.file.stat().st_size
             refuse_other_formats(reader.file, meta)
             refuse_bare_backups(reader.file, meta)
-            held = _copy(reader, new, compact)
+            held = _copy(reader, new, compact, progress, expected_bytes)
         try:
             write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
             install(new, target)
@@ -67,14 +69,14 @@ def backup(data_dir: str | Path, file: str | Path, compact: bool = False) -> Non
         new.unlink(missing_ok=True)
 
 
-def _copy(reader: Reader, new: Path, compact: bool) -> int:
+def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected_bytes: int) -> int:
     """The file, open and locked: while it is, no other backup takes it for what a killed one left."""
     opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
         if not os.fstat(opened).st_nlink:
             raise FileNotFoundError("another backup has just cleared up here: say it again")
-        reader.copy_to(opened, compact)
+        reader.copy_to(opened, compact, progress, expected_bytes)
     except BaseException:
         os.close(opened)
         raise
@@ -95,7 +97,7 @@ def _remove_leftovers(parent: Path) -> None:
                 os.close(opened)
 
 
-def restore(file: str | Path, data_dir: str | Path) -> Report:
+def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard) -> Report:
     """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
     What was in doubt with other nodes is not in doubt any more: they know this store's id as little as its sequences.
 
@@ -108,7 +110,7 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
     if meta is None:
         raise StoreError(f"{source} is not a backup made by `radiator backup`, or it is cut off.")
     refuse_other_formats(source, meta)
-    mistakes = structure_mistakes(source)
+    mistakes = structure_mistakes(source, progress)
     if mistakes:
         raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")
     try:
@@ -117,24 +119,24 @@ def restore(file: str | Path, data_dir: str | Path) -> Report:
         directory.prepare(target)
         lock = directory.BrokerLock(target)
         try:
-            mended = _install_copy(source, target)
+            mended = _install_copy(source, target, progress)
         finally:
             lock.release()
     except OSError as error:
         raise StoreError(f"The data directory {target} cannot be made: {error}.") from error
-    report = check(target)
+    report = check(target, progress)
     for sentence in mended:
         report.find(sentence)
     return report
 
 
-def _install_copy(source: Path, target: Path) -> list[str]:
+def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
     """What was mended. A crash before the rename leaves a directory that no broker serves, to be restored into anew."""
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
     directory.begin_restore(target)
     new = target / directory.RESTORE_FILE
-    shutil.copyfile(source, new)
+    _copy_file(source, new, progress)
     rows = {
         FORMAT: records.encode_number(FORMAT, records.FORMAT),
         BACKUP: None,
@@ -147,6 +149,15 @@ def _install_copy(source: Path, target: Path) -> list[str]:
     mended = _mend(new)
     install(new, target / directory.DATA_FILE)
     return mended
+
+
+def _copy_file(source: Path, new: Path, progress: Progress) -> None:
+    with source.open("rb") as reading, new.open("wb") as writing:
+        whole, done = os.fstat(reading.fileno()).st_size, 0
+        while some := reading.read(_COPIED_AT_ONCE_BYTES):
+            writing.write(some)
+            done += len(some)
+            progress("copying", "bytes", done, whole)
 
 
 def _mend(file: Path) -> list[str]:

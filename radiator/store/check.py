@@ -19,6 +19,7 @@ from radiator.store import directory, records
 from radiator.store.check_logs import check_blocks, check_log_books, check_stages
 from radiator.store.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
 from radiator.store.reader import Reader, Snapshot
+from radiator.store.report import Progress, unheard
 from radiator.store.report import Report as Report
 from radiator.store.tables import (
     BINDINGS,
@@ -47,6 +48,7 @@ from radiator.store.tables import (
 )
 from radiator.writes import KeepPeer
 
+_TOLD_EVERY = 256  # rows between two words of how far it is
 _DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
     "exchange": exchange_settings,
     "fanout": fanout_children,
@@ -55,19 +57,19 @@ _DECLARED: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-def check(data_dir: str | Path) -> Report:
+def check(data_dir: str | Path, progress: Progress = unheard) -> Report:
     """Reads all of it. What is wrong is in the report; raises StoreError only where there is no store to read, and
     DiskFailed where the disk gives it not back: that says nothing of what was written.
     """
     file = Path(data_dir) / directory.DATA_FILE
     if not directory.is_regular(file):
         raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
-    report = Report()
+    report = Report(progress=progress)
     try:
         _check_structure(file, report)
         if not report.findings:
             with Reader(Path(data_dir)) as reader:
-                reader.check_structure()
+                reader.check_structure(progress)
                 _check_tables(reader, report)
     except (StoreError, OSError) as error:
         report.find(str(error))
@@ -77,7 +79,7 @@ def check(data_dir: str | Path) -> Report:
 def _check_structure(file: Path, report: Report) -> None:
     """LMDB's pages, read while nobody commits: where the file has moved meanwhile, what was seen means nothing."""
     before = checked_head(file)
-    mistakes = structure_mistakes(file)
+    mistakes = structure_mistakes(file, report.progress)
     report.structure_checked = checked_head(file).transaction == before.transaction
     if report.structure_checked:
         for mistake in mistakes:
@@ -247,8 +249,12 @@ def _recount(reader: Reader, report: Report) -> None:
     however long it is. Only the heads of its records are looked at, which takes about a second for a million.
     """
     number: int | None = 0
+    done = 0
     while number is not None:
         with reader.snapshot() as snapshot:
+            report.progress(
+                "counting what is stored", "messages", done, snapshot.entries(MESSAGES) + snapshot.entries(DELAYED)
+            )
             counted = 0
             while counted < CHECK_SLICE_RECORDS:
                 number = _next_queue(snapshot, number)
@@ -256,6 +262,7 @@ def _recount(reader: Reader, report: Report) -> None:
                     break
                 counted += _recount_queue(snapshot, number, report)
                 number += 1
+            done += counted
 
 
 def _next_queue(snapshot: Snapshot, number: int) -> int | None:
@@ -319,21 +326,26 @@ def _count_rows(
 # ---- every row ----------------------------------------------------------------------------------------------------
 
 
-def _slices(reader: Reader, table: bytes) -> Iterator[tuple[Snapshot, bytes, memoryview]]:
+def _slices(reader: Reader, table: bytes, report: Report) -> Iterator[tuple[Snapshot, bytes, memoryview]]:
     """Every row of a table, with a snapshot that it is in. One that comes or goes meanwhile may be missed."""
     start: bytes | None = b""
+    done = 0
     while start is not None:
         with reader.snapshot() as snapshot:
             slice_start, start = start, None
+            whole = snapshot.entries(table)
             for read, (key, value) in enumerate(snapshot.rows(table, slice_start), 1):
                 yield snapshot, key, value
+                done += 1
+                if done % _TOLD_EVERY == 0:
+                    report.progress(f"verifying the table {table.decode()}", "rows", done, whole)
                 if read == CHECK_SLICE_RECORDS:
                     start = key + b"\0"
                     break
 
 
 def _check_messages(reader: Reader, boot: int | None, report: Report) -> None:
-    for _, key, value in _slices(reader, MESSAGES):
+    for _, key, value in _slices(reader, MESSAGES, report):
         report.messages += 1
         message = report.decoded(records.decode_message, key, value)
         if message is not None:
@@ -342,7 +354,7 @@ def _check_messages(reader: Reader, boot: int | None, report: Report) -> None:
 
 
 def _check_delayed(reader: Reader, boot: int | None, report: Report) -> None:
-    for snapshot, key, value in _slices(reader, DELAYED):
+    for snapshot, key, value in _slices(reader, DELAYED, report):
         report.messages += 1
         report.delayed += 1
         found = report.decoded(records.decode_delayed, key, value)
@@ -370,7 +382,7 @@ def _boot_now(reader: Reader) -> int:
 
 
 def _check_counts(reader: Reader, report: Report) -> None:
-    for snapshot, key, value in _slices(reader, COUNTS):
+    for snapshot, key, value in _slices(reader, COUNTS, report):
         report.counts += 1
         report.decoded(records.decode_count, key, value)
         if snapshot.get(MESSAGES, key) is None:
@@ -378,12 +390,12 @@ def _check_counts(reader: Reader, report: Report) -> None:
 
 
 def _check_dedup(reader: Reader, report: Report) -> None:
-    for snapshot, key, value in _slices(reader, DEDUP):
+    for snapshot, key, value in _slices(reader, DEDUP, report):
         report.dedup_ids += 1
         until_ms = report.decoded(records.decode_number, key, value)
         if until_ms is not None and snapshot.get(DEDUP_BY_TIME, records.dedup_time_key(until_ms, key)) is None:
             report.find(f"The dedup-id under key {key.hex()} is missing from the table in the order of time.")
-    for snapshot, key, value in _slices(reader, DEDUP_BY_TIME):
+    for snapshot, key, value in _slices(reader, DEDUP_BY_TIME, report):
         if report.decoded(records.decode_number, key, value) is None:
             continue
         until_ms, dedup = records.split_dedup_time_key(key)

@@ -64,11 +64,14 @@ def _check_position(
 def check_blocks(reader: Reader, report: Report) -> None:
     """Every block, and that those of each segment are what its books say."""
     start: bytes | None = b""
+    done = 0
     while start is not None:
         with reader.snapshot() as snapshot:
             read = report.records
+            report.progress("verifying logs", "segments", done, snapshot.entries(SEGMENTS))
             while start is not None and report.records - read < CHECK_SLICE_RECORDS:
                 start = _check_next(snapshot, start, report)
+                done += 1
 
 
 def _check_next(snapshot: Snapshot, start: bytes, report: Report) -> bytes | None:

@@ -22,8 +22,10 @@ from radiator.store.datafile import (
     structure_mistakes,
 )
 from radiator.store.reader import Reader
+from radiator.store.report import Progress, unheard
 from radiator.store.unreadable import READ_ERRORS
 
+_TOLD_EVERY = 256  # rows between two words of how far it is
 _ROOM_BYTES = MIB  # more than the copy itself, for what the file system writes of its own
 
 
@@ -37,7 +39,7 @@ class Compacted:
     removed_bytes: int | None
 
 
-def compact(data_dir: str | Path) -> Compacted:
+def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
     """The data file has no free pages when this returns, and is synced under its name; a start finds what it would have
     found without.
 
@@ -53,8 +55,8 @@ def compact(data_dir: str | Path) -> Compacted:
         lock = directory.BrokerLock(path)
         try:
             removed_bytes = _remove_leftover(path / directory.COMPACT_FILE)
-            needed_bytes(path)
-            return _compacted(file, path / directory.COMPACT_FILE, removed_bytes)
+            needed = needed_bytes(path)
+            return _compacted(file, path / directory.COMPACT_FILE, removed_bytes, needed, progress)
         finally:
             lock.release()
     except directory.InUse:
@@ -92,16 +94,16 @@ def _remove_leftover(new: Path) -> int | None:
     return left_bytes
 
 
-def _compacted(file: Path, new: Path, removed_bytes: int | None) -> Compacted:
+def _compacted(file: Path, new: Path, removed_bytes: int | None, needed: int, progress: Progress) -> Compacted:
     before_bytes = file.stat().st_size
     opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as the data file is, from its first moment on
         with Reader(file) as old:
-            old.copy_to(opened, compact=True)
+            old.copy_to(opened, True, progress, needed)
             directory.set_transaction(new, checked_head(file).transaction)
-            rows = _compared(old, new)
-        mistakes = structure_mistakes(new)
+            rows = _compared(old, new, progress)
+        mistakes = structure_mistakes(new, progress)
         if mistakes:
             raise StoreError(
                 f"{file} cannot be compacted, and is as it was: the copy is damaged in LMDB's own structure "
@@ -114,7 +116,7 @@ def _compacted(file: Path, new: Path, removed_bytes: int | None) -> Compacted:
     return Compacted(before_bytes, file.stat().st_size, rows, removed_bytes)
 
 
-def _compared(old: Reader, new: Path) -> int:
+def _compared(old: Reader, new: Path, progress: Progress) -> int:
     """How many rows there are, in both. Raises StoreError where one differs, and for what is no store of ours."""
     rows = 0
     with Reader(new) as reader, old.snapshot() as before, reader.snapshot() as after:
@@ -125,6 +127,8 @@ def _compared(old: Reader, new: Path) -> int:
         for table in tables:
             for row, copied in zip_longest(before.rows(table), after.rows(table)):
                 rows += 1
+                if rows % _TOLD_EVERY == 0:
+                    progress("comparing", "rows", rows, 0)
                 if row != copied:
                     differing.append(table)
                     break

@@ -7,6 +7,7 @@ LMDB trusts its file: read through the map, a cut one kills the process. So what
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import lmdb
 from lmdb.verify import VerifyError, _Verifier  # which is not public: setup.cfg bounds its version
@@ -14,6 +15,7 @@ from lmdb.verify import VerifyError, _Verifier  # which is not public: setup.cfg
 from radiator.errors import DiskFailed, StoreError
 from radiator.limits import MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
 from radiator.store import directory, records
+from radiator.store.report import Progress, unheard
 from radiator.store.tables import (
     BACKUP,
     BOOT,
@@ -32,6 +34,7 @@ LIB_VERSION = 0
 
 _MAP_UNIT_BYTES = 64 * 1024  # a multiple of every platform's page size
 _STORE_ID_BYTES = 8
+_TOLD_EVERY_PAGES = 256
 
 
 def open_for_writing(path: Path, map_size: int, *, subdir: bool = True, lock: bool = True) -> lmdb.Environment:
@@ -139,7 +142,7 @@ def checked_head(file: Path) -> directory.FileHead:
             )
 
 
-def structure_mistakes(file: Path) -> list[str]:
+def structure_mistakes(file: Path, progress: Progress = unheard) -> list[str]:
     """What is wrong with LMDB's own structures in a file that nobody writes to, without mapping it.
 
     Its own `verify` looks only at the first page of a value that has several: were another one behind the end of the
@@ -148,12 +151,28 @@ def structure_mistakes(file: Path) -> list[str]:
     try:
         with reading(file), file.open("rb") as opened:
             file_bytes = os.fstat(opened.fileno()).st_size
-            verifier = _Verifier(opened, file_bytes)  # type: ignore[no-untyped-call]
+            verifier = _Watched(opened, file_bytes, progress)
             mistakes = [str(mistake) for mistake in verifier.verify()]  # type: ignore[no-untyped-call]
             beyond = verifier.live.find(1, file_bytes // verifier.psize)
         return mistakes if beyond < 0 else [*mistakes, f"page {beyond} is in use, but beyond the end of the file"]
     except VerifyError as error:
         return [str(error)]
+
+
+class _Watched(_Verifier):
+    """Says how far it is."""
+
+    def __init__(self, opened: BinaryIO, file_bytes: int, progress: Progress) -> None:
+        super().__init__(opened, file_bytes)  # type: ignore[no-untyped-call]
+        self._progress = progress
+        self._pages_read = 0
+
+    def read_page(self, number: int) -> bytes:
+        self._pages_read += 1
+        if self._pages_read % _TOLD_EVERY_PAGES == 0:
+            self._progress("verifying LMDB's structure", "pages", self.live.count(1), len(self.live))
+        page: bytes = super().read_page(number)  # type: ignore[no-untyped-call]
+        return page
 
 
 def refuse_damaged_structure(file: Path, head: directory.FileHead) -> bool:

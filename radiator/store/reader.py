@@ -1,9 +1,11 @@
 """A store opened read-only, for other processes than the broker's: check and backup."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 import lmdb
 
@@ -13,11 +15,13 @@ from radiator.recovery import StoredLog
 from radiator.store import directory, records
 from radiator.store.datafile import LIB_VERSION, checked_head
 from radiator.store.logs import find_block, read_logs
+from radiator.store.report import Progress, unheard
 from radiator.store.structure import StructureCheck
 from radiator.store.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 from radiator.store.unreadable import READ_ERRORS, could_not_be_read
 
 _META_PAGES = 2
+_WATCH_EVERY_S = 0.2
 
 
 class Reader:
@@ -53,7 +57,7 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._env.close()
 
-    def check_structure(self) -> None:
+    def check_structure(self, progress: Progress = unheard) -> None:
         """Looks at all pages, also while a broker writes. Raises StoreError where one is damaged, DiskFailed where one
         cannot be read.
         """
@@ -61,6 +65,7 @@ class Reader:
         try:
             while not check.is_done:
                 check.go_on()
+                progress("following LMDB's keys", "pages", check.pages_read, check.pages)
         finally:
             check.close()
 
@@ -73,12 +78,34 @@ class Reader:
         except lmdb.Error as error:
             raise StoreError(f"{self.file} cannot be read: {error}.") from error
 
-    def copy_to(self, opened_file: int, compact: bool) -> None:
-        """Writes one consistent state of the whole store into an open file. Raises StoreError."""
-        try:
-            self._env.copyfd(opened_file, compact=compact)
-        except lmdb.Error as error:
-            raise StoreError(f"{self.file} cannot be copied: {error}.") from error
+    def copy_to(self, opened_file: int, compact: bool, progress: Progress = unheard, expected_bytes: int = 0) -> None:
+        """Writes one consistent state of the whole store into an open file. Raises StoreError.
+
+        progress: hears how much there is of it, of expected_bytes (0: nobody knows).
+        """
+        with _watched(opened_file, expected_bytes, progress):
+            try:
+                self._env.copyfd(opened_file, compact=compact)
+            except lmdb.Error as error:
+                raise StoreError(f"{self.file} cannot be copied: {error}.") from error
+
+
+@contextmanager
+def _watched(opened_file: int, whole: int, progress: Progress) -> Iterator[None]:
+    """While LMDB copies, which says nothing, a thread of its own looks how long the file has become."""
+    is_over = Event()
+
+    def watch() -> None:
+        while not is_over.wait(_WATCH_EVERY_S):
+            progress("copying", "bytes", os.fstat(opened_file).st_size, whole)
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        watcher.join()
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What a check has read, and what is wrong with it."""
+"""What a check has read, and what is wrong with it; and who hears how far long work is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,6 +9,13 @@ from radiator.limits import CHECK_FINDINGS_MAX
 
 _Value = TypeVar("_Value")
 
+Progress = Callable[[str, str, int, int], None]
+"""Hears what is being done, the unit that is counted, how much is done, and of how much (0: nobody knows)."""
+
+
+def unheard(what: str, unit: str, done: int, whole: int) -> None:
+    """A Progress that nobody hears."""
+
 
 @dataclass(slots=True)
 class Report:
@@ -17,6 +24,7 @@ class Report:
     messages, message_bytes: the delayed ones too. exchanges_elsewhere: that queues are bound to, and that are neither
     standard nor declared at run time: config.toml has to. logs: without deleted ones; records: of all. prepared:
     transactions. structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
+    progress: hears how far it is.
     """
 
     messages: int = 0
@@ -33,6 +41,7 @@ class Report:
     structure_checked: bool = False
     findings: list[str] = field(default_factory=list)
     findings_left_out: int = 0
+    progress: Progress = field(default=unheard, repr=False, compare=False)
 
     def find(self, sentence: str) -> None:
         """Adds a finding."""

@@ -78,6 +78,15 @@ class StructureCheck:
         os.close(self._file)
 
     @property
+    def pages_read(self) -> int:
+        return self._pages_read
+
+    @property
+    def pages(self) -> int:
+        """How many leaves there were at the beginning."""
+        return self._pages
+
+    @property
     def percent(self) -> int:
         """How much has been looked at; 100 only where that is all."""
         return 100 if self.is_done else min(99, 100 * self._pages_read // max(1, self._pages))

@@ -46,7 +46,7 @@ def test_beside_a_broker(broker: BrokerProcess, tmp_path: Path, capsys: pytest.C
     assert main(line) == 0
     assert rows(to) - before >= 30
     assert main([*line, "--log", "/log/clicks"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"0 rows archived in {to}."
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"0 rows archived in {to}: 0 files of 0 B (")
     assert main(["archive", "--verify", str(to)]) == 0
     assert "every row is what was written" in capsys.readouterr().out
     files = [path for path in to.rglob("*") if path.is_file()]
@@ -59,7 +59,7 @@ def test_beside_a_broker(broker: BrokerProcess, tmp_path: Path, capsys: pytest.C
     # each run says so too, and that no run mends it
     assert main(line) == 1
     said = capsys.readouterr()
-    assert said.out == f"0 rows archived in {to}.\n" and "radiator: DAMAGED: log=clicks/date=" in said.err
+    assert said.out.startswith(f"0 rows archived in {to}: ") and "radiator: DAMAGED: log=clicks/date=" in said.err
     assert f"not written again: `radiator archive --verify {to}` lists all" in said.err
     (to / "_manifest.jsonl").write_text("nonsense\n")
     assert main(["archive", "--verify", str(to)]) == 1

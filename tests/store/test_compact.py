@@ -260,7 +260,7 @@ def test_copy_that_is_not_the_same_is_never_put_in_place(
     backup(tmp_path / "other", tmp_path / "copy", compact=True)
     write_meta(tmp_path / "copy", {b"backup": None}, MAP_BYTES)
     content = (tmp_path / "copy").read_bytes()
-    monkeypatch.setattr(Reader, "copy_to", lambda self, opened, compact: os.write(opened, content))
+    monkeypatch.setattr(Reader, "copy_to", lambda self, opened, *_: os.write(opened, content))
     assert "cannot be compacted, and is as it was: in the copy the table" in refusal(path)
 
 
