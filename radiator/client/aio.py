@@ -400,6 +400,7 @@ class _Tasks:
         line = self.line
         if line.lost != _NOT_OPENED:
             raise Violation("This client was opened before: another one is needed.")
+        line.lost = "it is being opened"
         opening = line.opening()
         try:
             wanted = next(opening)
@@ -412,6 +413,9 @@ class _Tasks:
         except StopIteration:
             line.lost = None
             self.go_on()
+        except BaseException:
+            line.lost = _NOT_OPENED
+            raise
 
     async def _tried(self, address: Address, number: int) -> Connection | RadiatorError:
         try:

@@ -139,6 +139,7 @@ def test_the_command_line_of_celery(broker: BrokerProcess, workers: Workers, boo
 
 
 def test_without_an_application_the_transport_stands_for_settings(broker: BrokerProcess, workers: Workers) -> None:
+    """As docs/CELERY.md has it."""
     ended = subprocess.run(
         [sys.executable, "-m", "celery", "--config", "radiator.kombu", "-b", f"radiator://127.0.0.1:{broker.port}",
          "inspect", "ping"],

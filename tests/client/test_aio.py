@@ -348,14 +348,18 @@ def test_cancelled_send_that_was_said_goes_on(proxy: Proxy, direct: Client) -> N
     run(main())
 
 
-def test_cancelled_send_that_waited_for_room_is_not_said(proxy: Proxy, direct: Client) -> None:
+def test_cancelled_send_that_waited_for_room_or_a_connection_is_not_said(proxy: Proxy, direct: Client) -> None:
     async def main() -> None:
         async with AsyncClient(proxy.address, reconnect=SOON, dedup=True, window=1) as client:
             proxy.mute()
             first = asyncio.create_task(client.send("/queue/once.room", "said"))
             await asyncio.sleep(0)
             await cancelled(client.send("/queue/once.room", "never"))
+            proxy.refuse(True)
             proxy.cut()
+            await until(lambda: not client.is_open)
+            await cancelled(client.send("/queue/once.room", "never"))
+            proxy.refuse(False)
             await first
             await client.flush()
         direct.subscribe("/queue/once.room")

@@ -79,5 +79,5 @@ def _of_python(words: list[str]) -> str | None:
         is_ours = words[1].partition(".")[0] in ("radiator", "benchmarks", "tests")
         return None if not is_ours or exists(f"{path}.py") or exists(f"{path}/__main__.py") else f"no module {words[1]}"
     if words and words[0].endswith(".py"):
-        return None if exists(words[0]) else f"there is no {words[0]}"
+        return None if exists(words[0]) or exists(f"examples/{words[0]}") else f"there is no {words[0]}"
     return None

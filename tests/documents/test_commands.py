@@ -1,5 +1,6 @@
 """What pages name in backticks is there: commands with their options, scripts, and files of the checkout."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from radiator.cli import COMMANDS, parser
 from radiator.cli.command import Command
+from radiator.config import load
 from tests.broker_process import CHECKOUT
 from tests.documents.blocks import exists, inline, pages, text_of
 from tests.documents.commands import complaint
@@ -26,6 +28,28 @@ def test_example_of_a_command_is_understood(command: Command) -> None:
     radiator = parser()
     lines = command.example.splitlines()
     assert [said for line in lines if (said := complaint(line, radiator)) is not None] == []
+
+
+@pytest.mark.parametrize("example", sorted((CHECKOUT / "examples").rglob("*.py")), ids=lambda path: path.name)
+def test_commands_in_an_example_are_understood(example: Path) -> None:
+    """In what it says of itself, with more spaces where a column begins."""
+    told = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
+    radiator = parser()
+    lines = [*told.splitlines(), *inline(told)]
+    assert [said for line in lines if (said := complaint(line.strip(), radiator, True)) is not None] == []
+
+
+@pytest.mark.parametrize("file", [CHECKOUT / "config.toml", *sorted((CHECKOUT / "examples").rglob("*.toml"))], ids=str)
+def test_configuration_that_comes_along_is_one(file: Path, tmp_path: Path) -> None:
+    """As it stands, and with all that it shows behind a `#`."""
+    text = file.read_text(encoding="utf-8")
+    for name in ("secret", "cluster.secret"):
+        (tmp_path / name).write_text("c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3JldA==\n")
+        (tmp_path / name).chmod(0o600)
+    shown = re.sub(r"(?m)^# (?=\[|[a-z_]+ = )", "", text)
+    for number, one in enumerate((text, shown)):
+        (tmp_path / f"{number}.toml").write_text(one, encoding="utf-8")
+        load(tmp_path / f"{number}.toml")
 
 
 @pytest.mark.parametrize("page", pages())
