@@ -344,6 +344,24 @@ def test_all_that_is_available_now_is_read_however_little(broker: BrokerProcess,
     assert offset(other.latestOffset(first, ReadAllAvailable())) == 6
 
 
+def test_a_loss_while_it_waits_is_told(
+    broker: BrokerProcess, client: Client, log: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def made_anew(broker: Broker, states: Any, timeout_ms: int, more: int) -> None:
+        client.admin({"do": "delete", "log": log})
+        client.admin({"do": "declare", "log": log})
+
+    fill(client, f"/log/{log}", 3)
+    strict, lenient = (LogReader(options(broker, log, failOnDataLoss=told)) for told in ("true", "false"))
+    end = strict.latestOffset(strict.initialOffset(), ReadMaxRows(100))
+    monkeypatch.setattr(Broker, "wait", made_anew)
+    with pytest.raises(DataLoss, match="is another log than the one that the checkpoint speaks of"):
+        strict.latestOffset(end, ReadMaxRows(100))
+    # the loss is news of itself: it is not waited for more
+    assert offset(lenient.latestOffset(end, ReadMaxRows(100))) == 0
+    assert [record.getMessage() for record in caplog.records if "another log" in record.getMessage()] != []
+
+
 # ---- logs by a pattern
 
 
