@@ -13,6 +13,7 @@ from radiator.cli.shown import add_json, tell
 from radiator.cli.text import table
 from radiator.cli.things import Thing, Word, add_words
 from radiator.client import Address, Client
+from radiator.errors import count_text
 
 DESTINATION = Thing(QUEUE, "radiator-bench")
 SECONDS = 3.0
@@ -79,15 +80,19 @@ def _run(arguments: argparse.Namespace) -> int:
         for shape in shapes:
             progress("measuring", "shapes", len(results), len(shapes))
             results.append((shape, _measured(address, destination, shape, max(arguments.seconds, 0.1), not is_log)))
-    told = [{"shape": shape.name, **asdict(measured)} for shape, measured in results]
-    tell(arguments, {"destination": destination, "body_bytes": BODY_BYTES, "shapes": told},
-         table(HEADS, [row(shape, measured) for shape, measured in results]))  # fmt: skip
-    if is_log and not arguments.json:
-        print(
-            f"{_records(arguments, destination)} records are in {destination} now, and stay until its retention takes "
-            "them. To be rid of them:",
-            shlex.join(["radiator", "delete", destination, *broker_told(arguments)]),
+    answer = {
+        "destination": destination,
+        "body_bytes": BODY_BYTES,
+        "shapes": [{"shape": shape.name, **asdict(measured)} for shape, measured in results],
+    }
+    said = table(HEADS, [row(shape, measured) for shape, measured in results])
+    if is_log:
+        kept = answer["records"] = _records(arguments, destination)
+        said += (
+            f"\n{count_text(kept, 'record')} are in {destination} now, and stay until its retention takes them. To be "
+            f"rid of them: {shlex.join(['radiator', 'delete', destination, *broker_told(arguments)])}"
         )
+    tell(arguments, answer, said)
     return 0
 
 
@@ -101,8 +106,8 @@ def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
     """Ours would stay among somebody's records."""
     if kept := _records(arguments, destination):
         raise LoadFailed(
-            f"{destination} has {kept} records, and the load's would stay among them: it needs a log of its own "
-            "(radiator declare log NAME)."
+            f"{destination} has {count_text(kept, 'record')}, and the load's would stay among them: it needs a log of "
+            "its own (radiator declare log NAME)."
         )
 
 

@@ -363,6 +363,10 @@ def test_bench_on_a_log_says_what_stays_there(run: Run, client: Client) -> None:
     status, out, err = run(*bench)
     assert (status, out) == (1, "") and f"/log/benched has {kept} records" in err and "a log of its own" in err
     assert sum(client.admin({"do": "describe", "log": "benched"})["partitions"]["next"]) == kept
+    client.admin({"do": "delete", "log": "benched"})
+    client.admin({"do": "declare", "log": "benched"})
+    told = json.loads(run(*bench, "--json")[1])
+    assert told["records"] == client.admin({"do": "describe", "log": "benched"})["partitions"]["next"][0] > 0
 
 
 def test_receive_takes_no_more_than_it_was_asked_for(run: Run, client: Client) -> None:
