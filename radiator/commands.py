@@ -5,9 +5,11 @@ receipt id asked for, or None. Words are never changed after construction.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from radiator.links import Identity, Word
 from radiator.message import Message
+from radiator.settings import Config
 
 # ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
 AUTO = "auto"
@@ -233,6 +235,19 @@ class Read:
 
 
 @dataclass(slots=True)
+class Reread:
+    """config.toml was read again, since a Turn or a signal has asked for it. config: what is in force if that is
+    applied; None: mistakes says why there is none. changes: a row for each difference from what is in force now, as
+    JSON has it. useless: sentences about settings that do nothing.
+    """
+
+    config: Config | None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    useless: list[str] = field(default_factory=list)
+    mistakes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Written:
     """The operating system has taken all of the first `delivers` Deliver replies of this connection (since Open)."""
 
@@ -377,6 +392,7 @@ class Stop:
 Event = (
     Open
     | Read
+    | Reread
     | Written
     | Closed
     | NotLinked

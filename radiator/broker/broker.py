@@ -7,6 +7,7 @@ connection, whose reader stops; the others go on.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from itertools import takewhile
 from math import inf
 from operator import itemgetter
@@ -32,6 +33,7 @@ from radiator.broker.kinds.queue import Queue
 from radiator.broker.memory import Memory, Weighing, held_by
 from radiator.broker.plans import Plan
 from radiator.broker.reading import Reading, one_slice
+from radiator.broker.reload import Reload
 from radiator.broker.rounds import Round
 from radiator.broker.staging import Staging
 from radiator.broker.states import Event
@@ -58,6 +60,7 @@ from radiator.commands import (
     NotLinked,
     Open,
     Read,
+    Reread,
     Send,
     Stop,
     Subscribe,
@@ -173,6 +176,7 @@ class Broker:
         self.answers = Answers(self.chores.append, self.freed)
         self.expiring: set[Queue] = set()
         self.round: Round | None = None  # what the last Tick has begun, and has not done
+        self.reload: Reload | None = None
         self.is_stopping = False
         self.is_said = False
         self.forget_s = now_s
@@ -430,6 +434,24 @@ class Broker:
         if not giving.is_done:
             self.chores.append(giving)
         return True
+
+    def reread(self, event: Reread) -> bool:
+        """config.toml was read again: for who has asked, or else by a signal."""
+        if not self.is_stopping:
+            self.reload = self.reload or Reload(self)
+            self.reload.read(event)
+        return True
+
+    def use_limits(self, limits: Limits, disk_free_min: int) -> None:
+        """They are in force from now on, for all who hold `limits`."""
+        for one in fields(Limits):
+            setattr(self.limits, one.name, getattr(limits, one.name))
+        self.memory.bound(limits)
+        windows, readers = self.destinations.windows, self.destinations.readers
+        windows.bound(limits.max_memory_bytes)
+        readers.out_max = windows.out_max
+        self.disk_free_min = disk_free_min
+        self.judge_disk()
 
     def ticked(self, event: Tick) -> bool:
         """Time has passed: expiry, timeouts, and whether disk and memory have room."""
@@ -1146,6 +1168,7 @@ _HANDLERS: dict[type, Callable[..., bool]] = {
     LoadedLog: Broker.loaded,
     LoadedStage: Broker.loaded,
     Found: Broker.found,
+    Reread: Broker.reread,
     Tick: Broker.ticked,
     Open: Broker.opened,
     Closed: Broker.closed,

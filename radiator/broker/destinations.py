@@ -5,7 +5,7 @@ others under the id of their reply address only.
 """
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from radiator.settings import (
     MEMORY_MESSAGES_MAX,
     NODE,
     STANDARD_EXCHANGES,
+    Binding,
     Declarations,
     ExchangeSettings,
     LogSettings,
@@ -99,6 +100,22 @@ def check_words(topic: str) -> None:
             raise Refusal("too-many-words", f"/topic/{topic} has {count} {what}: at most {most} are allowed.")
 
 
+def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> str:
+    """The sentence about a log that is there with other partitions than it is declared with."""
+    return (
+        f"{LOG_PREFIX}{name} is declared with partitions = {declared.partitions}, but it has {kept.partitions}, and "
+        "their number is fixed: declare so many, or take another name."
+    )
+
+
+def by_queue(bindings: Iterable[Binding]) -> dict[str, list[tuple[str, str]]]:
+    """Exchange and key of the bindings of each queue."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for binding in bindings:
+        found.setdefault(binding.queue, []).append((binding.exchange, binding.key))
+    return found
+
+
 def _unfit(name: str, text: str, refusal: Refusal) -> StoreError:
     return StoreError(
         f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
@@ -112,7 +129,7 @@ class Destinations:
     __slots__ = (
         "at_node", "bury", "copies_dropped", "copies_to", "declarations", "declared_bindings", "desk", "durables",
         "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new",
-        "on_room", "outboxes", "queues", "readers", "replies", "retention", "retired", "topics", "windows",
+        "on_room", "outboxes", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -135,9 +152,7 @@ class Destinations:
         self.windows = Windows(limits.max_memory_bytes)
         self.topics = Topics(desk)
         self.exchanges = Exchanges(desk, self.topics, declarations.exchanges, bury, on_room)
-        self.declared_bindings: dict[str, list[tuple[str, str]]] = {}  # by queue: exchange and key
-        for binding in declarations.bindings:
-            self.declared_bindings.setdefault(binding.queue, []).append((binding.exchange, binding.key))
+        self.declared_bindings = by_queue(declarations.bindings)
         self.queues: dict[str, Queue] = {}
         self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
         self.logs: dict[str, Log] = {}
@@ -154,6 +169,7 @@ class Destinations:
         self.durables: dict[str, DurableQueue] = {}
         self.on_new: Callable[[Queue], None] = lambda queue: None
         self.fanouts = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
+        self.shadowed: dict[str, tuple[str, ...]] = {}  # fanouts declared at run time that config.toml has too
         self.next_number = recovery.next_queue
         self.retired = dict(recovery.retired)
         self._recover(recovery)
@@ -173,10 +189,14 @@ class Destinations:
     def _recover(self, recovery: Recovery) -> None:
         """What the store has, as far as config.toml says nothing else."""
         for row in recovery.declared:
-            if row.kind == EXCHANGE_KIND and row.name not in self.exchanges.all:
+            if row.kind == EXCHANGE_KIND:
                 self.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
-            elif row.kind == FANOUT and row.name not in self.fanouts:
-                self.fanouts[row.name] = Fanout(row.name, fanout_children(json.loads(row.text)))
+            elif row.kind == FANOUT:
+                children = fanout_children(json.loads(row.text))
+                if row.name in self.fanouts:
+                    self.shadowed[row.name] = children
+                else:
+                    self.fanouts[row.name] = Fanout(row.name, children)
         numbered: dict[int, Queue] = {}
         gone = []
         for stored in recovery.queues:
@@ -184,6 +204,7 @@ class Destinations:
             if settings.persistent:
                 queue = self._open(stored.number, stored.name, settings, stored.ledger)
                 queue.next_due_ms = stored.next_due_ms
+                queue.given = stored.settings
                 numbered[stored.number] = queue
             elif stored.ledger.stored:
                 raise StoreError(
@@ -207,10 +228,7 @@ class Destinations:
         kept = log_settings(json.loads(stored.settings or "{}"))
         declared = self.declarations.logs.get(stored.name, kept)
         if declared.partitions != kept.partitions:
-            raise StoreError(
-                f"{LOG_PREFIX}{stored.name} is declared with partitions = {declared.partitions}, but it has "
-                f"{kept.partitions}, and their number is fixed: declare so many, or take another name."
-            )
+            raise StoreError(partitions_mistake(stored.name, declared, kept))
         if declared != kept:
             self._keep_log_settings(stored.number, declared)
         return self._open_log(stored, declared)
@@ -234,23 +252,24 @@ class Destinations:
             self._bind_declared(log)
         return log
 
-    def _settings(self, name: str, text: str = "") -> QueueSettings:
+    def _settings(self, name: str, text: str = "", by: Declarations | None = None) -> QueueSettings:
         """What is in force for a queue of that name. text: what it was declared with at run time, which counts where
-        config.toml has no table for this very name.
+        config.toml has no table for this very name. by: by these declarations instead of those in force.
         """
+        declarations = by or self.declarations
         if name.startswith(OUTBOX_PREFIX):
             # an outbox remembers dedup-ids as long as any child of a fanout may
-            fanouts = self.declarations.cluster_fanouts
+            fanouts = declarations.cluster_fanouts
             children = {child for fanout in fanouts for child in self.fanouts[fanout].children}
-            windows_s = [self.declarations.queue_settings(child).dedup_window_s for child in children]
+            windows_s = [declarations.queue_settings(child).dedup_window_s for child in children]
             return QueueSettings(dedup_window_s=max(windows_s, default=0))
         if name.startswith(DURABLE_PREFIX):
             # patterns have words between dots: so `$durable.topic.#` is for all of topics
-            settings = self.declarations.queue_settings(name.replace("/", "."))
+            settings = declarations.queue_settings(name.replace("/", "."))
             settings = settings if settings.persistent else QueueSettings()
             return replace(settings, auto_delete=False, exclusive=False, scope=NODE)
-        settings = self.declarations.queue_settings(name)
-        if not text or name in self.declarations.queues:
+        settings = declarations.queue_settings(name)
+        if not text or name in declarations.queues:
             return settings
         try:
             return queue_settings(json.loads(text), settings)
@@ -400,6 +419,64 @@ class Destinations:
                 f"There are {count} destinations already, and max_destinations is {self.limits.max_destinations}.",
             )
 
+    # ---- another configuration ------------------------------------------------------------------------------------
+
+    def settings_by(self, queue: Queue, declarations: Declarations) -> QueueSettings:
+        """What would be in force for a queue that is there. Raises StoreError as a start with these does."""
+        return self._settings(queue.name, queue.given, declarations)
+
+    def use(self, queue: Queue, settings: QueueSettings) -> None:
+        """These are in force for it: for what comes from now on. What it holds above a lower bound stays."""
+        if isinstance(queue, DurableQueue):
+            self._forget_dying(queue)
+            if settings.dead_letter is not None:
+                self.dying_into.setdefault(settings.dead_letter, {})[queue] = None
+        if settings.expires_ms != queue.settings.expires_ms:
+            queue.used()
+        queue.settings = settings
+        if queue.waiters:
+            self.on_room(queue)
+
+    def use_log(self, log: Log, settings: LogSettings) -> None:
+        """The same of a log."""
+        if log.log_settings != settings:
+            log.use(settings)
+            self._keep_log_settings(log.number, settings)
+
+    def use_fanouts(self, old: Collection[str], declared: Mapping[str, tuple[str, ...]]) -> None:
+        """config.toml declares these, and not those any more that it declared before (old)."""
+        for name in old:
+            if name not in declared:
+                children = self.shadowed.pop(name, None)
+                if children is None:
+                    del self.fanouts[name]
+                else:
+                    self.fanouts[name].children = children
+        for name, children in declared.items():
+            found = self.fanouts.get(name)
+            if found is None:
+                self.fanouts[name] = Fanout(name, children)
+                continue
+            if name not in old:
+                self.shadowed[name] = found.children
+            found.children = children
+
+    def make_declared(self, name: str) -> None:
+        """A queue, or `/log/NAME`, that config.toml declares is there."""
+        if not name.startswith(LOG_PREFIX):
+            self.target(name)
+        elif name.removeprefix(LOG_PREFIX) not in self.logs:
+            bare = name.removeprefix(LOG_PREFIX)
+            self._create_log(bare, self.declarations.logs[bare]).is_declared = True
+
+    def _forget_dying(self, queue: DurableQueue) -> None:
+        target = queue.settings.dead_letter
+        if target is not None:
+            others = self.dying_into[target]
+            del others[queue]
+            if not others:
+                del self.dying_into[target]
+
     # ---- declared at run time ---------------------------------------------------------------------------------------
 
     def settings_for(self, name: str) -> QueueSettings:
@@ -429,7 +506,8 @@ class Destinations:
         queue = self._create(name, settings)
         if target is not None:
             self.target(target)
-        if isinstance(queue, DurableQueue) and text not in ("", "{}"):
+        queue.given = "" if text == "{}" else text
+        if isinstance(queue, DurableQueue) and queue.given:
             self.desk.write(KeepSettings(queue.number, text), WRITE_COST_BYTES + len(text))
         return True
 
@@ -666,12 +744,8 @@ class Destinations:
         else:
             del self.queues[queue.name]
         if isinstance(queue, DurableQueue):
-            desk, target = self.desk, queue.settings.dead_letter
-            if target is not None:
-                others = self.dying_into[target]
-                del others[queue]
-                if not others:
-                    del self.dying_into[target]
+            desk = self.desk
+            self._forget_dying(queue)
             desk.write(Books(queue.number, queue.books().ledger))
             desk.write(Retire(queue.number, queue.name))
             if queue.journal is not None:

@@ -105,10 +105,10 @@ class Exchange:
 class Exchanges:
     """All exchanges of the broker. bound: the bindings of each queue by exchange and key, and whether they are on the
     disk. own: see above. leaving: queues that nothing is routed to, since they are about to go, each with the bindings
-    that it had; who binds one keeps it.
+    that it had; who binds one keeps it. shadowed: what was declared at run time under names that config.toml has too.
     """
 
-    __slots__ = ("all", "bound", "bury", "count", "desk", "leaving", "on_room", "own", "topics")
+    __slots__ = ("all", "bound", "bury", "count", "desk", "leaving", "on_room", "own", "shadowed", "topics")
 
     def __init__(
         self,
@@ -128,6 +128,7 @@ class Exchanges:
         }
         for name, settings in declared.items():
             self.all[name] = Exchange(name, settings, is_declared=True)
+        self.shadowed: dict[str, ExchangeSettings] = {}
         self.count = 0  # of bindings
         self.bound: dict[Queue, dict[tuple[str, str], bool]] = {}
         self.own: dict[Queue, Subscription] = {}
@@ -162,7 +163,35 @@ class Exchanges:
 
     def recover_exchange(self, name: str, settings: ExchangeSettings) -> None:
         """One that an earlier run declared."""
-        self.all[name] = Exchange(name, settings, is_declared=False)
+        if name in self.all:
+            self.shadowed[name] = settings
+        else:
+            self.all[name] = Exchange(name, settings, is_declared=False)
+
+    def declare(self, name: str, settings: ExchangeSettings) -> None:
+        """config.toml has it from now on; where it is there, with the same settings."""
+        found = self.all.get(name)
+        if found is None:
+            self.all[name] = Exchange(name, settings, is_declared=True)
+        elif not found.is_declared:
+            self.shadowed[name] = found.settings
+            found.is_declared = True
+
+    def undeclare(self, name: str) -> Exchange | None:
+        """config.toml has it no more: it is as it was declared at run time; or returned, to go with its bindings."""
+        exchange, settings = self.all[name], self.shadowed.pop(name, None)
+        if settings is None:
+            return exchange
+        exchange.settings, exchange.is_declared = settings, False
+        return None
+
+    def undeclare_binding(self, name: str, key: str, queue: Queue) -> None:
+        """config.toml has it no more: one that was made at run time too stays."""
+        is_stored = self.bound.get(queue, {}).get((name, key))
+        if is_stored:
+            self.all[name].bindings[key, queue] = False
+        elif is_stored is not None:
+            self.take_off(self.all[name], key, queue)
 
     def delete(self, name: str) -> None:
         """It goes, and its bindings with it. Raises Refusal for one that is not there or not to be deleted."""

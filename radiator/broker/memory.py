@@ -33,16 +33,20 @@ class Memory:
 
     def __init__(self, destinations: "Destinations", limits: Limits) -> None:
         self.destinations = destinations
-        self.bound_bytes = bound = limits.max_memory_bytes
-        self.tight_bytes = int(MEMORY_TIGHT * bound)
-        self.share_bytes = max(bound // MEMORY_SHARE, min(limits.max_frame_bytes, bound // 2))
-        self.least_bytes = min(NEXT_TO_NOTHING_BYTES, bound // 64)
+        self.bound(limits)
         self.bytes = self.weighed_bytes = 0
         self.waiting_bytes = 0
         self.parts_bytes = 0
         self.outbox_bytes = self.outbox_largest_bytes = 0
         self.is_awaited = False
         self.holders: list[tuple[str, int]] = []
+
+    def bound(self, limits: Limits) -> None:
+        """These limits hold from now on."""
+        self.bound_bytes = bound = limits.max_memory_bytes
+        self.tight_bytes = int(MEMORY_TIGHT * bound)
+        self.share_bytes = max(bound // MEMORY_SHARE, min(limits.max_frame_bytes, bound // 2))
+        self.least_bytes = min(NEXT_TO_NOTHING_BYTES, bound // 64)
 
     @property
     def on_disk_too(self) -> int:

@@ -41,7 +41,8 @@ class Note:
 class Turn:
     """Everything that one step wants done. `again`: there is work that needs no further event; is_background: some of
     it may wait until others have had their turn; `stopped`: all is said. dials: name and address of each node that is
-    to be linked with beside those of the list.
+    to be linked with beside those of the list. reread: somebody asks for config.toml to be read again; applied: what
+    was read is in force from this turn on; reread_over: whatever came of it, it may be read again.
     """
 
     replies: list[Reply] = field(default_factory=list)
@@ -51,6 +52,9 @@ class Turn:
     again: bool = False
     is_background: bool = False
     stopped: bool = False
+    reread: bool = False
+    applied: bool = False
+    reread_over: bool = False
 
 
 class Stored(Protocol):

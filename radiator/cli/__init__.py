@@ -36,6 +36,7 @@ from radiator.cli.prepared import PREPARED
 from radiator.cli.queues import MOVE, PURGE, QUEUES
 from radiator.cli.receive import RECEIVE
 from radiator.cli.release import RELEASE
+from radiator.cli.reload import RELOAD
 from radiator.cli.rename import RENAME
 from radiator.cli.send import SEND
 from radiator.cli.serve import SERVE
@@ -48,8 +49,8 @@ from radiator.cli.why import WHY
 from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError, Refusal
 
 COMMANDS: tuple[Command, ...] = (
-    SERVE, CONFIG, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE, BIND,
-    UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
+    SERVE, CONFIG, RELOAD, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE,
+    BIND, UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
     EXPLAIN, BENCH, INSTALL_SERVICE, UNINSTALL_SERVICE,
 )  # fmt: skip
 

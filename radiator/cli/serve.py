@@ -1,6 +1,7 @@
 """`radiator serve`: the broker itself, in the foreground."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 from radiator import config
@@ -20,7 +21,11 @@ def _run(arguments: argparse.Namespace) -> int:
     # here and not above: only this command needs gevent and LMDB, and the others shall start fast
     from radiator.server.serve import serve
 
-    return serve(config.load(arguments.config), arguments.trust_clock)
+    file: Path | None = arguments.config
+    if file is None:
+        return serve(config.load(None), arguments.trust_clock)
+    file = file.absolute()
+    return serve(config.load(file), arguments.trust_clock, partial(config.reread, file))
 
 
 SERVE = Command(

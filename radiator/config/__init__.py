@@ -4,6 +4,7 @@
 value may be stands in values.py, what must hold between values in rules.py; what they mean, in docs/OPERATING.md.
 """
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import toml
 
 from radiator.addresses import name_in
 from radiator.checks import Check, meant, parse_size, shown, size_text
+from radiator.commands import Reread
 from radiator.config.mistakes import Keys, Mistakes, dotted
 from radiator.config.rules import File, exchange_type, judge, settings_in_force
 from radiator.config.secret import how_to_make, read_secret
@@ -38,8 +40,9 @@ from radiator.config.values import (
 )
 from radiator.declaring import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.errors import ConfigError
-from radiator.limits import MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits, outbox_default_bytes
+from radiator.limits import CHANGE_CHARACTERS, MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits, outbox_default_bytes
 from radiator.patterns import is_pattern, name_mistake, rank
+from radiator.reloading import differences, merged
 from radiator.settings import (
     CLUSTER,
     JOURNAL,
@@ -57,7 +60,7 @@ from radiator.settings import (
     QueueSettings,
 )
 
-__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "render_table", "size_text"]
+__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "reread", "render_table", "size_text"]
 
 # what stands before a NAME
 
@@ -95,6 +98,25 @@ def load(path: Path | None) -> Config:
     if useless.found:
         config.useless = useless.sentences(path, text)
     return config
+
+
+def reread(path: Path, running: Config) -> Reread:
+    """What the file says now, beside what is in force."""
+    try:
+        read = load(path)
+    except ConfigError as error:
+        return Reread(None, mistakes=error.mistakes)
+    changes = [
+        {"setting": one.setting, "old": _plain(one.old), "new": _plain(one.new), "takes_effect": one.takes_effect}
+        for one in differences(running, read, dotted)
+    ]
+    return Reread(merged(running, read), changes, read.useless)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, and of bounded length."""
+    text = json.dumps(value, default=str)
+    return json.loads(text) if len(text) <= CHANGE_CHARACTERS else f"{text[:CHANGE_CHARACTERS]}..."
 
 
 def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useless: Mistakes) -> Config:

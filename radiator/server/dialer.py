@@ -33,6 +33,10 @@ class Dialer:
         self._connect_timeout_s = connect_timeout_s
         self._greenlets: dict[str, gevent.Greenlet] = {}
 
+    def wait_for(self, connect_timeout_s: float) -> None:
+        """So long from the next try on."""
+        self._connect_timeout_s = connect_timeout_s
+
     def start(self) -> None:
         """Every node of the list that has an address is dialled from now on."""
         for name in self._links.neighbours:

@@ -7,6 +7,7 @@ at sea while the next one fills; what is held in a batch is not known here.
 
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loa
 from radiator.server.inbox import Inbox
 from radiator.server.log import Log
 from radiator.server.places import network_of
+from radiator.server.reread import Rereader
+from radiator.settings import Config
 
 
 class Dispatcher:
@@ -47,7 +50,10 @@ class Dispatcher:
         dialer: Dialer,
         log: Log,
         sync_interval_s: float,
+        rereader: Rereader,
+        apply: Callable[[Config], None],
     ) -> None:
+        """apply: what the rest of the server does with another configuration."""
         self.turns = 0
         self.is_stopped = False
         self._loop = loop
@@ -59,6 +65,8 @@ class Dispatcher:
         self._connections = connections
         self._dialer = dialer
         self._log = log
+        self._rereader = rereader
+        self._apply = apply
         self._sync_interval_s = sync_interval_s
         self._sync_at_s = 0.0
         self._unawaited_max_s = UNAWAITED_MAX_S
@@ -151,6 +159,12 @@ class Dispatcher:
         if turn.questions:
             self._questions.extend(turn.questions)
             self._ask()
+        if turn.applied:
+            self._apply(self._rereader.applied())
+        if turn.reread_over:
+            self._rereader.over()
+        if turn.reread:
+            self._rereader.ask()
         for name, address in turn.dials:
             self._dialer.add(name, address)
         self._can_rest = turn.is_background
@@ -248,6 +262,10 @@ class Dispatcher:
         self._is_home = True
         self._at_sea_bytes = 0
         self._inbox.report(Committed(number))
+
+    def sync_every(self, interval_s: float) -> None:
+        """From the next batch on."""
+        self._sync_interval_s = interval_s
 
     def sync_at_once(self) -> None:
         """From now on no batch waits: the stop."""

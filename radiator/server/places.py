@@ -63,6 +63,12 @@ class Places:
         self._is_full_told = False
         self._is_crowd_told = False
 
+    def bound(self, connections_max: int, half_open_max: int, half_open_each: int) -> None:
+        """So many from now on. Who is connected stays."""
+        self.connections_max = connections_max
+        self._half_open_max = half_open_max
+        self._half_open_each = half_open_each
+
     def is_full(self, peer: str) -> bool:
         """Whether no further client can be connected. The log is told once, until there is room again.
 

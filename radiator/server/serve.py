@@ -20,6 +20,7 @@ from gevent.event import Event
 
 from radiator import __version__
 from radiator.broker.broker import Broker
+from radiator.commands import Reread
 from radiator.errors import EXIT_DISK_FAILED, RadiatorError
 from radiator.limits import (
     COLLECT_EVERY_CONNECTIONS,
@@ -43,6 +44,7 @@ from radiator.server.listener import Listener
 from radiator.server.log import Log, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
+from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
 from radiator.settings import Config
 from radiator.store.directory import DATA_FILE
@@ -54,18 +56,25 @@ _STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
 
 
-def serve(config: Config, trust_clock: bool = False) -> int:
-    """Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
+def not_read(running: Config) -> Reread:
+    """Where the configuration is of no file."""
+    return Reread(None, mistakes=["The broker was started without a configuration file: there is nothing to read."])
+
+
+def serve(config: Config, trust_clock: bool = False, read: Read = not_read) -> int:
+    """read: reads the configuration again, and compares it with what is in force.
+
+    Serves until SIGTERM or SIGINT: exit status 0. Raises StoreError, DiskFailed or RadiatorError if it cannot start.
 
     What goes wrong later ends the process itself: 74 for a failed disk, 70 for a bug, 128 + its number for a second
     signal.
     """
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something that can be changed
     keep_heap()
     _have_last_words(config)
     store = open_store(config.data_dir, config.map_size, config.node.name if config.node is not None else "")
     try:
-        return _made(config, store, trust_clock).run()
+        return _made(config, store, trust_clock, read).run()
     finally:
         store.close()
 
@@ -82,10 +91,10 @@ def _have_last_words(config: Config) -> None:
     last_words(config.data_dir / DATA_FILE, halted)
 
 
-def _made(config: Config, store: CheckedStore, trust_clock: bool) -> "Server":
+def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> "Server":
     """A start that fails has given out nothing: it is no unclean stop, and its messages need no mark."""
     try:
-        return Server(config, store, trust_clock)
+        return Server(config, store, trust_clock, read)
     except RadiatorError:
         store.commit([StoppedClean()])
         raise
@@ -94,7 +103,7 @@ def _made(config: Config, store: CheckedStore, trust_clock: bool) -> "Server":
 class Server:
     """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
 
-    def __init__(self, config: Config, store: CheckedStore, trust_clock: bool) -> None:
+    def __init__(self, config: Config, store: CheckedStore, trust_clock: bool, read: Read) -> None:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
@@ -115,7 +124,10 @@ class Server:
             trust_clock=trust_clock,
         )
         self._inbox = Inbox()
-        links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
+        self._rereader = Rereader(loop, config, read, self._inbox)
+        self._links = links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
+        self._places_wanted = _places_wanted(config)
+        self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
         self._connections = Connections(
             loop,
             config.limits,
@@ -123,7 +135,7 @@ class Server:
             Timetable(loop),
             self._log,
             links,
-            places_for(config, links.sockets_max, self._log),
+            self._places,
             f"{recovery.store_id}-{recovery.boot}",
         )
         self._dialer = Dialer(links, self._connections, config.limits.connect_timeout_s)
@@ -137,6 +149,8 @@ class Server:
             self._dialer,
             self._log,
             config.sync_interval_ms / 1000,
+            self._rereader,
+            self._use,
         )
         addresses = [*config.listen, *([config.node.listen] if config.node and config.node.listen else [])]
         self._listeners = [Listener(loop, address, self._connections, self._log) for address in addresses]
@@ -158,6 +172,7 @@ class Server:
         """From the first listener to the last receipt."""
         for number in (signal.SIGTERM, signal.SIGINT):
             gevent.signal_handler(number, self._on_signal, number)
+        gevent.signal_handler(signal.SIGHUP, self._rereader.ask)
         self._dispatcher.start()
         for listener in self._listeners:
             listener.start()
@@ -170,6 +185,15 @@ class Server:
         self._stop.wait()
         self._wind_up()
         return 0
+
+    def _use(self, config: Config) -> None:
+        """What has changed in the configuration is in force in the broker; here too from now on."""
+        self._log.use(config.logging)
+        self._dispatcher.sync_every(config.sync_interval_ms / 1000)
+        self._dialer.wait_for(config.limits.connect_timeout_s)
+        if _places_wanted(config) != self._places_wanted:
+            self._places_wanted = _places_wanted(config)
+            self._places.bound(*places_for(config, self._links.sockets_max, self._log))
 
     def _on_signal(self, number: int) -> None:
         now_s = time.monotonic()
@@ -237,10 +261,15 @@ class Collector:
             self._collected_at, self._collected_s = admitted, now_s
 
 
-def places_for(config: Config, links_max: int, log: Log) -> Places:
-    """As many places of clients as there are files for beside those of links: raises the soft limit as far as needed.
-    Where files are too few, half-open connections have a tenth of what there is; the log is told where the
-    configuration asks for more.
+def _places_wanted(config: Config) -> tuple[int, int, int]:
+    limits = config.limits
+    return limits.max_connections, limits.max_half_open, limits.max_half_open_per_address
+
+
+def places_for(config: Config, links_max: int, log: Log) -> tuple[int, int, int]:
+    """The bounds of Places: as many of clients as there are files for beside those of links. Raises the soft limit as
+    far as needed. Where files are too few, half-open connections have a tenth of what there is; the log is told where
+    the configuration asks for more.
 
     Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
     """
@@ -264,4 +293,4 @@ def places_for(config: Config, links_max: int, log: Log) -> Places:
                 max_connections=limits.max_connections,
                 room_for=connections,
             )
-    return Places(connections, half_open, limits.max_half_open_per_address, log)
+    return connections, half_open, limits.max_half_open_per_address

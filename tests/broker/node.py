@@ -5,7 +5,9 @@ itself, so that it sees what is held.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,7 +17,7 @@ from radiator.broker.answers import whole
 from radiator.broker.broker import Broker
 from radiator.broker.stats import of_queue
 from radiator.broker.turn import Batch, Note
-from radiator.commands import Closed, Command, Committed, Event, Found, Open, Read, Send, Stop, Tick, Written
+from radiator.commands import Closed, Command, Committed, Event, Found, Open, Read, Reread, Send, Stop, Tick, Written
 from radiator.limits import GIB, Limits
 from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
 from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
@@ -70,6 +72,8 @@ class Node:
         self.questions: list[Question] = []
         self.at_sea: Batch | None = None
         self.stopped = False
+        self.asked_to_reread = False
+        self.reread: Callable[[], Reread] | None = self.unchanged
         self.turn([])
 
     # ---- one step ---------------------------------------------------------------------------------------------------
@@ -84,6 +88,9 @@ class Node:
         """Let the shell do one thing that is due; False when nothing is."""
         if self.questions:
             self.answer()
+        elif self.asked_to_reread and self.reread is not None:
+            self.asked_to_reread = False
+            self._one([self.reread()])
         elif self.seal() or self.at_sea is not None:
             self.commit()
         elif self.again or self.broker.wants_turn:
@@ -95,6 +102,7 @@ class Node:
     def _one(self, events: list[Event]) -> None:
         turn = self.broker.turn(self.written() + events, self.now_s, self.now_ms)
         self.again = turn.again
+        self.asked_to_reread = self.asked_to_reread or turn.reread
         self.stopped = turn.stopped
         self.notes.extend(turn.notes)
         self.log.extend(turn.replies)
@@ -128,6 +136,13 @@ class Node:
             for n, c in self.broker.connections.items()
             if c.written < self.delivers.get(n, 0) and n not in self.reads_slowly
         ]
+
+    def unchanged(self) -> Reread:
+        """What is read again says what is in force."""
+        declarations = replace(self.broker.destinations.declarations)
+        limits = replace(self.limits)
+        config = settings.Config(data_dir=Path("/d"), disk_free_min=0, declarations=declarations, limits=limits)
+        return Reread(config)
 
     def seal(self) -> bool:
         """Hand the open batch to the disk."""

@@ -327,6 +327,8 @@ FLOOD: dict[str, dict[str, object]] = {
     "peer-drop": {"peer": "none", "force": True},
     "peer-keep": {"peer": "none"},
     "drain": {},
+    "reload": {},
+    "reload as a trial": {"do": "reload", "dry_run": True},
 }  # fmt: skip
 
 LONG = ("stats", "stats of logs", "queues")  # a whole one takes half a second

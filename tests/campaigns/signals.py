@@ -1,9 +1,9 @@
 """T15: a loaded broker is told to stop, in every way, and keeps its word to whoever has an answer.
 
-SIGTERM and SIGINT under load; SIGHUP, which changes nothing; a signal that comes twice, at once (timeout(1) does that)
-and later, which ends it there and then; signals while accepted SENDs and ACKs wait for a slow disk: each of them is
-committed and answered first; in a start; and while somebody does not read. Books over it all; behind a clean stop the
-next start must find a clean store.
+SIGTERM and SIGINT under load; SIGHUP, which has it read its changed file again; a signal that comes twice, at once
+(timeout(1) does that) and later, which ends it there and then; signals while accepted SENDs and ACKs wait for a slow
+disk: each of them is committed and answered first; in a start; and while somebody does not read. Books over it all;
+behind a clean stop the next start must find a clean store.
 
 It cannot see messages that wait in a kernel's socket buffer: they were not accepted, and their sender has no receipt.
 """
@@ -163,16 +163,24 @@ class Stops(Life):
         self.under_load(tell)
 
     def hang_up(self) -> None:
-        """It serves on, whoever hangs up."""
+        """It serves on, by another file each time; no message goes, and the last file is that of before."""
+        since = len(self.broker.log)
+        file = self.broker.config_file
+        before = file.read_text()
 
         def tell() -> None:
-            for _ in range(3):
+            for tables in *(f"[queue.reloaded]\nmax_messages = {number + 1}\n" for number in range(3)), "":
+                beside = file.with_suffix(".new")
+                beside.write_text(f"{before}\n{tables}")
+                beside.rename(file)
                 self.send(signal.SIGHUP)
-                time.sleep(0.01)
+                time.sleep(self.chance.choice((0, 0.01)))
             stats(self.broker)
             self.send_one()
 
         self.under_load(tell)
+        if " reload_refused " in self.broker.log[since:]:
+            self.wrong(f"a file was refused: {self.broker.log[since:][-1500:]}")
 
     def tell_loaded_with_a_slow_disk(self) -> None:
         with self.slow_disk():

@@ -14,6 +14,7 @@ from radiator.config import load, size_text
 from radiator.config.values import CREATE, EXCHANGE, JOURNAL, LIMITS, LOGGING, SERVER, THIS_NODE
 from radiator.declaring import LOG, QUEUE
 from radiator.limits import Limits
+from radiator.reloading import RELOAD
 from radiator.settings import Logging, LogSettings, QueueSettings
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -92,6 +93,23 @@ def test_every_setting_of_a_log_and_of_the_journal_stands_there_with_its_default
 def test_every_metric_stands_there() -> None:
     said = re.findall(r"^\| `(radiator_\w+)` \| (\w+) \| (.*) \|$", DOCUMENT, re.MULTILINE)
     assert said == [(metric.name, metric.kind, metric.help) for metric in metrics()]
+
+
+def test_what_a_reload_leaves_for_a_restart_stands_there() -> None:
+    table = DOCUMENT.split("\n### Reload\n")[1].split("| table |")[1].split("\n\n")[0]
+    said = {
+        kind: row.split("|") for row in table.splitlines()[2:] for kind in re.findall(r"`\[([a-z]+)", row.split("|")[1])
+    }
+    assert set(said) == set(RELOAD)
+    for kind, keys in RELOAD.items():
+        waits = {key for key, effect in keys.items() if effect == "restart"}
+        named = set(re.findall(r"`([a-z_]+)`", said[kind][3]))
+        if said[kind][3].strip() == "all":
+            assert waits == set(keys)
+        else:
+            # beside them: what comes of another one, which scope it is, and a number that never changes
+            beside = {"outbox_max_bytes", "max_frame_bytes", "scope", "cluster", "partitions"}
+            assert waits <= named | beside and named <= waits | beside, kind
 
 
 def events_of(source: str) -> set[tuple[str, str]]:

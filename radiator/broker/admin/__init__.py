@@ -10,7 +10,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from radiator.broker import stats
-from radiator.broker.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, subscriptions, why
+from radiator.broker.admin import (
+    checkouts,
+    exchanges,
+    fanouts,
+    logs,
+    nodes,
+    prepared,
+    queues,
+    reload,
+    subscriptions,
+    why,
+)
 from radiator.broker.admin.peek import peek
 from radiator.broker.admin.request import Handler, Request, by_kind, refused
 from radiator.broker.answers import Answer
@@ -142,4 +153,5 @@ _REQUESTS: dict[str, Handler] = {
     "peer-drop": nodes.drop,
     "peer-keep": nodes.keep,
     "drain": nodes.drain,
+    "reload": reload.reload,
 }

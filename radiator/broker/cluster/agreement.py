@@ -50,6 +50,15 @@ class Agreement:
             word = Declared(name, told(settings))
             link.tell(word, sum(map(len, word.settings)))
 
+    def changed(self, queue: Queue) -> None:
+        """It has other settings: those who have heard them are told again."""
+        for peer in self.peers.values():
+            link = peer.link
+            if link is not None and queue.name in link.declared_here:
+                link.declared_here.discard(queue.name)
+                self.say(link, queue.name, queue.settings)
+        self.made(queue)
+
     def hear(self, peer: Peer, word: Declared) -> None:
         """ON RECEIVE Declared."""
         assert peer.link is not None, "a word is heard on a link only"

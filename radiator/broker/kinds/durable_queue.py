@@ -60,9 +60,7 @@ class Windows:
     )  # fmt: skip
 
     def __init__(self, max_memory_bytes: int) -> None:
-        self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
-        self.out_max = min(OUT_BYTES, self.size_max // 2)
-        self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
+        self.bound(max_memory_bytes)
         self.size = 0
         self.out = 0
         self.waiting: dict[int, Callable[..., None]] = {}
@@ -70,6 +68,12 @@ class Windows:
         self.wakes = self.oldest = 0
         self.next_wakes: dict[Delayed, None] = {}
         self.woken = self.woken_bytes = self.woken_in = 0
+
+    def bound(self, max_memory_bytes: int) -> None:
+        """They have their shares of so much. What is above goes as it is consumed."""
+        self.size_max = min(WINDOWS_BYTES, max_memory_bytes // WINDOWS_SHARE)
+        self.out_max = min(OUT_BYTES, self.size_max // 2)
+        self.load_bytes = min(LOAD_BYTES, self.size_max // 2)
 
     @property
     def is_crowded(self) -> bool:

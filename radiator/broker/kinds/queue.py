@@ -48,10 +48,10 @@ class Queue:
     number = 0  # its name on the disk, where it has one
 
     __slots__ = (
-        "bury", "calm_after", "damaged", "desk", "entries_out", "had_consumer", "is_declared", "is_gone", "is_waking",
-        "journal", "ledger", "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered", "reply_id",
-        "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions", "timeouts", "timeouts_begun",
-        "unused_since_s", "waiters",
+        "bury", "calm_after", "damaged", "desk", "entries_out", "given", "had_consumer", "is_declared", "is_gone",
+        "is_waking", "journal", "ledger", "name", "next_due_ms", "on_room", "out_bytes", "ready", "redelivered",
+        "reply_id", "reserved", "reserved_bytes", "returned", "ring", "settings", "subscriptions", "timeouts",
+        "timeouts_begun", "unused_since_s", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +86,7 @@ class Queue:
         self.calm_after: int | None = None
         self.damaged = 0
         self.is_declared = False
+        self.given = ""  # of its settings, as JSON: what it was declared with at run time
         self.is_gone = False
         self.had_consumer = False
         self.reply_id = ""

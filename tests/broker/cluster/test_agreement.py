@@ -1,13 +1,14 @@
 """Settings of shared queues that are not alike: noticed at the link, told of, and no reason to spin."""
 
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 
-from radiator.commands import Heard, Read
+from radiator.commands import Heard, Read, Reread
 from radiator.limits import KIB, Limits
 from radiator.links import Declared
-from radiator.settings import QueueSettings
+from radiator.settings import Config, QueueSettings
 from tests.broker.cluster.nodes import Nodes, declared
 from tests.broker.words import nack, send, subscribe
 from tests.sim.disk import Platter
@@ -82,6 +83,24 @@ def test_what_is_mended_is_told_no_more() -> None:
     assert peer["declared_otherwise"] == {}
     queue = nodes["b"].broker.destinations.queues["work"]
     assert queue.calm_after is None
+
+
+def test_what_a_reload_mends_or_breaks_is_told_over_the_same_link() -> None:
+    nodes = pair(WORK, QueueSettings(scope="cluster"))
+    for node in "ab":
+        nodes[node].open(2)
+    for name, settings in (("b", WORK), ("a", QueueSettings(scope="cluster", dead_letter="dead", max_redeliveries=7))):
+        new = declared(dead=DEAD, work=deepcopy(settings))
+        node = nodes[name]
+        config = Config(data_dir=Path("/d"), declarations=new, limits=node.limits, disk_free_min=0)
+        node.turn([Reread(config)])
+        nodes.run()
+        assert node.notes[-1].event == "reloaded" or told(nodes, name)
+        peers = [nodes[one].admin(2, do="peers")["peers"][0]["declared_otherwise"] for one in "ab"]
+        if name == "b":
+            assert peers == [{}, {}]
+        else:
+            assert all("max_redeliveries" in one["work"] for one in peers)
 
 
 def test_poison_job_does_not_spin_where_only_the_other_node_has_a_dead_letter_queue() -> None:

@@ -1,0 +1,127 @@
+"""A running broker reads its file again: by SIGHUP, and by a request."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radiator.client import Client
+from radiator.errors import Refusal
+from tests.acceptance.wire import Wire
+from tests.broker_process import SERVER, BrokerProcess
+
+BEFORE = "[queue.orders]\nmax_messages = 5\n"
+AFTER = """
+[logging]
+level = "debug"
+[limits]
+max_connections = 3
+max_frame_bytes = "2MiB"
+[create]
+queues = true
+[queue.orders]
+max_messages = 2
+[queue.new]
+"""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path, BEFORE) as running:
+        yield running
+        assert running.is_running and "Traceback" not in running.log, running.log
+
+
+def change(broker: BrokerProcess, tables: str) -> None:
+    """Beside and renamed: who reads it has the one or the other."""
+    beside = broker.config_file.with_suffix(".new")
+    beside.write_text(SERVER + tables)
+    beside.rename(broker.config_file)
+
+
+def hang_up(broker: BrokerProcess, event: str) -> str:
+    """SIGHUP: the line of that event that comes of it."""
+    since = len(broker.log.splitlines())
+    assert broker.process is not None
+    broker.process.send_signal(signal.SIGHUP)
+    return broker.wait_for_log(f" {event}", since=since)
+
+
+def connected(broker: BrokerProcess) -> Wire:
+    wire = Wire((broker.host, broker.port))
+    wire.connect()
+    return wire
+
+
+def test_sighup_changes_what_can_be_and_the_log_names_each(broker: BrokerProcess) -> None:
+    with connected(broker) as wire:
+        for _ in range(4):
+            wire.send("/queue/orders", "x")
+        change(broker, AFTER)
+        line = hang_up(broker, "reloaded")
+        assert "reloaded changed=5 wait_for_restart=2" in line  # outbox_max_bytes comes of max_frame_bytes
+        told = [line.split("setting_changed ")[1] for line in broker.log.splitlines() if " setting_changed " in line]
+        assert "setting=limits.max_frame_bytes old=16777216 new=2097152 takes_effect=restart" in told
+        assert "setting=queue.orders.max_messages old=5 new=2 takes_effect=now" in told
+        assert "setting=queue.new old=none new={} takes_effect=now" in told
+        wire.send("/queue/first-use", "x")
+        wire.send("/queue/new", "x")
+        with connected(broker), connected(broker), Wire((broker.host, broker.port)) as fourth:
+            assert fourth.refusal()["code"] == "connections"
+        broker.wait_for_log(" debug connected ")
+    assert hang_up(broker, "reloaded").endswith("reloaded changed=0 wait_for_restart=2\n")
+
+
+def test_a_mistake_changes_nothing_and_is_told_with_its_line(broker: BrokerProcess) -> None:
+    change(broker, BEFORE.replace("5", "7") + "[queue.other]\nmax_messages = 0\n[create]\nqueue = true\n")
+    assert "queue.other.max_messages is 0" in hang_up(broker, "reload_refused")
+    broker.wait_for_log("create.queue is no setting")
+    with Client(broker.address) as client:
+        with pytest.raises(Refusal, match="line 9: queue.other.max_messages is 0") as refused:
+            client.admin({"do": "reload"})
+        assert refused.value.code == "configuration" and len(str(refused.value).splitlines()) == 2
+        assert client.admin({"do": "describe", "queue": "orders"})["settings"]["max_messages"] == 5
+        with pytest.raises(Refusal, match="no such|no-such|There is no"):
+            client.admin({"do": "describe", "queue": "other"})
+
+
+def test_a_request_shows_the_differences_first_and_then_applies_them(broker: BrokerProcess) -> None:
+    change(broker, AFTER + "overflow = 'reject'\n")
+    with Client(broker.address) as client:
+        for is_trial in (True, False):
+            answer = client.admin({"do": "reload", "dry_run": is_trial})
+            changes = {row["setting"]: (row["old"], row["new"], row["takes_effect"]) for row in answer["changes"]}
+            assert changes["queue.orders.max_messages"] == (5, 2, "now")
+            assert changes["queue.new"] == (None, {"overflow": "reject"}, "now")
+            assert changes["limits.max_frame_bytes"][2] == "restart" and answer["applied"] is not is_trial
+            assert "queue.new.overflow has no effect" in answer["warnings"][0]
+            described = client.admin({"do": "describe", "queue": "orders"})["settings"]
+            assert described["max_messages"] == (5 if is_trial else 2)
+        left = client.admin({"do": "reload", "dry_run": True})["changes"]
+        assert {row["setting"] for row in left} == {"limits.max_frame_bytes", "limits.outbox_max_bytes"}
+
+
+def test_what_waits_for_a_restart_is_in_force_after_it(broker: BrokerProcess) -> None:
+    change(broker, AFTER)
+    hang_up(broker, "reloaded")
+    broker.stop()
+    broker.start()
+    assert "changed=0 wait_for_restart=0" in hang_up(broker, "reloaded")
+
+
+def test_without_a_file_there_is_nothing_to_read() -> None:
+    from radiator.config import load
+    from radiator.server.serve import not_read
+
+    assert not_read(load(None)).mistakes
+
+
+def test_signals_that_come_fast_are_each_heard(broker: BrokerProcess) -> None:
+    for number in range(1, 21):
+        change(broker, f"[queue.orders]\nmax_messages = {number}\n")
+        assert broker.process is not None
+        broker.process.send_signal(signal.SIGHUP)
+    broker.wait_for_log("new=20 ")
+    with Client(broker.address) as client:
+        assert client.admin({"do": "describe", "queue": "orders"})["settings"]["max_messages"] == 20
