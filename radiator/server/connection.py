@@ -178,6 +178,7 @@ class Connection:
             said = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
             self._commons.log.trace("".join(traceback.format_exception(bug)))
+            self._commons.log.error("session_bug", connection=self.number, peer=self._peer)
             self.close("a bug in the session")
             return
         held_bytes = self._session.buffered_bytes
