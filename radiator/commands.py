@@ -197,15 +197,15 @@ class Heard:
 
 @dataclass(slots=True)
 class Unheeded:
-    """A SEND to that destination has a header that asks other brokers for something, and nothing here: told in the log.
-    A session says so once.
+    """A SEND or SUBSCRIBE to that destination has a header that asks other brokers for something, and nothing here:
+    told in the log. A session says so once.
     """
 
     connection: int
     destination: str
     header: str
     sentence: str
-    receipt: bytes | None = None  # that is the SEND's
+    receipt: bytes | None = None  # that is the frame's
 
 
 Command = Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail | Heard | Unheeded

@@ -62,7 +62,7 @@ from radiator.protocols.stomp.spec import (
     V1_2,
     VERSION_NAMES,
 )
-from radiator.protocols.stomp.unheeded import SENTENCES, unheeded
+from radiator.protocols.stomp.unheeded import OF_SEND, OF_SUBSCRIBE, unheeded
 from radiator.protocols.stomp.values import (
     LOG,
     TEMP_QUEUE,
@@ -97,7 +97,7 @@ _SEND_OPTIONS = frozenset(
         b"deliver-at",
         b"immediate",
         b"on-refusal",
-        *SENTENCES,
+        *OF_SEND,
     ]
 )
 
@@ -277,6 +277,11 @@ class StompSession:
             self.is_closing = True
         self._state = _ENDED
 
+    def _look_for_unheeded(self, headers: dict[bytes, bytes], known: dict[bytes, str], destination: str) -> None:
+        header = unheeded(headers, known)
+        if header is not None:
+            self._unheeded = Unheeded(self._connection, destination, header.decode(), known[header])
+
     def _say_unheeded(self, said: list[Open | Command]) -> None:
         """Once, and nothing behind the last word."""
         if isinstance(self._unheeded, Unheeded) and self._state == _OPEN:
@@ -304,8 +309,8 @@ class StompSession:
         if _SEND_OPTIONS.isdisjoint(headers):
             block = _stored_block(frame, False)
             return Send(self._connection, destination, block, self._version, frame.body, receipt)
-        if not self._unheeded and (header := unheeded(headers)) is not None:
-            self._unheeded = Unheeded(self._connection, destination, header.decode(), SENTENCES[header])
+        if not self._unheeded:
+            self._look_for_unheeded(headers, OF_SEND, destination)
         reply_to = _temp_queue(headers)
         return Send(
             self._connection,
@@ -329,6 +334,10 @@ class StompSession:
 
     def _subscribe(self, frame: Frame, receipt: bytes | None) -> Command:
         headers = frame.headers
+        if flag(headers, b"browser", absent=False):
+            raise Violation(
+                "browser is not offered here, and what it gets would be taken: `peek` of /admin only looks."
+            )
         if b"selector" in headers:
             raise Violation(
                 "selector is not offered here: subscribe to a destination of its own, or filter as you receive."
@@ -337,6 +346,8 @@ class StompSession:
         if ack is None:
             raise Violation(f"ack {shown(headers[b'ack'])} is none of auto, client, client-individual.")
         destination = self._address(headers[b"destination"])
+        if not self._unheeded:
+            self._look_for_unheeded(headers, OF_SUBSCRIBE, destination)
         given = headers.get(b"id")
         # as others do it, also where the specification asks for an id (1.1, 1.2, "SUBSCRIBE id Header")
         queue, written = queue_address(destination), headers[b"destination"].decode()

@@ -1,5 +1,5 @@
-"""Headers of a SEND that ask other brokers for something, and mean nothing here. They travel as any other does; who
-relies on one is told in the log, with what would serve instead.
+"""Headers of a SEND or SUBSCRIBE that ask other brokers for something, and mean nothing here. Those of a SEND travel as
+any other does; who relies on one is told in the log, with what would serve instead.
 """
 
 _NO_PRIORITIES = "There are no priorities here: give what is urgent a queue of its own."
@@ -8,7 +8,20 @@ _NO_SCHEDULES = "There are no schedules here: send each time."
 _NO_GROUPS = "There are no message groups here: exclusive:true, or a log with partition-key, keeps an order."
 _EXPIRATION = "Here expiration:MS is a message's time to live."
 
-SENTENCES = {
+_OWN_TOO = "What a connection sends it gets too, where it is subscribed: tell it apart by a header of your own."
+_NO_CONSUMER_PRIORITIES = "Consumers have no priorities here: they get messages in turns."
+_NOT_BEFORE = (
+    "A topic has what is sent from now on: durable:true keeps what comes while nobody is there, and a log has all."
+)
+
+OF_SUBSCRIBE = {
+    b"no-local": _OWN_TOO,
+    b"activemq.noLocal": _OWN_TOO,
+    b"activemq.priority": _NO_CONSUMER_PRIORITIES,
+    b"x-priority": _NO_CONSUMER_PRIORITIES,
+    b"activemq.retroactive": _NOT_BEFORE,
+}
+OF_SEND = {
     b"priority": _NO_PRIORITIES,
     b"AMQ_SCHEDULED_DELAY": _DELAYS,
     b"AMQ_SCHEDULED_PERIOD": _NO_SCHEDULES,
@@ -20,13 +33,14 @@ SENTENCES = {
     b"JMSXGroupID": _NO_GROUPS,
     b"_AMQ_GROUP_ID": _NO_GROUPS,
 }
+_NOTHING = (b"0", b"false", b"False", b"")
 _USUAL = {b"priority": (b"0", b"4")}  # what AMQP's and JMS' clients say where nobody has asked for any
 
 
-def unheeded(headers: dict[bytes, bytes]) -> bytes | None:
-    """The first such header that asks for something."""
-    for header in SENTENCES:
+def unheeded(headers: dict[bytes, bytes], known: dict[bytes, str]) -> bytes | None:
+    """The first of the known headers that asks for something."""
+    for header in known:
         value = headers.get(header)
-        if value is not None and value.strip() not in _USUAL.get(header, ()):
+        if value is not None and value.strip() not in _USUAL.get(header, _NOTHING):
             return header
     return None

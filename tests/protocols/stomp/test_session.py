@@ -557,6 +557,20 @@ def test_a_header_that_asks_other_brokers_for_something_is_told_once_and_travels
     assert isinstance(second, Send) and second.headers == first.headers
 
 
+@pytest.mark.parametrize("header", [b"no-local:true", b"activemq.priority:5", b"activemq.retroactive:true"])
+def test_a_subscribe_that_asks_other_brokers_for_something_is_told_once(header: bytes) -> None:
+    session = opened()
+    first, told = session.receive(b"SUBSCRIBE\ndestination:/queue/a\nid:1\n%b\n\n\0" % header)
+    assert isinstance(first, Subscribe) and isinstance(told, Unheeded)
+    assert told.header == header.partition(b":")[0].decode()
+    assert len(session.receive(b"SUBSCRIBE\ndestination:/queue/a\nid:2\n%b\n\n\0" % header)) == 1
+
+
+def test_who_wants_to_browse_takes_nothing() -> None:
+    assert "peek" in failure(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nbrowser:true\n\n\0")
+    assert isinstance(said(b"SUBSCRIBE\ndestination:/queue/a\nid:1\nbrowser:false\nno-local:false\n\n\0"), Subscribe)
+
+
 @pytest.mark.parametrize("header", [b"priority:0", b"priority: 4", b"persistent:true", b"delay:5"])
 def test_what_is_usual_or_understood_is_not_told(header: bytes) -> None:
     assert isinstance(said(b"SEND\ndestination:/queue/a\n%b\n\nx\0" % header), Send)
