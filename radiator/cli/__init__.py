@@ -24,6 +24,7 @@ from radiator.cli.broker import hint
 from radiator.cli.check import CHECK
 from radiator.cli.command import Command
 from radiator.cli.compact import COMPACT
+from radiator.cli.completion import COMPLETION
 from radiator.cli.config import CONFIG
 from radiator.cli.declare import DECLARE
 from radiator.cli.delete import DELETE
@@ -51,7 +52,7 @@ from radiator.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFaile
 COMMANDS: tuple[Command, ...] = (
     SERVE, CONFIG, RELOAD, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE,
     BIND, UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
-    EXPLAIN, BENCH, INSTALL_SERVICE, UNINSTALL_SERVICE,
+    EXPLAIN, BENCH, INSTALL_SERVICE, UNINSTALL_SERVICE, COMPLETION,
 )  # fmt: skip
 
 HELP_COLUMNS = 96
