@@ -29,12 +29,17 @@ FILES = {
 }
 _USER = "radiator"
 _PROGRAM = "/opt/radiator/bin/radiator"  # as the units of the package have it
+_RUNS = Path("/run/systemd/system")  # as sd_booted(3) looks
 _HIDDEN = ("/home", "/root", "/run/user")  # from services with ProtectHome=yes
 _MARK = "# as installed: "
 
 
 def _packaged(name: str) -> str:
     return (_DEPLOY / name).read_text(encoding="utf-8")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")  # somebody else's may be anything
 
 
 def _marked(text: str) -> str:
@@ -85,8 +90,14 @@ class _Place:
             except FileNotFoundError:
                 raise RadiatorError(f"{command[0]} is not here: this is for machines with systemd.") from None
             if done.returncode != 0:
-                raise RadiatorError(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.returncode}.")
+                why = " ".join(done.stderr.split()) or f"status {done.returncode}"
+                raise RadiatorError(f"`{' '.join(command)}` failed: {why}")
         self.say(f"`{' '.join(command)}`", "done")
+
+    def tell_systemd(self, *words: str) -> None:
+        """By systemctl, where systemd runs: it does not where an image is made."""
+        if _RUNS.is_dir():
+            self.run("systemctl", *words)
 
 
 def _place(arguments: argparse.Namespace) -> _Place:
@@ -124,7 +135,7 @@ def _install(arguments: argparse.Namespace) -> int:
     if place.root == Path("/"):
         if not _has_user():
             place.run("systemd-sysusers", str(SYSUSERS))
-        place.run("systemctl", "daemon-reload")
+        place.tell_systemd("daemon-reload")
     print(
         f"Next: look at {CONFIG}; then `systemctl enable --now radiator`, and `systemctl enable --now "
         "radiator-backup.timer` for a backup each night."
@@ -141,7 +152,7 @@ def _has_user() -> bool:
 
 
 def _put(place: _Place, path: Path, text: str) -> None:
-    there = path.read_text(encoding="utf-8") if path.exists() else None
+    there = _text(path) if path.exists() else None
     if there is None:
         place.write(path, text, "made")
     elif there == text:
@@ -155,15 +166,16 @@ def _put(place: _Place, path: Path, text: str) -> None:
 
 def _uninstall(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
-    if place.of(UNITS / "radiator.service").exists():
-        place.run("systemctl", "disable", "--now", "radiator-backup.timer", "radiator.service")
+    enabled = [name for name in ("radiator-backup.timer", "radiator.service") if place.of(UNITS / name).exists()]
+    if enabled:
+        place.tell_systemd("disable", "--now", *enabled)
     for path in FILES:
         for file in (place.of(path), place.of(path.with_name(f"{path.name}.new"))):
-            if file.exists() and _is_unchanged(file.read_text(encoding="utf-8")):
+            if file.exists() and _is_unchanged(_text(file)):
                 place.remove(file)
             elif file.exists():
                 print(f"{file}: was changed here, and stays")
-    place.run("systemctl", "daemon-reload")
+    place.tell_systemd("daemon-reload")
     print(
         f"The data, the backups, {CONFIG} and the user {_USER} stay. They go with: "
         f"rm -r /var/lib/radiator /var/lib/radiator-backup {CONFIG.parent}; userdel {_USER}"

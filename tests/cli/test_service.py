@@ -24,7 +24,11 @@ def install(root: Path, *options: str) -> int:
 
 
 def tree(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text(errors="replace")
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_everything_is_put_into_its_place_and_once_is_enough(
@@ -86,7 +90,7 @@ def test_uninstall_undoes_it_and_deletes_neither_data_nor_what_was_changed(
     data.parent.mkdir(parents=True)
     data.write_text("data")
     changed = "etc/radiator/alerts.yml"
-    (tmp_path / changed).write_text("groups: []\n")
+    (tmp_path / changed).write_bytes(b"# caf\xe9\ngroups: []\n")
     before = tree(tmp_path)
     uninstall = ["uninstall-service", "--root", str(tmp_path)]
     assert main([*uninstall, "--dry-run"]) == 0 and tree(tmp_path) == before
