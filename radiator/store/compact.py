@@ -61,7 +61,8 @@ def compact(data_dir: str | Path, progress: Progress = unheard) -> Compacted:
             lock.release()
     except directory.InUse:
         raise StoreError(
-            f"A broker serves {path}: stop it first (`systemctl stop radiator`), and start it again afterwards."
+            f"A broker serves {path}: stop it first, and start it again afterwards; or say it as root with "
+            "`--stop-service radiator`, which does both."
         ) from None
     except OSError as error:
         kind = DiskFailed if error.errno in READ_ERRORS else StoreError

@@ -186,7 +186,7 @@ def refusal(path: Path) -> str:
 def test_store_that_is_served_is_refused(tmp_path: Path) -> None:
     path = with_room(tmp_path / "data")
     scribe = Scribe(path)
-    assert "A broker serves" in refusal(path) and "systemctl stop radiator" in refusal(path)
+    assert "A broker serves" in refusal(path) and "`--stop-service radiator`" in refusal(path)
     scribe.store.close()
 
 
