@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from radiator.cli.broker import seconds, whole_number
 from radiator.cli.command import Command
 from radiator.cli.data import add_data, data_of, without_pyarrow
 from radiator.cli.progress import Progress
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import name_of
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, count_text
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
+    add_json(parser, "what was archived, or verified, as JSON on one line")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--to", metavar="DIR", type=Path, help="the archive; made if it is not there")
     what.add_argument("--verify", metavar="DIR", type=Path, help="check this archive instead of writing one")
@@ -59,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.verify is not None:
         with Progress("archive --verify") as progress:
             report = verify.verify(arguments.verify, progress)
-        return _verify(report, progress.took)
+        return _verify(arguments, report, progress.took)
     data = data_of(arguments)
     last_words(data.directory)
     plan = archiver.Plan(
@@ -95,7 +98,11 @@ def _copy(copying: "Archiver", arguments: argparse.Namespace, progress: Progress
     progress.clear()
     files = f"{count_text(copying.files, 'file')} of {bytes_text(copying.bytes)}"
     to = printable(str(arguments.to))
-    print(f"{count_text(copying.rows, 'row')} archived in {to}: {files} ({progress.took}).")
+    answer = {
+        "rows": copying.rows, "files": copying.files, "bytes": copying.bytes,
+        "gaps": copying.gaps, "passed_over": len(copying.passed_over), "damaged": copying.damaged,
+    }  # fmt: skip
+    tell(arguments, answer, f"{count_text(copying.rows, 'row')} archived in {to}: {files} ({progress.took}).")
     return EXIT_REFUSED if copying.gaps or copying.passed_over or copying.damaged else 0
 
 
@@ -103,17 +110,16 @@ def _say(sentence: str) -> None:
     print(f"radiator: {printable(sentence)}", file=sys.stderr, flush=True)
 
 
-def _verify(report: "Report", took: str) -> int:
-    for finding in report.findings:
-        print(printable(finding))
-    for note in report.notes:
-        print(f"known: {printable(note)}")
+def _verify(arguments: argparse.Namespace, report: "Report", took: str) -> int:
+    held = f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}, {bytes_text(report.bytes)}"
+    lines = [*map(printable, report.findings), *(f"known: {printable(note)}" for note in report.notes)]
+    if not report.findings:
+        lines.append(f"{held}: every row is what was written ({took}).")
+    tell(arguments, asdict(report), "\n".join(lines))
     if report.findings:
         sys.stdout.flush()
         _say(f"{count_text(len(report.findings), 'thing')} wrong in an archive of {count_text(report.files, 'file')}.")
         return EXIT_REFUSED
-    held = f"{count_text(report.files, 'file')} with {count_text(report.rows, 'row')}, {bytes_text(report.bytes)}"
-    print(f"{held}: every row is what was written ({took}).")
     return 0
 
 

@@ -8,6 +8,7 @@ from radiator.cli.check import print_report
 from radiator.cli.command import Command
 from radiator.cli.data import DATA_DIR, add_data, data_of
 from radiator.cli.progress import Progress
+from radiator.cli.shown import add_json, tell
 from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import Word, add_words
 
@@ -15,6 +16,7 @@ from radiator.cli.things import Word, add_words
 def _backup_arguments(parser: argparse.ArgumentParser) -> None:
     add_words(parser, DATA_DIR, Word("file", "FILE", "the backup; replaces an older one once it is whole", read=Path))
     add_data(parser)
+    add_json(parser, "`file` and `bytes`, as JSON on one line")
     parser.add_argument("--compact", action="store_true", help="leave free pages out: smaller, slower")
 
 
@@ -27,14 +29,16 @@ def _run_backup(arguments: argparse.Namespace) -> int:
     last_words(data_dir)
     with Progress("backup") as progress:
         backup(data_dir, arguments.file, arguments.compact, progress)
-    size = bytes_text(arguments.file.stat().st_size)
-    print(f"{printable(str(arguments.file))}: {size}, synced ({progress.took}).")
+    size, name = arguments.file.stat().st_size, str(arguments.file)
+    said = f"{printable(name)}: {bytes_text(size)}, synced ({progress.took})."
+    tell(arguments, {"file": name, "bytes": size}, said)
     return 0
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     add_words(parser, Word("file", "FILE", "a backup made by `radiator backup`", read=Path), DATA_DIR)
     add_data(parser)
+    add_json(parser, "as of `radiator check`")
 
 
 def _run_restore(arguments: argparse.Namespace) -> int:
@@ -46,7 +50,7 @@ def _run_restore(arguments: argparse.Namespace) -> int:
     last_words(arguments.file)
     with Progress("restore") as progress:
         report = restore(arguments.file, data_dir, progress)
-    return print_report(report, data_dir, progress.took)
+    return print_report(arguments, report, data_dir, progress.took)
 
 
 BACKUP = Command(

@@ -1,13 +1,16 @@
 """`radiator check`: verifies a data directory."""
 
 import argparse
+import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radiator.cli.command import Command
 from radiator.cli.data import DATA_DIR, add_data, data_of
 from radiator.cli.progress import Progress
+from radiator.cli.shown import add_json
 from radiator.cli.text import bytes_text, printable
 from radiator.cli.things import add_words
 from radiator.errors import EXIT_REFUSED, EXIT_USAGE, StoreError, count_text
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_words(parser, DATA_DIR)
     add_data(parser)
+    add_json(parser, "what was found and what is held, as JSON on one line")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -34,19 +38,25 @@ def _run(arguments: argparse.Namespace) -> int:
     last_words(data_dir)
     with Progress("check") as progress:
         report = check(data_dir, progress)
-    return print_report(report, data_dir, progress.took)
+    return print_report(arguments, report, data_dir, progress.took)
 
 
-def print_report(report: "Report", data_dir: Path, took: str) -> int:
-    """Findings to stdout, one a line; the exit status. took: how long, in words."""
+def print_report(arguments: argparse.Namespace, report: "Report", data_dir: Path, took: str) -> int:
+    """Findings to stdout, one a line, or the whole report as JSON; the exit status. took: how long, in words."""
     where = printable(str(data_dir))
-    for finding in report.findings:
-        print(printable(finding))
     wrong = len(report.findings) + report.findings_left_out
+    if arguments.json:
+        found = {one.name: getattr(report, one.name) for one in fields(report) if one.name != "progress"}
+        print(json.dumps({"data_dir": str(data_dir), **found}))
+    else:
+        for finding in report.findings:
+            print(printable(finding))
     if wrong:
         sys.stdout.flush()
         print(f"radiator: {count_text(wrong, 'thing')} wrong in {where} ({took}).", file=sys.stderr)
         return EXIT_REFUSED
+    if arguments.json:
+        return 0
     held = f"{count_text(report.queues, 'queue')} with {count_text(report.messages, 'message')}"
     held += f" ({report.delayed} delayed)" if report.delayed else ""
     held += f", {count_text(report.logs, 'log')} with {count_text(report.records, 'record')}" if report.logs else ""

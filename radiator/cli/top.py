@@ -16,6 +16,7 @@ from typing import Any
 
 from radiator.cli.broker import ASK_TIMEOUT_S, add_broker, field, seconds, whole_number
 from radiator.cli.command import Command
+from radiator.cli.shown import CLEAR_SCREEN, add_json, tell
 from radiator.cli.text import BETWEEN, CUT_TO, bytes_text, duration_text, printable, table, width_of
 from radiator.client import Client
 from radiator.errors import count_text
@@ -24,10 +25,12 @@ INTERVAL_S = 2.0
 INTERVAL_MIN_S = 0.1
 ROWS = 20  # where there is no terminal that says how many fit
 _KEYS_AT_ONCE = 64
-_CLEAR_SCREEN = "\x1b[H\x1b[2J"
 _LOG_HEADS = ("log", "appended/s", "records", "readers", "most behind")
 _HEADS = ("queue", "accepted/s", "acked/s", "ready", "unacked", "delayed", "consumers", "oldest")
 _DROPPED_FIRST = ("delayed", "consumers", "accepted/s", "readers", "records")  # of a narrow terminal
+
+
+_SHOWN = ("ready", "unacked", "delayed", "consumers", "oldest_ms")
 
 
 @dataclass(slots=True)
@@ -52,11 +55,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", metavar="S", type=_interval, default=INTERVAL_S, help=f"how often (default: {INTERVAL_S:g} s)"
     )
+    add_json(parser, "each look as JSON, on a line")
     parser.add_argument("--count", metavar="N", type=whole_number, help="end after so many looks (default: never)")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    is_terminal = sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty() and not arguments.json
     looks = 0
     try:
         with Keys() as keys, Client(arguments.broker) as client:
@@ -67,12 +71,35 @@ def _run(arguments: argparse.Namespace) -> int:
                 now, now_s = client.admin({"do": "stats"}, ASK_TIMEOUT_S), time.monotonic()
                 size = shutil.get_terminal_size() if is_terminal else None
                 look = "\n".join(_look(before, now, now_s - at_s, size, keys.are_read))
-                print(_CLEAR_SCREEN + look if is_terminal else f"{look}\n", flush=True)
+                seen = _as_json(before, now, now_s - at_s)
+                tell(arguments, seen, CLEAR_SCREEN + look if is_terminal else f"{look}\n")
                 before, at_s = now, now_s
                 looks += 1
     except KeyboardInterrupt:
         pass  # a way to end it
     return 0
+
+
+def _as_json(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> dict[str, Any]:
+    """A look with all queues and logs. The rates are in a second."""
+    rows, logs, earlier = rows_between(before, now, passed_s), now.get("logs", {}), before.get("logs", {})
+    queues = {
+        row.name: {
+            "accepted_per_s": row.accepted,
+            "acked_per_s": row.acked,
+            **{name: row.numbers.get(name) for name in _SHOWN},
+        }
+        for row in rows
+    }
+    appended = {name: _rate(earlier.get(name, {}), one, "accepted", passed_s) for name, one in logs.items()}
+    return {
+        **{name: now.get(name) for name in ("uptime_s", "connections", "memory_bytes", "parked")},
+        "queues": queues,
+        "logs": {
+            name: {"appended_per_s": appended[name], **{key: one.get(key) for key in ("records", "readers", "unread")}}
+            for name, one in logs.items()
+        },
+    }
 
 
 class Keys:
