@@ -3,12 +3,16 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from radiator.client import Client
-from radiator.errors import Refusal
+from radiator.config import load
+from radiator.errors import ConfigError, Refusal
 from tests.acceptance.wire import Wire
+from tests.broker.test_reload import written
 from tests.broker_process import SERVER, BrokerProcess
 
 BEFORE = "[queue.orders]\nmax_messages = 5\n"
@@ -125,3 +129,52 @@ def test_signals_that_come_fast_are_each_heard(broker: BrokerProcess) -> None:
     broker.wait_for_log("new=20 ")
     with Client(broker.address) as client:
         assert client.admin({"do": "describe", "queue": "orders"})["settings"]["max_messages"] == 20
+
+
+def described(broker: BrokerProcess) -> dict[str, Any]:
+    """Settings and bindings of all that there is."""
+    found: dict[str, Any] = {}
+    with Client(broker.address) as client:
+        stats = client.admin({"do": "stats"})
+        for kind in ("queue", "exchange", "fanout", "log"):
+            for name in stats[f"{kind}s"]:
+                answer = client.admin({"do": "describe", kind: name})
+                found[f"/{kind}/{name}"] = {
+                    key: sorted(map(str, value)) if isinstance(value, list) else value
+                    for key, value in answer.items()
+                    if key in ("settings", "bindings", "children", "type", "durable", "auto_delete")
+                }
+        for name in stats["queues"]:
+            found[f"stats of {name}"] = {key: stats["queues"][name][key] for key in ("persistent", "messages")}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_after_a_reload_it_answers_as_after_a_restart(tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+
+    def tables() -> str:
+        while True:
+            text = written(chance).replace("persistent = false", "").replace("type = 'topic'", "")
+            text = "\n".join(line for line in text.splitlines() if not line.startswith(("max_frame", "max_batch")))
+            (tmp_path / "tried.toml").write_text(text)
+            try:
+                load(tmp_path / "tried.toml")
+                return text.replace("partitions = 2", "partitions = 1") + "\n"
+            except ConfigError:
+                continue
+
+    with BrokerProcess(tmp_path, SERVER + tables()) as broker:
+        with Client(broker.address) as client:
+            client.admin({"do": "declare", "queue": "own", "max_messages": 7})
+            client.admin({"do": "bind", "exchange": "amq.direct", "key": "own", "queue": "own"})
+            client.send("/queue/own", b"x")
+        for _ in range(2):
+            change(broker, tables())
+            line = hang_up(broker, "reloaded")
+            assert line.endswith(" wait_for_restart=0\n"), line
+            reloaded = described(broker)
+            assert broker.stop() == 0
+            broker.start()
+            assert described(broker) == reloaded
