@@ -3,6 +3,7 @@
 import ast
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,15 +52,34 @@ def test_example_runs_twice(broker: BrokerProcess, example: Path) -> None:
     assert SAID[example.name] in run([str(example), f"{broker.host}:{broker.port}"])
 
 
+def cluster_in(directory: Path) -> list[str]:
+    """A copy of the example on ports of its own, which are returned: of clients and of links of a, b, c in turns."""
+    own = shutil.ignore_patterns("data", "secret")
+    shutil.copytree(CHECKOUT / "examples" / "cluster", directory / "cluster", ignore=own)
+    ports = [str(port) for port in free_ports(6)]
+    numbers = dict(zip(("61713", "61714", "61723", "61724", "61733", "61734"), ports, strict=True))
+    for config in (directory / "cluster").glob("*.toml"):
+        config.write_text(re.sub("617[123][34]", lambda found: numbers[found[0]], config.read_text()))
+    return ports
+
+
+@pytest.mark.parametrize("which", [0, 5])
+def test_cluster_example_asks_no_stranger(tmp_path: Path, which: int) -> None:
+    """A port of clients, or of links, is taken: it says so, and has removed and started nothing."""
+    port = cluster_in(tmp_path)[which]
+    (tmp_path / "cluster" / "data").mkdir()
+    with socket.create_server(("127.0.0.1", int(port))):
+        command = [sys.executable, str(tmp_path / "cluster" / "run.py")]
+        ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert f"127.0.0.1:{port} is taken" in ended.stderr and "Traceback" not in ended.stderr
+    assert (tmp_path / "cluster" / "data").is_dir()
+
+
 @pytest.mark.slow
 def test_cluster_example_runs_to_its_end_twice(tmp_path: Path) -> None:
-    """On ports of its own, from a copy: the second run finds the secret that the first has made."""
-    own = shutil.ignore_patterns("data", "secret")
-    shutil.copytree(CHECKOUT / "examples" / "cluster", tmp_path / "cluster", ignore=own)
-    ports = iter(free_ports(6))
-    numbers = {port: str(next(ports)) for port in ("61713", "61714", "61723", "61724", "61733", "61734")}
-    for config in (tmp_path / "cluster").glob("*.toml"):
-        config.write_text(re.sub("617[123][34]", lambda found: numbers[found[0]], config.read_text()))
+    """The second run finds the secret that the first has made."""
+    cluster_in(tmp_path)
     for _ in range(2):
         assert run([str(tmp_path / "cluster" / "run.py")]).endswith("Nothing was lost.\n")
     assert not (tmp_path / "cluster" / "data").exists()

@@ -5,6 +5,7 @@ Nothing but Radiator is needed: python examples/cluster/run.py
 
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -25,8 +26,22 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.config = HERE / f"{name}.toml"
-        self.address = tomllib.loads(self.config.read_text())["server"]["listen"][0]
+        tables = tomllib.loads(self.config.read_text())
+        self.address = tables["server"]["listen"][0]
+        self.addresses = [self.address, tables["node"]["listen"]]
         self.process: subprocess.Popen[bytes] | None = None
+
+    def taken(self) -> str:
+        """Which of its addresses somebody else listens on, or "": to ask there would be to ask a stranger."""
+        for address in self.addresses:
+            host, _, port = address.partition("//")[2].rpartition(":")
+            with socket.socket() as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    tried.bind((host, int(port)))
+                except OSError:
+                    return address
+        return ""
 
     def start(self) -> None:
         with (HERE / "data" / f"{self.name}.log").open("ab") as log:
@@ -45,7 +60,10 @@ class Node:
             self.process.wait()
 
     def is_linked_with(self, *names: str) -> bool:
-        """Whether it runs, and its links to those are up."""
+        """Whether its links to those are up. It must run."""
+        assert self.process is not None
+        if self.process.poll() is not None:
+            sys.exit(f"{self.name} has ended with status {self.process.returncode}. Its log is in {HERE / 'data'}.")
         try:
             with Client(self.address) as client:
                 peers = client.admin({"do": "peers"})["peers"]
@@ -132,10 +150,16 @@ def main() -> None:
     if not secret.exists():
         secret.touch(mode=0o600)
         secret.write_text(secrets.token_hex(32) + "\n")
+    nodes = {name: Node(name) for name in NAMES}
+    for node in nodes.values():
+        if taken := node.taken():
+            # before anything is removed: it may be another run of this
+            sys.exit(
+                f"{taken} is taken: by another run of this, or another broker. Stop that, or change {node.config}."
+            )
     data = HERE / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
-    nodes = {name: Node(name) for name in NAMES}
     try:
         for node in nodes.values():
             node.start()
