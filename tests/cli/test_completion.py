@@ -141,3 +141,31 @@ def test_fish_offers(
     )  # fmt: skip
     found = {line.split("\t")[0] for line in ended.stdout.splitlines()}
     assert found >= set(offered) and not found & set(not_offered), ended.stdout
+
+
+_ZSH_STUBS = """
+compdef() { }
+compadd() { shift; print -l -- "$@" }
+_files() { print -l -- *(N) }
+_describe() { print -l -- "${(@)${(@P)2}%%:*}" }
+"""
+
+
+@pytest.mark.parametrize(("typed", "offered", "not_offered"), CASES)
+def test_zsh_offers(
+    typed: str, offered: list[str], not_offered: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As zsh calls it; what fits what is typed, zsh chooses itself."""
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("no zsh (apt install zsh)")
+    words = ["radiator", *typed.split(" ")]
+    listed = " ".join(f"'{word}'" for word in words)
+    ask = f"words=({listed}); CURRENT={len(words)}; _radiator"
+    ended = subprocess.run(
+        [zsh, "-f", "-c", f"{_ZSH_STUBS}\n{printed('zsh', capsys)}\n{ask}"],
+        cwd=place, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ended.stderr == ""
+    found = {word for word in ended.stdout.split() if word.startswith(words[-1])}
+    assert found >= set(offered) and not found & set(not_offered), ended.stdout
