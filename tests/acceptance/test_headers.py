@@ -112,6 +112,31 @@ def test_words_for_durable_subscriptions_say_nothing_on_a_queue_nor_at_its_end(
     assert wire.message().body == b"kept"
 
 
+def read_raw(wire: Wire, count: int) -> bytes:
+    """So many bytes as they come, what was read before included."""
+    data, wire.buffer = wire.buffer, b""
+    while len(data) < count:
+        data += wire.socket.recv(1 << 20)
+    return data
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("size", [5, 3_000_000])
+def test_line_feed_stands_behind_each_frame(broker: BrokerProcess, queue: str, version: str, size: int) -> None:
+    """Who reads by lines waits for it; who skips the octet behind the NUL loses the next frame's first letter else."""
+    with Wire((broker.host, broker.port), version) as wire:
+        wire.send_frame("CONNECT", {"accept-version": version, "host": "h"})
+        frames = [read_raw(wire, 60)]
+        wire.send_frame("SUBSCRIBE", {"destination": queue, "id": "0", "receipt": "r"})
+        frames.append(read_raw(wire, 20))
+        wire.send_frame("SEND", {"destination": queue}, b"x" * size)
+        frames.append(read_raw(wire, size + 100))
+        wire.send_frame("JUMP")
+        frames.append(read_raw(wire, 100))
+    for frame, command in zip(frames, (b"CONNECTED", b"RECEIPT", b"MESSAGE", b"ERROR"), strict=True):
+        assert frame.startswith(command + b"\n") and frame.endswith(b"\0\n"), (frame[:100], frame[-9:])
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_sender_s_headers_pass_unchanged_and_in_order(connect: Connect, queue: str, version: str) -> None:
     lines = [

@@ -129,10 +129,11 @@ class Wire:
         lengths = [int(line[15:]) for line in lines if line.startswith(b"content-length:")]
         begin = end + 2
         finish = begin + lengths[0] if lengths else self.buffer.find(b"\0", begin)
-        if finish < 0 or len(self.buffer) <= finish:
+        if finish < 0 or len(self.buffer) <= finish + 1:
             return None
         assert self.buffer[finish] == 0, "content-length does not end at a NUL"
-        body, self.buffer = self.buffer[begin:finish], self.buffer[finish + 1 :]
+        assert self.buffer[finish + 1 : finish + 2] == b"\n", "no line feed behind the NUL"
+        body, self.buffer = self.buffer[begin:finish], self.buffer[finish + 2 :]
         return Frame(command.decode(), lines, body, version)
 
     def _fill(self, deadline_s: float) -> None:

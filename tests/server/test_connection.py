@@ -89,7 +89,7 @@ def test_what_was_due_before_an_error_is_written_before_it(connect: Connect) -> 
 def test_disconnect_is_receipted_and_closed_cleanly(connect: Connect, broker: BrokerProcess) -> None:
     wire = connect()
     wire.send_frame("DISCONNECT", {"receipt": "bye"})
-    assert read_to_the_end(wire) == b"RECEIPT\nreceipt-id:bye\n\n\0"
+    assert read_to_the_end(wire) == b"RECEIPT\nreceipt-id:bye\n\n\0\n"
 
 
 def test_large_message_comes_whole(connect: Connect) -> None:

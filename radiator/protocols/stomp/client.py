@@ -44,7 +44,7 @@ _MAY_SEND: dict[str, frozenset[str]] = {
 _KNOWN_1_0 = frozenset(name.decode() for name in CLIENT_COMMANDS[V1_0]) - {"NACK"}  # other servers refuse it there
 
 _ARGUMENTS = frozenset(["receipt", "transaction"])  # never among a call's further headers: they would escape its checks
-_PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0")
+_PLAIN_RECEIPT = re.compile(rb"RECEIPT\nreceipt-id:([ !-9;-\[\]-~]*)\n\n\0\n?")
 _BACKSLASH, _CR, _NUL = b"\\\r\0"  # looked for as numbers, which is faster (parser.py)
 _PLAIN_HEAD_BYTES, _PLAIN_HEADERS, _PLAIN_LENGTH_DIGITS = 8192, 64, 7  # well within CLIENT_LIMITS
 _BEGUN_MAX_BYTES = 64 * 1024  # a larger beginning would be copied too often: the parser holds it

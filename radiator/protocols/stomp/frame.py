@@ -13,6 +13,9 @@ from radiator.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISH
 from radiator.message import Message, escape
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
+# what a server's frame ends with: there are clients that read by lines, and some that skip the octet behind the NUL
+FRAME_END = b"\0\n"
+
 _LF, _CR, _COLON, _BACKSLASH = b"\n\r:\\"
 _ESCAPE = re.compile(rb"\\(?:.|\Z)", re.DOTALL)
 
@@ -103,7 +106,7 @@ def encode_message(
     destination: str | None = None,
 ) -> bytes:
     """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body, and the NUL behind that. destination: what stands instead of the message's own, or None.
+    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None.
     """
     body = message.body
     block = message.headers
@@ -123,7 +126,7 @@ def encode_message(
     if not is_whole:
         return head
     # not by `%` too: that makes room for a quarter more and gives it back, and a message of 8 MiB costs twice the CPU
-    return b"".join((head, body, b"\0"))
+    return b"".join((head, body, FRAME_END))
 
 
 _published: dict[tuple[bytes, bytes | None, bool, int], bytes] = {}
@@ -163,9 +166,9 @@ def _subscription_line(subscription: bytes, version: int) -> bytes:
 def encode_receipt(receipt: bytes, version: int, code: str = "", sentence: str = "") -> bytes:
     """RECEIPT. code, sentence: of a refusal that is told so; or empty."""
     if not code:
-        return b"RECEIPT\nreceipt-id:%b\n\n\0" % escaped(receipt, version)
+        return b"RECEIPT\nreceipt-id:%b\n\n\0\n" % escaped(receipt, version)
     told = code.encode(), escaped(_short(sentence).encode(), version)
-    return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0" % (escaped(receipt, version), *told)
+    return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0\n" % (escaped(receipt, version), *told)
 
 
 def _short(sentence: str) -> str:
@@ -191,7 +194,7 @@ def encode_error(code: str, sentence: str, receipt: bytes | None, version: int |
     ]
     if receipt is not None:
         lines.append(b"receipt-id:" + escaped(receipt, version))
-    return b"\n".join(lines) + b"\n\n" + body + b"\0"
+    return b"\n".join(lines) + b"\n\n" + body + FRAME_END
 
 
 def encode_frame(command: bytes, headers: list[tuple[str, str]], body: bytes, version: int | None) -> bytes:

@@ -44,6 +44,7 @@ from radiator.limits import (
 )
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
+    FRAME_END,
     BrokenFrame,
     Frame,
     encode_error,
@@ -226,7 +227,7 @@ class StompSession:
             is_whole=False,
             destination=self._destination(reply),
         )
-        return head, reply.message.body, b"\0"
+        return head, reply.message.body, FRAME_END
 
     def heart_beat(self) -> bytes:
         """One end of line, in every version."""
@@ -265,7 +266,7 @@ class StompSession:
         self.is_open = True
         self._outgoing = (
             f"CONNECTED\nversion:{VERSION_NAMES[version]}\nheart-beat:{our_can_ms},{our_want_ms}\n"
-            f"session:{self._name}\nserver:radiator/{__version__}\n\n\0"
+            f"session:{self._name}\nserver:radiator/{__version__}\n\n\0\n"
         ).encode()
 
     def _fail(self, broken: Violation, said: list[Open | Command]) -> None:

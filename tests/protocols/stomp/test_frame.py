@@ -113,17 +113,17 @@ def test_message_carries_what_the_broker_sets_before_what_the_sender_said() -> N
     message = Message("/queue/a:b", b"foo:bar\n", V1_2, b"body", 1234)
     assert encode_message(message, b"s-1-2", b"a:b", True, True, 3, V1_2) == (
         b"MESSAGE\ndestination:/queue/a\\cb\nmessage-id:s-1-2\nsubscription:a\\cb\nack:s-1-2\ncontent-length:4\n"
-        b"timestamp:1234\nredelivered:true\nredelivery-count:3\nfoo:bar\n\nbody\0"
+        b"timestamp:1234\nredelivered:true\nredelivery-count:3\nfoo:bar\n\nbody\0\n"
     )
     assert encode_message(message, b"s-1-2", None, False, False, 0, V1_0) == (
         b"MESSAGE\ndestination:/queue/a:b\nmessage-id:s-1-2\ncontent-length:4\n"
-        b"timestamp:1234\nredelivered:false\nfoo:bar\n\nbody\0"
+        b"timestamp:1234\nredelivered:false\nfoo:bar\n\nbody\0\n"
     )
 
 
 def test_receipt_is_escaped_by_version() -> None:
-    assert encode_receipt(b"a:b\\\n", V1_1) == b"RECEIPT\nreceipt-id:a\\cb\\\\\\n\n\n\0"
-    assert encode_receipt(b"a:b\\", V1_0) == b"RECEIPT\nreceipt-id:a:b\\\n\n\0"
+    assert encode_receipt(b"a:b\\\n", V1_1) == b"RECEIPT\nreceipt-id:a\\cb\\\\\\n\n\n\0\n"
+    assert encode_receipt(b"a:b\\", V1_0) == b"RECEIPT\nreceipt-id:a:b\\\n\n\0\n"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

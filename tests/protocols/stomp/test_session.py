@@ -79,7 +79,7 @@ def test_connect_opens_and_is_greeted(command: bytes, end: bytes) -> None:
     session = StompSession(7, "s-1", Limits())
     assert session.receive(end.join([command, b"accept-version:1.1,1.2", b"host:h", b"", b"\0"])) == [Open(7)]
     assert session.take_outgoing() == (
-        f"CONNECTED\nversion:1.2\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+        f"CONNECTED\nversion:1.2\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0\n".encode()
     )
     assert session.take_outgoing() == b""
     assert session.is_open and not session.is_closing
@@ -89,7 +89,7 @@ def test_bare_connect_is_1_0_and_gets_all_headers() -> None:
     session = StompSession(7, "s-1", Limits())
     assert session.receive(b"CONNECT\n\n\0") == [Open(7)]
     assert session.take_outgoing() == (
-        f"CONNECTED\nversion:1.0\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0".encode()
+        f"CONNECTED\nversion:1.0\nheart-beat:0,0\nsession:s-1\nserver:radiator/{__version__}\n\n\0\n".encode()
     )
 
 
@@ -512,11 +512,12 @@ def test_replies_become_bytes_by_version() -> None:
     message = Message("/queue/a", b"foo:a\\rb\n", V1_2, b"body", 5)
     assert session.encode(Deliver(7, b"0", b"m-1", message, False)) == (
         b"MESSAGE\ndestination:/queue/a\nmessage-id:m-1\nsubscription:0\ncontent-length:4\ntimestamp:5\n"
-        b"redelivered:false\nfoo:a\rb\n\nbody\0"
+        b"redelivered:false\nfoo:a\rb\n\nbody\0\n"
     )
-    assert session.encode(Receipt(7, b"a:b")) == b"RECEIPT\nreceipt-id:a\\cb\n\n\0"
+    assert session.encode(Receipt(7, b"a:b")) == b"RECEIPT\nreceipt-id:a\\cb\n\n\0\n"
     error = session.encode(Refuse(7, "queue-full", "The queue is full.", b"r"))
     assert error.startswith(b"ERROR\n") and b"\ncode:queue-full\n" in error and b"\nreceipt-id:r\n" in error
+    assert error.endswith(b"\0\n")
     for reply in (Bye(7), Pause(7), Resume(7)):
         assert session.encode(reply) == b""
 
