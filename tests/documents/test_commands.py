@@ -1,5 +1,6 @@
 """What pages name in backticks is there: commands with their options, scripts, and files of the checkout."""
 
+import argparse
 import ast
 import re
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.documents.blocks import exists, inline, pages, text_of
 from tests.documents.commands import complaint
 
 FOLDERS = ("radiator", "pyspark_radiator", "docs", "examples", "tests", "scripts", "benchmarks")
+BY_OTHERS = {"--statedb", "--tool", "--config-settings", "--no-deps"}  # of celery, valgrind and pip
 MADE = ("tests/campaigns/results",)  # by a run
 
 
@@ -28,6 +30,28 @@ def test_example_of_a_command_is_understood(command: Command) -> None:
     radiator = parser()
     lines = command.example.splitlines()
     assert [said for line in lines if (said := complaint(line, radiator)) is not None] == []
+
+
+@pytest.fixture(scope="module")
+def options() -> set[str]:
+    """Of every command line that is ours: of `radiator` by its parser, of the others as their sources write them."""
+    found = {*BY_OTHERS, "--quick", "--nightly", "--release"}  # these are made of the names of scripts/prove's scales
+    for folder in ("radiator/spark", "benchmarks", "tests", "examples"):
+        for source in (CHECKOUT / folder).rglob("*.py"):
+            found |= set(re.findall(r"""["'](--[a-z][a-z-]+)["' =]""", source.read_text(encoding="utf-8")))
+    waiting: list[argparse.ArgumentParser] = [parser()]
+    while waiting:
+        for action in waiting.pop()._actions:
+            found |= set(action.option_strings)
+            if isinstance(action, argparse._SubParsersAction):
+                waiting += action.choices.values()
+    return found
+
+
+@pytest.mark.parametrize("page", pages())
+def test_options_that_a_page_names_are_of_some_command(page: str, options: set[str]) -> None:
+    named = {option for one in inline(text_of(page)) for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", one)}
+    assert named - options == set()
 
 
 @pytest.mark.parametrize("example", sorted((CHECKOUT / "examples").rglob("*.py")), ids=lambda path: path.name)
