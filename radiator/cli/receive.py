@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from radiator.addresses import queue_address
 from radiator.cli.broker import add_broker, existing, make, seconds, whole_number
 from radiator.cli.command import Command
 from radiator.cli.shown import add_json
@@ -68,7 +69,7 @@ def _as_json(message: Message) -> bytes:
     headers = dict(message.headers)
     told: dict[str, Any] = {
         "message_id": headers.pop("message-id"),
-        "destination": headers.pop("destination"),
+        "destination": queue_address(headers.pop("destination")),
         "timestamp": int(headers.pop("timestamp", 0)),
         "redelivered": headers.pop("redelivered", "false") == "true",
         "redelivery_count": int(headers.pop("redelivery-count", 0)),

@@ -1,5 +1,6 @@
 """No command makes a queue that nobody has asked for: `--create` does, as a refusal says, with a name that is near."""
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,7 +109,8 @@ def test_create_makes_it(run: Run, client: Client, line: str) -> None:
 def test_what_is_there_is_used(run: Run, client: Client) -> None:
     for name in ("orders.parked", "memory"):
         assert run("send", name, "body") == run("send", name, "body", "--create") == (0, "", "")
-        assert run("receive", "queue", name, "--count", "1") == (0, "body\n", "")
+        told = json.loads(run("receive", "queue", name, "--count", "1", "--json")[1])
+        assert (told["destination"], told["body"], told["redelivered"]) == (f"/queue/{name}", "body", False)
         out = run("peek", f"/queue/{name}")[1]
         assert f"destination:/queue/{name}\n" in out and "amq" not in out
         assert run("purge", name)[0] == 0

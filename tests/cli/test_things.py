@@ -51,6 +51,19 @@ def test_every_command_that_names_a_thing_is_here() -> None:
     assert {name.split()[0] for name in parsers()} == {command.name for command in COMMANDS}
 
 
+def test_no_command_reads_its_arguments_in_a_way_of_its_own() -> None:
+    """But for those that name no thing: nodes, messages and shells."""
+    own = {
+        (name, action.dest)
+        for name, one in parsers().items()
+        for action in one._actions
+        if not action.option_strings and not hasattr(action, "words")
+    }
+    assert own == {("peer", "action"), ("peer", "peer"), ("completion", "shell"), ("explain", "message_id")}
+    plain = {word.metavar for one in parsers().values() for word in words_of(one) if not word.kinds}
+    assert plain == {"DATA_DIR", "FILE", "NAME", "KEY", "GROUP", "BODY"}
+
+
 @pytest.mark.parametrize("name", sorted(NAMING))
 def test_both_forms_mean_the_same_in_every_command(name: str) -> None:
     words = NAMING[name]
