@@ -90,10 +90,13 @@ def test_all_that_it_can_be_asked(broker: BrokerProcess) -> None:
             assert await client.send_many("/queue/aio", ["two", "three"]) == 2
             name = await client.subscribe("/queue/aio", ack="client-individual", prefetch=10)
             bodies = []
-            async for message in client.messages(timeout_s=0.3, subscription=name):
+            async for message in client.messages(subscription=name):
                 bodies.append(message.body)
                 assert await client.ack(message)
+                if len(bodies) == 3:
+                    break
             assert bodies == [b"one", b"two", b"three"]
+            assert [one async for one in client.messages(timeout_s=0.01)] == []
             async with client.transaction() as t:
                 await client.send("/queue/aio", "four", transaction=t)
             message = await received(client)
@@ -176,7 +179,7 @@ def test_receivers_get_each_message_once(broker: BrokerProcess) -> None:
         seen: Counter[bytes] = Counter()
 
         async def take() -> None:
-            async for message in client.messages(timeout_s=0.5):
+            async for message in client.messages():
                 seen[message.body] += 1
                 await asyncio.sleep(0)
                 await client.ack(message)
@@ -185,7 +188,11 @@ def test_receivers_get_each_message_once(broker: BrokerProcess) -> None:
             await client.subscribe("/queue/aio.receivers", ack="client-individual", prefetch=20)
             takers = [asyncio.create_task(take()) for _ in range(5)]
             await client.send_many("/queue/aio.receivers", [str(number) for number in range(200)])
-            await asyncio.gather(*takers)
+            await until(lambda: len(seen) == 200)
+            assert client.waiting == 0
+            for one in takers:
+                one.cancel()
+            await asyncio.gather(*takers, return_exceptions=True)
         assert seen == Counter(b"%d" % number for number in range(200))
 
     run(main())
@@ -316,9 +323,7 @@ def test_heart_beats_go_while_the_program_sleeps_and_silence_is_seen(
 
     def script(connection: socket.socket) -> None:
         greet(connection, CONNECTED.replace(b"0,0", b"50,50"))
-        for _ in range(4):
-            connection.sendall(b"\n")
-            beats.append(connection.recv(1))
+        beats.append(connection.recv(1))
         read_until_closed(connection)
 
     async def main() -> None:
@@ -328,7 +333,7 @@ def test_heart_beats_go_while_the_program_sleeps_and_silence_is_seen(
             await client.receive()
 
     run(main())
-    assert beats == [b"\n"] * 4
+    assert beats == [b"\n"]
 
 
 # ---- cancelled
@@ -423,7 +428,7 @@ def test_message_that_came_with_the_cancellation_is_for_the_next_receive(peer: C
         receiving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await receiving
-        assert (await received(client, 0)).body == b"a\0b"
+        assert (await received(client)).body == b"a\0b"
         client.abandon()
 
     run(main())
