@@ -89,8 +89,8 @@ def load(path: Path | None) -> Config:
         raise ConfigError([f"{path} cannot be read: {error.strerror}. Name a file that is there, or none."]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError([f"{path} is not TOML: {error}."]) from error
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits, and of deep nesting
+        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from error
     mistakes, useless = Mistakes(), Mistakes()
     config = _read(tables, path.absolute().parent, mistakes, useless)
     if mistakes.found:

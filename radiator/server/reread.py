@@ -1,11 +1,13 @@
 """config.toml is read again, as somebody or SIGHUP asks for it: in a thread, beside the dispatcher's turns."""
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from radiator.commands import Reread
 from radiator.limits import BEAT_S
 from radiator.server.inbox import Inbox
+from radiator.server.log import Log
 from radiator.server.worker import Worker
 from radiator.settings import Config
 
@@ -15,11 +17,12 @@ Read = Callable[[Config], Reread]
 class Rereader:
     """Used on the hub only; once at a time. running: what is in force. read: reads the file, and compares."""
 
-    def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox) -> None:
+    def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox, log: Log) -> None:
         self.running = running
         self._loop = loop
         self._read = read
         self._inbox = inbox
+        self._log = log
         self._is_busy = False
         self._is_asked_again = False
         self._found: Reread | None = None
@@ -30,10 +33,18 @@ class Rereader:
             self._is_asked_again = True
             return
         self._is_busy = True
-        worker: Worker[Config, Reread] = Worker(self._loop, "reread", self._read, self._answered, lambda: BEAT_S)
+        worker: Worker[Config, Reread] = Worker(self._loop, "reread", self._reads, self._answered, lambda: BEAT_S)
         self._worker = worker
         worker.start()
         worker.submit(self.running)
+
+    def _reads(self, running: Config) -> Reread:
+        """In the thread."""
+        try:
+            return self._read(running)
+        except Exception as bug:  # noqa: BLE001  # a door: a bug in what a file may say must not end a running broker
+            self._log.trace("".join(traceback.format_exception(bug)))
+            return Reread(None, mistakes=[f"A bug in reading the file ({type(bug).__name__}): the log has it."])
 
     def _answered(self, found: Reread) -> None:
         self._worker.stop()

@@ -124,7 +124,7 @@ class Server:
             trust_clock=trust_clock,
         )
         self._inbox = Inbox()
-        self._rereader = Rereader(loop, config, read, self._inbox)
+        self._rereader = Rereader(loop, config, read, self._inbox, self._log)
         self._links = links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)

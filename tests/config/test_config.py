@@ -320,6 +320,8 @@ children = ["{queue}q", "/log/l"]
     [
         ("[server]\nlisten = [", "is not TOML"),
         ("[queue.a]\n[queue.a]\n", "is not TOML"),  # two things with one name
+        (f"server.map_size = {'9' * 5000}", "is not TOML"),
+        (f"server.listen = {'[' * 5000}", "is not TOML"),
         ("queue = 3", "queue is 3; it must be tables, such as [queue.NAME]"),
         ("queue.a = 3", 'queue.a is 3; it must be a table: [queue."a"]'),
         ("server = []", "server is []; it must be a table"),

@@ -14,6 +14,7 @@ from radiator.errors import ConfigError, Refusal
 from tests.acceptance.wire import Wire
 from tests.broker.test_reload import written
 from tests.broker_process import SERVER, BrokerProcess
+from tests.server.test_serve import broken
 
 BEFORE = "[queue.orders]\nmax_messages = 5\n"
 AFTER = """
@@ -119,6 +120,21 @@ def test_without_a_file_there_is_nothing_to_read() -> None:
     from radiator.server.serve import not_read
 
     assert not_read(load(None)).mistakes
+
+
+def test_a_bug_in_reading_the_file_does_not_end_the_broker(tmp_path: Path) -> None:
+    program = """
+        import radiator.config
+        def reread(path, running):
+            raise RuntimeError("a bug")
+        radiator.config.reread = reread
+    """
+    with broken(tmp_path, program) as broker:
+        assert "A bug in reading the file (RuntimeError)" in hang_up(broker, "reload_refused")
+        assert "RuntimeError: a bug" in broker.log
+        with connected(broker) as wire:
+            wire.send("/queue/q", "x")
+        assert broker.stop() == 0
 
 
 def test_signals_that_come_fast_are_each_heard(broker: BrokerProcess) -> None:
