@@ -418,7 +418,7 @@ class StompSession:
         """What an ACK or NACK names: each version says it in its own way."""
         if self._version == V1_2:
             return headers[b"id"], None
-        return headers[b"message-id"], headers[b"subscription"] if self._version == V1_1 else None
+        return headers[b"message-id"], headers.get(b"subscription") if self._version == V1_1 else None
 
     def _begin(self, frame: Frame, receipt: bytes | None) -> Command:
         return Begin(self._connection, frame.headers[b"transaction"], receipt)

@@ -38,7 +38,7 @@ _ID = CommandSpec((b"id",))
 # `id` is a duty of the client (1.1 and 1.2, "SUBSCRIBE id Header"); without it the destination stands for it
 _SUBSCRIBE = CommandSpec((b"destination",))
 _UNSUBSCRIBE = CommandSpec()  # `id` or `destination`: the session looks
-_ACK_1_1 = CommandSpec((b"message-id", b"subscription"))
+_ACK_1_1 = CommandSpec((b"message-id",))  # `subscription` is a duty of the client too, and says nothing more
 
 CONNECT_COMMANDS: dict[bytes, CommandSpec] = {b"CONNECT": _CONNECT, b"STOMP": _CONNECT}
 
