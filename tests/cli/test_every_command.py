@@ -259,7 +259,8 @@ def test_a_broker_and_a_data_directory_are_named_alike() -> None:
 # ---- what it shows
 
 
-SHOWN = [(name, line) for name, lines in LINES.items() for line in lines]
+SLOW = {"bench": pytest.mark.slow}  # it measures, for a while
+SHOWN = [pytest.param(name, line, marks=SLOW.get(name, ())) for name, lines in LINES.items() for line in lines]
 
 
 @pytest.mark.parametrize(("name", "line"), SHOWN)
@@ -269,7 +270,7 @@ def test_text(run: Run, name: str, line: str) -> None:
     assert bool(out) == (name != "send") and "Traceback" not in err
 
 
-@pytest.mark.parametrize(("name", "line"), [one for one in SHOWN if has(one[0], "--json")])
+@pytest.mark.parametrize(("name", "line"), [one for one in SHOWN if has(str(one.values[0]), "--json")])
 def test_json(run: Run, name: str, line: str) -> None:
     status, out, err = run(name, line, "--json")
     assert status == 0, err
@@ -290,7 +291,10 @@ class Interrupting(io.StringIO):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-@pytest.mark.parametrize(("name", "line"), [one for one in SHOWN if has(one[0], "--watch") and "--" not in one[1]])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [one.values for one in SHOWN if has(str(one.values[0]), "--watch") and "--" not in str(one.values[1])],
+)
 def test_watch_ends_with_the_interrupt(
     place: Place, monkeypatch: pytest.MonkeyPatch, name: str, line: str, form: str
 ) -> None:
