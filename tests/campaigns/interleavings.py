@@ -28,8 +28,8 @@ from tests.sim.disk import Platter
 
 DECLARED = Declarations(queues={"q": QueueSettings()})
 SAYS_NOTHING = frozenset(  # of the future: counters, and what was said
-    ["turn_number", "posted_turn", "turn", "sequence", "batches", "counters", "written", "store_used_bytes",
-     "disk_free_bytes", "disk_left_bytes", "remembered"]
+    ["turn_number", "posted_turn", "turn", "sequence", "batches", "counters", "deliveries", "commits", "written",
+     "store_used_bytes", "disk_free_bytes", "disk_left_bytes", "remembered"]
 )  # fmt: skip
 BATCH_NUMBERS = frozenset(["number", "committed", "held_batch", "asked_at"])
 MESSAGE_ID = re.compile(rb"-(\d+)-(\d+)$")

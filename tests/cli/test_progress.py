@@ -2,10 +2,14 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 
+from radiator.cli import main
 from radiator.cli.progress import BEGINS_S, BYTES, EVERY_S, Progress
+from radiator.client import Client
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 
 
 class Terminal(io.StringIO):
@@ -97,3 +101,62 @@ def test_more_than_there_was_to_be_is_no_mistake(clock: Clock) -> None:
         clock.now_s += 1
         progress("verifying", "rows", 40, 20)
         assert re.fullmatch("check: verifying: 40 of 20 rows .100 %., 10/s", terminal.line)
+
+
+# ---- the commands ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a stopped broker: some hundred messages, records and events of the journal."""
+    directory = tmp_path_factory.mktemp("stopped")
+    config = EVERYTHING_MAY_BE_CREATED + '[journal]\nenabled = true\n[log."l"]\n'
+    with BrokerProcess(directory, config) as broker:
+        with Client(broker.address) as client:
+            client.send_many("/queue/q", [b"x" * 100] * 600)
+            client.send_many("/log/l", [b"y" * 100] * 600)
+        assert broker.stop() == 0
+    return broker.data_dir
+
+
+def commands(data_dir: Path, tmp_path: Path) -> dict[str, tuple[list[str], str, str]]:
+    """By its name: its command line, what must be said meanwhile, and what at its end."""
+    data, to = str(data_dir), str(tmp_path / "archive")
+    return {
+        "check": (["check", data], r"verifying the table messages: \d+ of 600 rows", "600 messages"),
+        "backup": (["backup", data, str(tmp_path / "backup")], "", "KiB, synced"),
+        "restore": (
+            ["restore", str(tmp_path / "backup"), str(tmp_path / "restored")],
+            r"copying: [\d.]+ .iB of [\d.]+ .iB \(100 %\)",
+            "600 messages",
+        ),
+        "compact": (["compact", str(tmp_path / "restored")], r"comparing: \d+ rows", "became"),
+        "archive": (["archive", "--data", data, "--to", to], r"copying: \d+ of \d+ rows", "rows archived in"),
+        "verify": (["archive", "--verify", to], r"verifying: [\d.]+ .*B of .*B \(100 %\)", "is what was written"),
+        "audit": (["audit", "--data", data], r"reading the journal: \d+ of \d+ events", "what is stored"),
+        "audit an archive": (["audit", "--archive", to], r"reading the journal: \d+ of", "what is stored"),
+    }  # fmt: skip
+
+
+def test_every_long_command_says_how_far_it_is_and_what_it_did(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal; where stderr is none, it says what it did and nothing else."""
+    monkeypatch.setattr("radiator.cli.progress.BEGINS_S", 0.0)
+    monkeypatch.setattr("radiator.cli.progress.EVERY_S", 0.0)
+    for place in ("terminal", "pipe"):
+        (tmp_path / place).mkdir()
+        for name, (line, meanwhile, end) in commands(data_dir, tmp_path / place).items():
+            with monkeypatch.context() as patched:
+                terminal = Terminal()
+                if place == "terminal":
+                    patched.setattr("sys.stderr", terminal)
+                assert main(line) == 0, name
+            said = capsys.readouterr()
+            assert end in said.out and re.search(r"\d\.\d s\b", said.out), f"{name}: {said.out}"
+            if place == "terminal":
+                assert re.search(meanwhile, terminal.getvalue()) and terminal.line == "", (
+                    f"{name}: {terminal.getvalue()}"
+                )
+            else:
+                assert said.err == "", name

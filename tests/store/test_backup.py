@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from radiator.store import records
 from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.lmdb import open_store
+from radiator.store.reader import _watched
 from radiator.store.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
 from radiator.writes import Bind, KeepSegment, KeepSettings, KeepTime, Ledger, StoppedClean
 from tests.store.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
@@ -545,3 +547,20 @@ def test_what_a_start_refuses_is_had_again_by_backup_and_restore(tmp_path: Path,
 
 def bodies_of(scribe: Scribe, queue: int) -> list[bytes]:
     return [message.body for (number, _), message in sorted(scribe.messages.items()) if number == queue]
+
+
+def test_copy_is_watched_while_lmdb_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.store.reader._WATCH_EVERY_S", 0.001)
+    heard: list[tuple[object, ...]] = []
+    is_heard, threads = threading.Event(), threading.active_count()
+
+    def hear(*said: object) -> None:
+        heard.append(said)
+        if said[2] == 7:
+            is_heard.set()
+
+    with (tmp_path / "copy").open("wb", buffering=0) as opened, _watched(opened.fileno(), 70, hear):
+        opened.write(b"seventh")
+        assert is_heard.wait(10)
+    assert heard[-1] == ("copying", "bytes", 7, 70)
+    assert threading.active_count() == threads
