@@ -90,7 +90,7 @@ def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
         return ""
     try:
         with Client(arguments.broker) as client:
-            hints = [_hint(client, one, arguments) for one in things if one.kind in DECLARABLE]
+            hints = [_hint(client, one, arguments) for one in dict.fromkeys(things) if one.kind in DECLARABLE]
     except (RadiatorError, OSError):
         return ""
     return " ".join(filter(None, hints))

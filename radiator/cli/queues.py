@@ -9,7 +9,7 @@ from radiator.cli.command import Command
 from radiator.cli.shown import add_json, add_watch, show, tell
 from radiator.cli.text import bytes_text, printable, table
 from radiator.cli.things import Word, add_words
-from radiator.errors import count_text
+from radiator.errors import ConfigError, count_text
 
 _HEADS = (
     "queue",
@@ -76,6 +76,8 @@ def _move_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_move(arguments: argparse.Namespace) -> int:
     source, target = arguments.source, arguments.target
+    if source == target:
+        raise ConfigError([f"{printable(source.address)} cannot be moved into itself."])
     request: dict[str, Any] = {"do": "move", "from": source.address, "to": target.address, "create": False}
     if arguments.count is not None:
         request["count"] = arguments.count

@@ -88,6 +88,19 @@ def test_what_is_not_there_is_not_made(run: Run, client: Client, line: str, said
 
 
 @pytest.mark.parametrize(
+    "line", ["send \udcff x", "send q x --header a:\udcff", "receive \udcff", "peek \udcff", "bench \udcff"]
+)
+def test_a_name_that_is_no_utf_8_is_one_sentence(run: Run, line: str) -> None:
+    status, out, err = run(*line.split())
+    assert (status, out) == (1, "") and "Traceback" not in err and err.count("\n") == 1 and "xdcff" not in err
+
+
+def test_a_queue_is_not_moved_into_itself(run: Run) -> None:
+    said = (2, "", "radiator: /queue/a cannot be moved into itself.\n")
+    assert run("move", "a", "/queue/a") == run("move", "a", "a", "--create") == said
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "send made body --create",

@@ -5,10 +5,12 @@ import shlex
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from radiator.addresses import KINDS
 from radiator.cli import COMMANDS, main, parser
-from radiator.cli.things import Thing, Word, thing
+from radiator.cli.things import DESTINATIONS, Thing, Word, thing
 
 
 def words_of(one: argparse.ArgumentParser) -> tuple[Word, ...]:
@@ -166,3 +168,15 @@ def test_a_slip_is_a_usage_error(text: str, said: str, capsys: pytest.CaptureFix
 def test_no_kind_of_address_is_forgotten() -> None:
     for kind in KINDS:
         assert thing(f"/{kind}/a", KINDS) == Thing(kind, "a")
+
+
+@given(st.text(st.sampled_from("/aq \t$*é") | st.characters(), max_size=12), st.sampled_from(DESTINATIONS))
+def test_what_is_understood_has_one_address(text: str, kind: str) -> None:
+    """It is refused, or its address and its KIND NAME mean the same as it does."""
+    for said in (text, f"{kind}/{text}", f"/{kind}/{text}"):
+        try:
+            one = thing(said, DESTINATIONS)
+        except ValueError:
+            continue
+        assert thing(one.address, DESTINATIONS) == one
+        assert one.address == said or (one == Thing("queue", said) and said == said.strip() and said[0] != "/")

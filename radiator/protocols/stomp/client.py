@@ -392,9 +392,13 @@ class ClientSession:
             raise Violation(f"{command} cannot be sent: STOMP {self.version} does not have it.")
         pairs = [*own, *self._checked(command, own, headers)] if headers else own
         text = "".join([f"{name}:{value}\n" for name, value in pairs])
-        if self._version is None or not _is_plain(text, len(pairs)):
-            return encode_frame(command.encode(), pairs, body, self._version)
-        return b"".join((f"{command}\n{text}\n".encode(), body, b"\0"))
+        try:
+            if self._version is None or not _is_plain(text, len(pairs)):
+                return encode_frame(command.encode(), pairs, body, self._version)
+            return b"".join((f"{command}\n{text}\n".encode(), body, b"\0"))
+        except UnicodeEncodeError as wrong:
+            octets = wrong.object[wrong.start : wrong.end]
+            raise Violation(f"{command} cannot be sent: a header has {octets!r}, which is no UTF-8.") from None
 
     def _checked(self, command: str, own: list[tuple[str, str]], headers: Headers) -> list[tuple[str, str]]:
         """What the application adds: nothing that an argument says."""

@@ -106,6 +106,15 @@ def test_send_reaches_the_server_as_it_was_said(version: str) -> None:
     assert (message.body, message.destination, message.subscription) == (b"\0\n\0", "/queue/a", "0")
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+@pytest.mark.parametrize("odd", ["", ":"])
+def test_what_is_no_utf_8_is_not_sent(version: str, odd: str) -> None:
+    session, _ = pair(version)
+    with pytest.raises(Violation, match=r"SEND cannot be sent: a header has '\\udcff', which is no UTF-8"):
+        session.send(f"/queue/{odd}\udcff", b"")
+    assert session.state == OPEN and session.send("/queue/q", b"")
+
+
 def test_ack_and_nack_name_the_message_as_each_version_does() -> None:
     for version, message_id, subscription in (("1.0", b"m", None), ("1.1", b"m", b"0"), ("1.2", b"a", None)):
         client, server = pair(version)
