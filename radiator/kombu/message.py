@@ -112,7 +112,7 @@ class Message(KombuMessage):
         except ValueError:
             mistakes.append(sys.exc_info())
             described, body = {"headers": {}, "properties": {}}, received.body
-        properties: dict[str, Any] = {}
+        properties: dict[str, Any] = {"priority": 0}  # Celery's request.delivery_info has it from here
         for name, key in _NATIVE_NAMES.items():
             if name in received.headers:
                 properties[key] = received.headers[name]

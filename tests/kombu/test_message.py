@@ -42,7 +42,7 @@ def test_everything_comes_as_it_was_published() -> None:
         "utf-8",
     )
     assert message.headers == headers
-    assert message.properties == properties
+    assert message.properties == {**properties, "priority": 0}
 
 
 def test_a_time_and_bytes_survive_in_headers() -> None:
