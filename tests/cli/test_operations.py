@@ -176,6 +176,9 @@ def test_stats_tells_ledgers_and_sums(run: Run, client: Client) -> None:
     assert status == 0
     assert row_of(out, "counted") == ["counted", "3", "3", "0", "0", "0", "0", "0"]
     assert "does not add up" not in out
+    assert re.search(
+        r"disk: [\d.]+ .iB free on the file system, [\d.]+ .*B reusable in the store's file; room for", out
+    )
     fanout = row_of(out, "events")
     assert fanout[2:] == ["audit", "mail"]
 
