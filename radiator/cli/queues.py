@@ -24,6 +24,7 @@ _HEADS = (
     "redelivered",
     "",
 )
+_LEAST = ("storing", "redelivered", "kind", "delayed")  # which a narrow terminal does not show
 _NUMBERS = ("messages", "ready", "unacked", "delayed", "storing", "consumers", "redelivered")
 
 
@@ -39,7 +40,8 @@ def _run_queues(arguments: argparse.Namespace) -> int:
 
 
 def _formed(answer: dict[str, Any]) -> str:
-    return table(_HEADS, [_row(queue) for queue in sorted(field(answer, "queues"), key=lambda one: str(one["name"]))])
+    rows = [_row(queue) for queue in sorted(field(answer, "queues"), key=lambda one: str(one["name"]))]
+    return table(_HEADS, rows, least=_LEAST)
 
 
 def _row(queue: dict[str, Any]) -> list[str | int]:

@@ -28,23 +28,35 @@ def _escaped(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None = None) -> str:
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None = None, least: Sequence[str] = ()
+) -> str:
     """Lines of aligned columns: text to the left, numbers to the right. Text is made printable, and on a terminal cut
-    so far that the lines fit (columns: its width, by default that of stdout); numbers never are.
+    so far that the lines fit (columns: its width, by default that of stdout). Numbers never are, nor is the last
+    column, where sentences stand: it goes on in the next line. least: heads of what is left out, the first of them
+    first, where that is not enough.
     """
+    columns = terminal_columns() if columns is None else columns
     cells = [[printable(str(cell)) for cell in row] for row in (heads, *rows)]
     widths = [max(width_of(row[i]) for row in cells) for i in range(len(heads))]
     right = [bool(rows) and all(isinstance(row[i], int) for row in rows) for i in range(len(heads))]
-    columns = terminal_columns() if columns is None else columns
+    kept = [*range(len(heads))]
     if columns is not None:
-        _shrink(widths, [not to_right for to_right in right], columns - BETWEEN * (len(heads) - 1))
+        needed = [width if to_right else min(width, CUT_TO) for width, to_right in zip(widths, right, strict=True)]
+        for at in [heads.index(head) for head in least]:
+            if sum(needed[i] + BETWEEN for i in kept) - BETWEEN > columns:
+                kept.remove(at)
+        shrunk = [widths[i] for i in kept[:-1]]
+        _shrink(shrunk, [not right[i] for i in kept[:-1]], columns - needed[kept[-1]] - BETWEEN * len(shrunk))
+        for i, width in zip(kept[:-1], shrunk, strict=True):
+            widths[i] = width
     lines = []
     for row in cells:
         aligned = []
-        for cell, width, to_right in zip(row, widths, right, strict=True):
-            shown = cut(cell, width)
-            blank = " " * (width - width_of(shown))
-            aligned.append(blank + shown if to_right else shown + blank)
+        for i in kept:
+            shown = cut(row[i], widths[i])
+            blank = " " * (widths[i] - width_of(shown))
+            aligned.append(blank + shown if right[i] else shown + blank)
         lines.append((" " * BETWEEN).join(aligned).rstrip())
     return "\n".join(lines)
 

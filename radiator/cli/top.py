@@ -10,14 +10,13 @@ import termios
 import textwrap
 import time
 import tty
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from radiator.cli.broker import ASK_TIMEOUT_S, add_broker, field, seconds, whole_number
 from radiator.cli.command import Command
 from radiator.cli.shown import CLEAR_SCREEN, add_json, tell
-from radiator.cli.text import BETWEEN, CUT_TO, bytes_text, duration_text, printable, table, width_of
+from radiator.cli.text import bytes_text, duration_text, table
 from radiator.client import Client
 from radiator.errors import count_text
 
@@ -27,7 +26,8 @@ ROWS = 20  # where there is no terminal that says how many fit
 _KEYS_AT_ONCE = 64
 _LOG_HEADS = ("log", "appended/s", "records", "readers", "most behind")
 _HEADS = ("queue", "accepted/s", "acked/s", "ready", "unacked", "delayed", "consumers", "oldest")
-_DROPPED_FIRST = ("delayed", "consumers", "accepted/s", "readers", "records")  # of a narrow terminal
+_LEAST = ("delayed", "consumers", "accepted/s")  # which a narrow terminal does not show
+_LOG_LEAST = ("readers", "records")
 
 
 _SHOWN = ("ready", "unacked", "delayed", "consumers", "oldest_ms")
@@ -156,27 +156,12 @@ def _look(
         [row.name, f"{row.accepted:.1f}", f"{row.acked:.1f}", *_counts(row), _oldest(row)] for row in rows[:most]
     ]
     columns = None if size is None else size.columns
-    lines = [*summary, *_table(_HEADS, shown, columns)] if shown else [*summary, "no queues"]
+    lines = [*summary, table(_HEADS, shown, columns, _LEAST) if shown else "no queues"]
     if logs:
-        lines += _table(_LOG_HEADS, logs[:ROWS], columns)
+        lines.append(table(_LOG_HEADS, logs[:ROWS], columns, _LOG_LEAST))
     if len(rows) > most:
         lines.append(f"and {count_text(len(rows) - most, 'queue')} more, which move less")
     return [*lines, "q: end"] if has_keys else lines
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str | int]], columns: int | None) -> list[str]:
-    """Without the columns that matter least, as far as others would have no room."""
-    kept = [*range(len(heads))]
-    dropped = [heads.index(head) for head in _DROPPED_FIRST if head in heads]
-    while columns is not None and dropped and _narrowest([heads, *rows], kept) > columns:
-        kept.remove(dropped.pop(0))
-    return table([heads[i] for i in kept], [[row[i] for i in kept] for row in rows], columns).split("\n")
-
-
-def _narrowest(rows: Sequence[Sequence[str | int]], kept: list[int]) -> int:
-    """How wide a table is at least: its first column, names, may be cut."""
-    widths = [max(width_of(printable(str(row[i]))) for row in rows) for i in kept]
-    return min(widths[0], CUT_TO) + sum(BETWEEN + width for width in widths[1:])
 
 
 def _logs(before: dict[str, Any], now: dict[str, Any], passed_s: float) -> list[list[str | int]]:

@@ -77,6 +77,19 @@ def test_table_cuts_no_number_however_narrow_it_is() -> None:
     assert line == "qqqqqq…qqqqq  1000000000000  1000000000000"
 
 
+def test_table_cuts_no_sentence_in_its_last_column() -> None:
+    why = "a sentence that says why, and what to do about it"
+    lines = table(["node", "because"], [["n" * 99, why]], columns=40).split("\n")
+    assert lines[1].endswith("  " + why) and len(lines[1]) == 26 + 2 + len(why)
+
+
+def test_table_leaves_out_what_matters_least_where_it_is_too_narrow() -> None:
+    heads, rows = ["queue", "ready", "kind", "storing"], [["q" * 99, 10**6, "persistent", 0]]
+    wide, narrow = table(heads, rows, 60, ["storing", "kind"]), table(heads, rows, 30, ["storing", "kind"])
+    assert wide.split("\n")[0].split() == heads and narrow.split("\n")[0].split() == ["queue", "ready"]
+    assert all(len(line) <= 30 for line in narrow.split("\n"))
+
+
 def test_table_that_is_no_terminals_is_not_cut() -> None:
     assert table(["queue"], [["q" * 255]]).endswith("q" * 255)
 
