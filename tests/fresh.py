@@ -339,7 +339,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     who.add_argument("--user", action="store_true", help="as an ordinary user only")
     parser.add_argument("--serve-only", action="store_true", help="scripts/serve and its first message: two minutes")
     parser.add_argument("--path", action="store_true", help="no Debian: an empty environment and a PATH of links")
-    parser.add_argument("--suite", default="bookworm", help="of Debian; default bookworm, which is Debian 12")
+    parser.add_argument(
+        "--suite", default="bookworm", help="of Debian; default bookworm, with Python 3.11; forky has 3.14"
+    )
     parser.add_argument("--mirror", default="http://deb.debian.org/debian", help="of Debian; default %(default)s")
     parser.add_argument("--here", action="store_true", help="only the two commands, in this checkout and environment")
     return parser.parse_args(argv)
