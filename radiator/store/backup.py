@@ -135,6 +135,7 @@ def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
     if directory.is_regular(target / directory.DATA_FILE):
         raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
     directory.begin_restore(target)
+    directory.forget_readers(target)
     new = target / directory.RESTORE_FILE
     _copy_file(source, new, progress)
     rows = {

@@ -75,6 +75,7 @@ def create(data_dir: Path) -> None:
     new.touch(0o600)
     new.chmod(0o600)  # before LMDB opens it a second time: a umask may have taken its owner's bits
     write_meta(new, rows, map_size=MIB, made=TABLES)
+    directory.forget_readers(data_dir)
     install(new, data_dir / directory.DATA_FILE)
 
 

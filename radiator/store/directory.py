@@ -237,6 +237,13 @@ def lay_out_lock(directory: Path) -> None:
         os.close(opened)
 
 
+def forget_readers(directory: Path) -> None:
+    """LMDB's table of readers is made anew with the data file that is to be: where that was removed, a process that
+    still reads it has the former table open, and from there LMDB would take the number of the last transaction.
+    """
+    (directory / LMDB_LOCK_FILE).unlink(missing_ok=True)
+
+
 def sync_directory(directory: Path) -> None:
     """The names in it are on the disk when this returns."""
     _sync(directory, os.O_RDONLY | os.O_DIRECTORY)

@@ -16,7 +16,7 @@ import pytest
 from radiator.cli import main
 from radiator.errors import StoreError
 from radiator.store import records
-from radiator.store.backup import backup
+from radiator.store.backup import backup, restore
 from radiator.store.check import check
 from radiator.store.compact import compact
 from radiator.store.datafile import checked_head, write_meta
@@ -97,37 +97,73 @@ with Reader(Path("data")) as reader:
 """
 
 
+class OtherReader:
+    """Another process that has the store open. Within: it reads on."""
+
+    def __init__(self, directory: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", READ],
+            cwd=directory,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def rows(self) -> int:
+        """As many as it sees."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def __enter__(self) -> "OtherReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+BOTH_HEADS = pytest.mark.parametrize("commits", [0, 1])  # one of both makes the last transaction an even one
+
+
 @pytest.mark.durability("D33")
-@pytest.mark.parametrize("commits", [0, 1])  # one of both makes the last transaction an even one
+@BOTH_HEADS
 def test_who_reads_it_meanwhile_disturbs_nobody_and_reads_on_what_was_there(tmp_path: Path, commits: int) -> None:
     """Its table of readers stays in use: LMDB takes the number of the last transaction from there."""
     path = with_room(tmp_path / "data", commits)
     before = everything(path)
     rows = sum(map(len, before.values()))
-    reader = subprocess.Popen(
-        [sys.executable, "-c", READ], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert reader.stdin is not None and reader.stdout is not None
-
-    def read() -> int:
-        reader.stdin.write(b"\n")
-        reader.stdin.flush()
-        return int(reader.stdout.readline())
-
-    try:
-        assert read() == rows
+    with OtherReader(tmp_path) as reader:
+        assert reader.rows() == rows
         compact(path)
         scribe = Scribe(path)
         for _ in range(3):
             scribe.fill(1, 20, b"x" * 3_000)
-            assert abs(read() - rows) <= 2, "the last state but one, or the last"
+            assert abs(reader.rows() - rows) <= 2, "the last state but one, or the last"
         scribe.store.close()
-    finally:
-        reader.stdin.close()
-        reader.wait()
-        reader.stdout.close()
     assert check(path).findings == []
     assert len(everything(path)[b"messages"]) == len(before[b"messages"]) + 60
+
+
+@BOTH_HEADS
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_who_reads_a_removed_store_disturbs_no_new_one_in_its_place(
+    tmp_path: Path, commits: int, is_restored: bool
+) -> None:
+    """The same table: the new store's transactions are other ones than those that the reader knows."""
+    path = with_room(tmp_path / "data", commits)
+    backup(path, tmp_path / "copy", compact=True)
+    with OtherReader(tmp_path) as reader:
+        reader.rows()
+        (path / "data.mdb").unlink()
+        if is_restored:
+            assert restore(tmp_path / "copy", path).findings == []
+        for boot in range(2):
+            scribe = Scribe(path)
+            scribe.fill(1 if is_restored else scribe.declare(f"queue{boot}"), 5)
+            scribe.store.close()
+        reader.rows()
+    assert check(path).findings == []
 
 
 @pytest.mark.durability("D33")
