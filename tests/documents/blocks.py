@@ -30,11 +30,6 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
-    @property
-    def first(self) -> str:
-        """Its first line, without what would move: how a test names it."""
-        return self.text.partition("\n")[0].strip()
-
 
 def pages() -> list[str]:
     """All but the changelog, which tells of what was."""

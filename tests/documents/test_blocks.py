@@ -1,6 +1,6 @@
 """Every code block of README, docs and examples is run as it stands, or says why it is not.
 
-What a block needs that its page has told before it, and what it must print, stand in NEEDS, by page and first line.
+What a block needs that its page has told before it, and what it must print, stand in NEEDS: by page and how it begins.
 """
 
 import json
@@ -46,13 +46,10 @@ class Need:
 
 NEEDS: dict[tuple[str, str], Need] = {
     ("README.md", "from radiator.client import Client"): Need(says="hello\n"),
-    ("docs/CLIENT.md", 'client.subscribe("/log/clicks", ack="client-individual", prefetch=100, '
-     'headers={"from": "earliest", "until": "end"})'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
-    ("docs/CELERY.md", 'app.conf.task_publish_retry_policy = {"max_retries": 20, "interval_start": 0.1, '
-     '"interval_step": 0.2, "interval_max": 1.0}  # some 18 s'): Need("import celery; app = celery.Celery()"),
-    ("docs/CELERY.md", 'Queue("mail", queue_arguments={"dead_letter": "mail.dead", "max_redeliveries": 5, '
-     '"redelivery_delay_ms": 1000, "dedup_window_s": 300})'): Need("from kombu import Queue"),
-}  # fmt: skip
+    ("docs/CLIENT.md", 'client.subscribe("/log/clicks"'): Need(CLIENT + "client.send('/log/clicks', 'one')", "b'one'"),
+    ("docs/CELERY.md", "app.conf."): Need("import celery; app = celery.Celery()"),
+    ("docs/CELERY.md", "Queue("): Need("from kombu import Queue"),
+}
 
 BLOCKS = all_blocks()
 RUN = [block for block in BLOCKS if not block.marker]
@@ -83,7 +80,8 @@ def test_text_is_no_program_under_another_name(block: Block) -> None:
 
 
 def test_what_a_block_needs_is_of_a_block_that_there_is() -> None:
-    assert set(NEEDS) <= {(block.page, block.first) for block in RUN}
+    for page, beginning in NEEDS:
+        assert any(block.page == page and block.text.startswith(beginning) for block in RUN), f"{page}: {beginning}"
 
 
 # ---- checked
@@ -152,7 +150,8 @@ def moved(text: str, broker: BrokerProcess, place: Path) -> str:
 
 
 def run(block: Block, command: list[str], broker: BrokerProcess, place: Path) -> None:
-    need = NEEDS.get((block.page, block.first), Need())
+    needs = [need for (page, begins), need in NEEDS.items() if block.page == page and block.text.startswith(begins)]
+    need = needs[0] if needs else Need()
     own = environment()
     own["PATH"] = f"{place}/.venv/bin{os.pathsep}{own['PATH']}"
     own["RADIATOR_BROKER"] = broker.address  # the port where a reader's would be
@@ -182,7 +181,7 @@ def test_blocks_are_found_with_what_is_said_of_them() -> None:
     text = "a\n\n<!-- not run: it takes an hour -->\n\n```sh\nmake\n```\n\n  ```toml\n  a = 1\n  ```\n"
     one, other = blocks_of("a.md", text)
     assert (one.language, one.text, one.marker, one.why, one.line) == ("sh", "make\n", "not run", "it takes an hour", 6)
-    assert (other.language, other.first, other.marker) == ("toml", "a = 1", "")
+    assert (other.language, other.text.strip(), other.marker) == ("toml", "a = 1", "")
     with pytest.raises(AssertionError, match="has no end"):
         list(blocks_of("a.md", "```sh\nmake\n"))
     assert len(BLOCKS) > 60

@@ -15,7 +15,11 @@ from tests.documents.blocks import exists, inline, pages, text_of
 from tests.documents.commands import complaint
 
 FOLDERS = ("radiator", "pyspark_radiator", "docs", "examples", "tests", "scripts", "benchmarks")
-BY_OTHERS = {"--statedb", "--tool", "--config-settings", "--no-deps"}  # of celery, valgrind and pip
+BY_OTHERS = {
+    *("--config-settings", "--no-binary", "--no-deps"),  # pip
+    *("--exit", "--random", "--recursive"),  # mocha
+    *("--statedb", "--tool"),  # celery, valgrind
+}
 MADE = ("tests/campaigns/results",)  # by a run
 
 
