@@ -241,6 +241,11 @@ class Broker:
         turn.stopped = self.is_said
         return turn
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last turn was full before all that clients had said was carried out."""
+        return bool(self.backlog)
+
     def put_behind(self, later: list[ShellEvent]) -> None:
         """The turn has ended within a Read, whose rest is the backlog: it goes on behind the others, if its own
         connection has said no more.

@@ -136,7 +136,7 @@ class Dispatcher:
     def _turn(self) -> None:
         """One turn, and all that it wants done."""
         self._is_in_turn = True
-        events = self._inbox.take()
+        events = self._inbox.take(self._broker.is_behind)
         now_s = time.monotonic()
         try:
             turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)

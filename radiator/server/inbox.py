@@ -89,10 +89,17 @@ class Inbox:
             self._is_awake = True
             self.summon()
 
-    def take(self) -> list[Event]:
-        """The events of the next turn: every report, and of what clients said as much as a turn may have."""
+    def take(self, is_behind: bool = False) -> list[Event]:
+        """The events of the next turn: every report, and of what clients said as much as a turn may have. is_behind:
+        the broker has not done all of the last turn's, so clients wait here, where they have turns and a bound.
+        """
         self._is_awake = False
         events, self._reports = self._reports, []
+        if is_behind:
+            if self._stop is not None and self._stop.at_once:
+                events.append(self._stop)
+                self._stop = None
+            return events
         left = COMMANDS_PER_TURN - self._fresh_commands
         reads_left = READS_PER_TURN - len(self._fresh)
         if self._fresh:

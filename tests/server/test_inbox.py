@@ -1,6 +1,15 @@
 from radiator.commands import Ack, Closed, Command, Committed, Open, Read, Stop, Tick
-from radiator.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
+from radiator.limits import (
+    ADMIN_COPIES,
+    COMMANDS_AT_ONCE,
+    COMMANDS_PER_TURN,
+    COPIES_PER_TURN,
+    INBOX_MAX_BYTES,
+    READS_PER_TURN,
+)
 from radiator.server.inbox import Inbox
+from tests.broker.node import Node
+from tests.broker.words import send
 
 
 def summoned(inbox: Inbox) -> list[bool]:
@@ -127,3 +136,51 @@ def test_stop_comes_after_everything_that_was_said() -> None:
     assert inbox.has_more
     assert inbox.take()[-1] == Stop()
     assert not inbox.has_more
+
+
+def test_clients_wait_while_the_broker_is_behind_and_reports_do_not() -> None:
+    inbox = Inbox()
+    for number in range(3):
+        inbox.say(Read(number, acks(number, COMMANDS_AT_ONCE + 1)), INBOX_MAX_BYTES)
+    inbox.take()
+    inbox.report(Committed(1))
+    assert inbox.take(is_behind=True) == [Committed(1)]
+    assert inbox.is_full and inbox.has_more
+    inbox.stop()
+    assert inbox.take(is_behind=True) == []
+    assert inbox.take()[-1] == Stop() and not inbox.has_more
+
+
+def test_a_stop_at_once_waits_for_nothing_that_the_broker_is_behind_with() -> None:
+    inbox = Inbox()
+    inbox.stop(at_once=True)
+    assert inbox.take(is_behind=True) == [Stop(at_once=True)]
+
+
+def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -> None:
+    """Requests to /admin fill a turn long before COMMANDS_PER_TURN: what a turn could not do must not go before what
+    others say later, nor leave the inbox's bound.
+    """
+    flood, other, each = range(1, 21), 99, 640
+    node, inbox = Node(), Inbox()
+    node.open(*flood, other)
+    node.auto = False
+    for number in flood:
+        requests: list[Command] = [send(number, "/admin", b'{"do": "none"}') for _ in range(each)]
+        inbox.say(Read(number, requests), INBOX_MAX_BYTES // 20 + 1)
+
+    def turn() -> None:
+        node.turn(inbox.take(node.broker.is_behind))
+        backlog = [event for event in node.broker.backlog if isinstance(event, Read)]
+        assert sum(len(event.commands) for event in backlog) <= COMMANDS_PER_TURN, "it has left the bound"
+
+    for _ in range(50):
+        turn()
+    assert inbox.is_full
+    inbox.say(Read(other, [send(other, "/queue/q", b"x", receipt=b"1")]))
+    turns = 0
+    while not node.broker.destinations.queues:
+        turn()
+        turns += 1
+    at_once = COPIES_PER_TURN // ADMIN_COPIES
+    assert turns <= (COMMANDS_PER_TURN + len(flood) * COMMANDS_AT_ONCE) // at_once + 2
