@@ -48,7 +48,7 @@ ESSENTIAL = (
     "awk basename bash cat chgrp chmod chown cksum cmp cp cut date dd df diff dirname du echo env expr false find "
     "getconf grep gunzip gzip head hostname id install kill ldd ln ls mkdir mkfifo mknod mktemp mount mv nice nohup "
     "nproc od printf ps pwd readlink realpath rm rmdir sed seq setpriv sh sha256sum sleep sort stat stty sync "
-    "tail tar tee test timeout touch tr true tty umount uname uniq unshare wc which whoami xargs"
+    "flock tail tar tee test timeout touch tr true tty umount uname uniq unshare wc which whoami xargs"
 )
 
 # pid 1 of a namespace of its own, for which all mounts and processes live: a shell, since it must reap what is orphaned
