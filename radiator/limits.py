@@ -98,6 +98,7 @@ BACKGROUND_REST_S = 0.001  # wait: between two turns with background work, while
 WINDOW_FULL_S = 10.0  # told: of a consumer with ack:client, its window full, that acks nothing while more is ready
 RELOAD_LOOKS = 1000  # wait: what one slice of a reload looks at or changes, in microseconds
 RELOAD_AT_ONCE = 250  # wait: queues that get other settings in one turn; those beyond in the next ones
+CONFIG_MAX_BYTES = 16 * MIB  # refused: of config.toml, when a running broker reads it again
 CHANGE_CHARACTERS = 500  # cut: one value in what a reload tells
 MISTAKES_TOLD = 100  # cut: sentences about a configuration that cannot be reloaded
 UNHEEDED_TOLD = 256  # not told: further destinations of SENDs with a header that means nothing here

@@ -6,6 +6,7 @@ value may be stands in values.py, what must hold between values in rules.py; wha
 
 import json
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -40,7 +41,15 @@ from radiator.config.values import (
 )
 from radiator.declaring import LOG, QUEUE, exchange_name_mistake, log_name_mistake, with_bounds
 from radiator.errors import ConfigError
-from radiator.limits import CHANGE_CHARACTERS, MAP_BATCHES_MIN, MIB, PEER_OUTBOXES_SHARE, Limits, outbox_default_bytes
+from radiator.limits import (
+    CHANGE_CHARACTERS,
+    CONFIG_MAX_BYTES,
+    MAP_BATCHES_MIN,
+    MIB,
+    PEER_OUTBOXES_SHARE,
+    Limits,
+    outbox_default_bytes,
+)
 from radiator.patterns import is_pattern, name_mistake, rank
 from radiator.reloading import differences, merged
 from radiator.settings import (
@@ -101,8 +110,9 @@ def load(path: Path | None) -> Config:
 
 
 def reread(path: Path, running: Config) -> Reread:
-    """What the file says now, beside what is in force."""
+    """What the file says now, beside what is in force. A pipe, which a start may read, has nobody who writes it now."""
     try:
+        _check_file(path)
         read = load(path)
     except ConfigError as error:
         return Reread(None, mistakes=error.mistakes)
@@ -111,6 +121,18 @@ def reread(path: Path, running: Config) -> Reread:
         for one in differences(running, read, dotted)
     ]
     return Reread(merged(running, read), changes, read.useless)
+
+
+def _check_file(path: Path) -> None:
+    """ConfigError: what is there now would never end, or would take a running broker's memory."""
+    try:
+        found = path.stat()
+    except OSError:
+        return  # `load` says why
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ConfigError([f"{path} is no regular file: a running broker reads no pipe and no device."])
+    if found.st_size > CONFIG_MAX_BYTES:
+        raise ConfigError([f"{path} has {found.st_size} bytes: a running broker reads at most {CONFIG_MAX_BYTES}."])
 
 
 def _plain(value: Any) -> Any:

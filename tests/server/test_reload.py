@@ -1,5 +1,6 @@
 """A running broker reads its file again: by SIGHUP, and by a request."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from radiator.client import Client
 from radiator.config import load
 from radiator.errors import ConfigError, Refusal
+from radiator.limits import CONFIG_MAX_BYTES
 from tests.acceptance.wire import Wire
 from tests.broker.test_reload import written
 from tests.broker_process import SERVER, BrokerProcess
@@ -89,6 +91,22 @@ def test_a_mistake_changes_nothing_and_is_told_with_its_line(broker: BrokerProce
         assert client.admin({"do": "describe", "queue": "orders"})["settings"]["max_messages"] == 5
         with pytest.raises(Refusal, match="no such|no-such|There is no"):
             client.admin({"do": "describe", "queue": "other"})
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "large"])
+def test_a_file_that_never_ends_is_refused_and_the_next_one_is_read(broker: BrokerProcess, kind: str) -> None:
+    broker.config_file.unlink()
+    if kind == "pipe":
+        os.mkfifo(broker.config_file)
+    elif kind == "device":
+        broker.config_file.symlink_to("/dev/zero")
+    else:
+        broker.config_file.touch()
+        os.truncate(broker.config_file, CONFIG_MAX_BYTES + 1)
+    told = "has 16777217 bytes" if kind == "large" else "is no regular file"
+    assert told in hang_up(broker, "reload_refused")
+    change(broker, BEFORE)
+    hang_up(broker, "reloaded")
 
 
 def test_a_request_shows_the_differences_first_and_then_applies_them(broker: BrokerProcess) -> None:
