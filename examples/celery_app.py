@@ -1,9 +1,9 @@
 """Celery on Radiator: tasks that are on the disk before `delay` returns, and that outlive their workers.
 
-    pip install ".[celery]"                                          # once
-    .venv/bin/radiator serve                                                # the broker; it needs no configuration
-    cd examples; celery -A celery_app worker                                # a worker, or several
-    python celery_app.py                                                    # a program that has tasks done
+    scripts/setup celery                                        # once
+    scripts/serve                                               # the broker, if none runs; it needs no configuration
+    cd examples; ../.venv/bin/celery -A celery_app worker       # a worker, or several; -l info tells what it does
+    .venv/bin/python examples/celery_app.py                     # a program that has tasks done
 
 Kill the worker while it sleeps, and start it again: the task is done, for it was acked late.
 """

@@ -1,6 +1,6 @@
 """Map and reduce with Spark: a job goes into a queue, and its result comes back to whoever asked.
 
-    pip install ".[spark]"
+    scripts/setup spark
     python examples/spark_mapreduce.py
 
 Orders are appended to a log, the log is archived, and Spark works out how much each customer has spent, by work that

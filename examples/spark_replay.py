@@ -1,6 +1,6 @@
 """Replay with Spark: what a log had is sent to a queue once more, some of it, and only after a look at how much it is.
 
-    pip install ".[spark]"
+    scripts/setup spark
     python examples/spark_replay.py
 
 It starts a broker for itself. docs/SPARK.md says more.

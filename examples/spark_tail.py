@@ -1,6 +1,6 @@
 """Spark reads a log, counts as it grows, and sends the counts to a queue: exactly once, both ways.
 
-    pip install ".[spark]"                                # and Java 17
+    scripts/setup spark                                   # and Java 17
     python examples/spark_tail.py [--broker stomp://HOST:PORT]
 
 Kill it at any moment and start it again with the same --broker and its checkpoint: nothing is counted twice. Here the

@@ -133,6 +133,23 @@ esac
     assert package.endswith(f"--editable {checkout} --no-deps --no-build-isolation")
 
 
+def test_an_extra_is_installed_beside_the_checkout_that_stays_in_its_place(tmp_path: Path) -> None:
+    checkout = ready(tmp_path)
+    (checkout / ".venv/bin/python").write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/asked"\n')
+    env = programs(tmp_path)
+    for _ in range(2):
+        run(checkout / "scripts/setup", "celery", env=env, cwd=tmp_path)
+    (asked,) = (tmp_path / "asked").read_text().splitlines()
+    assert asked.endswith(f"--config-settings editable_mode=compat --editable {checkout}[celery]")
+
+
+def test_what_is_no_extra_is_not_set_up(tmp_path: Path) -> None:
+    checkout = ready(tmp_path)
+    done = run(checkout / "scripts/setup", "celry", env=programs(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "radiator: celry is nothing to set up: test, archive, celery and spark are\n"
+
+
 @pytest.mark.parametrize(
     "name",
     ["scripts/setup", "scripts/serve", "scripts/test", "scripts/test-fresh", "scripts/lock", ".ci/run"],
