@@ -97,7 +97,9 @@ class _CommandParser(_Parser):
         finally:
             self._is_within = False
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            is_file = unknown[0].endswith(".toml") and "--config" in self._option_string_actions
+            hint = f"; did you mean --config {unknown[0]}?" * is_file
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return known, unknown
 
 

@@ -2,11 +2,12 @@
 
 import argparse
 import os
+import shlex
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from radiator.addresses import EXCHANGE, EXISTING_PREFIX, QUEUE
+from radiator.addresses import EXCHANGE, EXISTING_PREFIX, LOG, QUEUE
 from radiator.cli.things import DECLARABLE, Thing, config_for
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
 from radiator.declaring import queue_name
@@ -90,21 +91,25 @@ def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
         return ""
     try:
         with Client(arguments.broker) as client:
-            hints = [_hint(client, one, arguments) for one in dict.fromkeys(things) if one.kind in DECLARABLE]
+            missing = [one for one in dict.fromkeys(things) if one.kind in DECLARABLE]
+            hints = [_hint(client, one, arguments, str(refused)) for one in missing]
     except (RadiatorError, OSError):
         return ""
     return " ".join(filter(None, hints))
 
 
-def _hint(client: Client, missing: Thing, arguments: argparse.Namespace) -> str:
-    """Of one of the things of a command. What another of them is cannot be meant by it, nor what the broker keeps for
-    itself, nor what does not fit.
+def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, said: str) -> str:
+    """Of one of the things of a command, beside what the refusal has `said`. What another of them is cannot be meant by
+    it, nor what the broker keeps for itself, nor what does not fit.
     """
     section = f"{missing.kind}s"
     there = field(client.admin({"do": "stats", "section": section}, ASK_TIMEOUT_S), section)
     name, slash, key = missing.name.partition("/") if missing.kind == EXCHANGE else (missing.name, "", "")
     if name in there:
         return ""
+    if missing.kind == QUEUE and name in field(client.admin({"do": "stats", "section": "logs"}, ASK_TIMEOUT_S), "logs"):
+        log = f"There is a /{LOG}/{name}."
+        return "" if log in said else log
     others = {one.name for one in arguments.things}
     near = get_close_matches(name, [one for one in there if one not in others and not one.startswith("$")], n=1)
     fits: Callable[[Client, str], bool] = getattr(arguments, "fits", lambda client, name: True)
@@ -115,6 +120,8 @@ def _hint(client: Client, missing: Thing, arguments: argparse.Namespace) -> str:
             hints.append(f"--create makes {missing.address}.")
         except ValueError:
             pass  # it would be refused
+    if missing.kind in (LOG, EXCHANGE) and not hints and hasattr(arguments, "create"):
+        hints.append(f"`radiator declare {missing.kind} {shlex.quote(name)}` makes it.")
     return " ".join(hints)
 
 

@@ -143,6 +143,7 @@ def test_what_cannot_be_meant(text: str, said: str) -> None:
         ("move queue a", "The following arguments are required: TO."),
         ("move a", "The following arguments are required: TO."),
         ("peek log clicks", "Unrecognized arguments: clicks; a KIND is one of queue."),
+        ("serve a.toml", "Unrecognized arguments: a.toml; did you mean --config a.toml?"),
         ("describe que orders", "Unrecognized arguments: orders; a KIND is one of queue, exchange, fanout, log."),
         ("declare /topic/t", "There is no kind '/topic/t'; it is one of queue, exchange, fanout, log."),
         ("declare queue /log/t", "'/log/t' is no queue; write NAME or /queue/NAME."),
