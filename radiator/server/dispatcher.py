@@ -145,8 +145,7 @@ class Dispatcher:
             raise StoreError(f"In the store in {self._data_dir} {error}. {told}.") from error
         self.turns += 1
         self.is_stopped = turn.stopped
-        for note in turn.notes:
-            self._tell(note)  # before a refused connection is gone
+        self._tell(turn.notes)  # before a refused connection is gone
         if self._is_home:
             self._is_home = False
             self._awaited = self._post(turn.replies)
@@ -156,6 +155,7 @@ class Dispatcher:
             self._awaited -= sum(type(event) is Read for event in events)
             self._seal(now_s)
             self._post(turn.replies)
+        self._tell(turn.notes)  # what sealing has noted
         if turn.questions:
             self._questions.extend(turn.questions)
             self._ask()
@@ -187,14 +187,16 @@ class Dispatcher:
             connection.flush()
         return len(touched)
 
-    def _tell(self, note: Note) -> None:
-        """Whose connection it is about, by address too: the log has no other line of most connections."""
-        connection = self._connections.open.get(int(note.fields.get("connection", 0)))
-        if connection is None:
-            self._log.write(note.level, note.event, note.fields)
-        else:
-            client = network_of(connection.peer.rpartition(":")[0].strip("[]"))
-            self._log.write(note.level, note.event, {**note.fields, "peer": connection.peer}, client)
+    def _tell(self, notes: list[Note]) -> None:
+        """Logs each once, with the address of whose connection it is about: the log has no other line of most."""
+        for note in notes:
+            connection = self._connections.open.get(int(note.fields.get("connection", 0)))
+            if connection is None:
+                self._log.write(note.level, note.event, note.fields)
+            else:
+                client = network_of(connection.peer.rpartition(":")[0].strip("[]"))
+                self._log.write(note.level, note.event, {**note.fields, "peer": connection.peer}, client)
+        notes.clear()
 
     # ---- the disk ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import heapq
 import time
 from typing import Any, Protocol
 
-from radiator.limits import LOOK_EVERY_S
+from radiator.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 
 IDLE_S = 3600.0  # how long the timer sleeps where nothing is entered
 
@@ -43,19 +43,21 @@ class Timetable:
         if due_s < self._timer_at_s:
             self._set_timer(time.monotonic())
 
-    def _set_timer(self, now_s: float) -> None:
+    def _set_timer(self, now_s: float, least_s: float = LOOK_EVERY_S) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer.close()
-        wait_s = max(LOOK_EVERY_S, self._heap[0][0] - now_s) if self._heap else IDLE_S
+        wait_s = max(least_s, self._heap[0][0] - now_s) if self._heap else IDLE_S
         self._timer_at_s = now_s + wait_s
         self._timer = self._loop.timer(wait_s)
         self._timer.start(self._run)
 
     def _run(self) -> None:
         now_s = time.monotonic()
-        self._timer_at_s = 0.0  # it is set once all are looked at
-        while self._heap and self._heap[0][0] <= now_s:
+        self._timer_at_s = 0.0  # it is set once enough are looked at
+        left = LOOKS_AT_ONCE
+        while left and self._heap and self._heap[0][0] <= now_s:
+            left -= 1
             due_s, _, looked = heapq.heappop(self._heap)
             if looked.look_at_s != due_s:
                 continue  # an earlier entry took the place of this one, or it is gone
@@ -63,4 +65,4 @@ class Timetable:
             again_s = looked.look(now_s)
             if again_s:
                 self.enter(looked, max(again_s, now_s + LOOK_EVERY_S / 2))
-        self._set_timer(now_s)
+        self._set_timer(now_s, LOOK_EVERY_S if left else 0.0)

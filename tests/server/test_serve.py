@@ -201,7 +201,7 @@ def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
         crowd = [connected(broker) for _ in range(24)]
         with Wire((broker.host, broker.port)) as refused:
             assert refused.refusal()["code"] == "connections"
-        assert " warning connections_full connections=24 " in broker.log
+        broker.wait_for_log(" warning connections_full connections=24 ")
         crowd[0].send("/queue/q", "still here")
         crowd.pop().close()
         time.sleep(0.1)

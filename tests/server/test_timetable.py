@@ -3,7 +3,7 @@ import time
 import gevent
 import pytest
 
-from radiator.limits import LOOK_EVERY_S
+from radiator.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 from radiator.server.timetable import Timetable
 
 
@@ -68,3 +68,23 @@ def test_many_entries_share_one_timer(timetable: Timetable) -> None:
     gevent.sleep(0.3)
     assert all(len(looked.looks) == 1 for looked in crowd)
     assert len({looked.looks[0] for looked in crowd}) < 20
+
+
+def test_crowd_that_is_due_at_once_lets_others_have_their_turn(timetable: Timetable) -> None:
+    """What was spawned before the first look comes between the looks, and nobody waits for the next tick."""
+    order: list[str] = []
+
+    class Noted(Looked):
+        def look(self, now_s: float) -> float:
+            if not order:
+                gevent.get_hub().loop.run_callback(order.append, "other")
+            order.append("look")
+            return super().look(now_s)
+
+    crowd, due_s = [Noted() for _ in range(4 * LOOKS_AT_ONCE)], time.monotonic() + 0.05
+    for looked in crowd:
+        timetable.enter(looked, due_s)
+    gevent.sleep(0.3)
+    assert all(len(looked.looks) == 1 for looked in crowd)
+    assert order.index("other") <= LOOKS_AT_ONCE
+    assert crowd[-1].looks[0] - crowd[0].looks[0] < 2 * LOOK_EVERY_S
