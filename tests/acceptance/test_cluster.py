@@ -340,7 +340,9 @@ def test_equal_consumers_at_all_nodes_work_alike(linked: Linked) -> None:
     end.set()
     for thread in threads:
         thread.join()
-    assert min(done.count(name) for name in "abc") >= 0.8 * 200, {name: done.count(name) for name in "abc"}
+    counts = {name: done.count(name) for name in "abc"}
+    logs = "\n".join(f"{node.name}:\n{node.log}" for node in nodes.all)
+    assert min(counts.values()) >= 0.8 * 200, f"{counts}, in this order: {''.join(done)}\n{logs}"
 
 
 # ---- fanouts over nodes
