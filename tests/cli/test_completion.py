@@ -122,7 +122,7 @@ def test_help_in_scripts_means_nothing_to_a_shell() -> None:
 def test_other_shells_read_their_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = shutil.which(shell)
     if found is None:
-        pytest.skip(f"no {shell} (apt install {shell})")
+        pytest.skip(f"{shell} is not installed; on Debian or Ubuntu: apt install {shell}")
     ended = subprocess.run([found, "-n"], input=printed(shell, capsys), capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -133,7 +133,7 @@ def test_fish_offers(
 ) -> None:
     fish = shutil.which("fish")
     if fish is None:
-        pytest.skip("no fish (apt install fish)")
+        pytest.skip("fish is not installed; on Debian or Ubuntu: apt install fish")
     (place / "script").write_text(printed("fish", capsys))
     ended = subprocess.run(
         [fish, "--no-config", "-c", f"source script; complete -C 'radiator {typed}'"],
@@ -158,7 +158,7 @@ def test_zsh_offers(
     """As zsh calls it; what fits what is typed, zsh chooses itself."""
     zsh = shutil.which("zsh")
     if zsh is None:
-        pytest.skip("no zsh (apt install zsh)")
+        pytest.skip("zsh is not installed; on Debian or Ubuntu: apt install zsh")
     words = ["radiator", *typed.split(" ")]
     listed = " ".join(f"'{word}'" for word in words)
     ask = f"words=({listed}); CURRENT={len(words)}; _radiator"
