@@ -21,9 +21,9 @@ class TooManyViolations(Exception):
 class Campaign:
     """number: in the plan of tests, as T4. unit: what one case is, in the plural. cases: how many at each of LEVELS.
 
-    needs: names in needs.py. mutants: files of tests/mutants that `run` must catch within `mutant_cases`; the first
+    needs: names in needs.py. mutants: names in tests/mutants that `run` must catch within `mutant_cases`; the first
     `quick_mutants` of them are tried in a quick run already, so the quickest to catch stand first.
-    controls: what `run` itself breaks, and must say `caught` of, each time: for what no patch of the package can reach.
+    controls: what `run` itself breaks, and must say `caught` of, each time: for what no edit of the package can reach.
     is_timed: it judges times, so nothing else runs beside it. is_waiting: it takes less than half of a core, since it
     waits for clocks, disks or processes; so one of them runs beside those that compute.
     limit_s: what a run may take at each of LEVELS.

@@ -1,0 +1,37 @@
+"""The transport of kombu."""
+
+from tests.mutants import Edit, Mutant
+
+MUTANTS = (
+    Mutant(
+        "kombu-acks-when-received",
+        "The transport acks a message when it has come, not when its task says so.",
+        function="Channel._hand_on",
+        old="consumer.callback(self._tag(received, tag, consumer.no_ack))",
+        new="""
+            if not consumer.no_ack and self.connection is not None:
+                self.connection.broker.ack(received, confirm=None)
+            consumer.callback(self._tag(received, tag, consumer.no_ack))
+        """,
+        also=(
+            Edit(
+                function="Channel.basic_ack",
+                old="self._open.ask(self._open.broker.ack, received, confirm=None)",
+                new="self._open.ask(bool, received)",
+            ),
+        ),
+    ),
+    Mutant(
+        "kombu-does-not-tell-the-loop",
+        "The loss of a connection is noticed, and nobody is told: kombu's event loop waits for ever.",
+        function="Connection._pump",
+        old="""
+            self._is_told |= tells
+            raise self._lose(error, is_asked=False) from error
+        """,
+        new="""
+            self._is_told = True
+            self._lose(error, is_asked=False)
+        """,
+    ),
+)

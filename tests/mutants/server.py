@@ -1,0 +1,246 @@
+"""Sockets, threads, timers, signals, the log, and the disk's thread."""
+
+from tests.mutants import Edit, Mutant
+
+MUTANTS = (
+    Mutant(
+        "carry-on-in-memory",
+        "A commit that fails is passed over: the broker goes on in memory, and sends its receipts.",
+        function="committer",
+        old="store.commit(batch.writes)",
+        new="""
+            try:
+                store.commit(batch.writes)
+            except Exception:
+                store._ended = False  # type: ignore[attr-defined]
+        """,
+    ),
+    Mutant(
+        "connection-leak",
+        "A connection that is over stays in the table of all sockets.",
+        function="Connection.close",
+        old="del self._commons.everyone[self.number]",
+        new="",
+    ),
+    Mutant(
+        "connection-limit-off",
+        "There is no limit of connections: they are accepted as long as the system has files.",
+        function="Places.is_full",
+        old="is_full = len(self._connected) >= self.connections_max",
+        new="is_full = False",
+    ),
+    Mutant(
+        "dependency-loaded-by-name",
+        "At its first notification the broker loads another package, by its name.",
+        function="notify",
+        old='path = environment.get("NOTIFY_SOCKET", "")',
+        new="""
+            with contextlib.suppress(ImportError):
+                __import__("packaging.version")
+            path = environment.get("NOTIFY_SOCKET", "")
+        """,
+    ),
+    Mutant(
+        "exit-without-last-commit",
+        "A stop waits for the commit that is on its way, and not for what was accepted behind it.",
+        function="Server._wind_up",
+        old="""
+            while not (self._dispatcher.is_stopped and self._dispatcher.is_at_rest):
+                if time.monotonic() >= at_once_s and not self._dispatcher.is_stopped:
+                    self._inbox.stop(at_once=True)
+                    at_once_s = inf
+                gevent.sleep(_STOP_LOOK_S)
+        """,
+        new="",
+    ),
+    Mutant(
+        "frame-deadline-off",
+        "A client that stops in the middle of a frame is waited for for ever.",
+        function="Connection._silence_max_s",
+        old="""
+            if self._session.buffered_bytes:
+                return min(self._session.silence_max_s, self._commons.limits.connect_timeout_s)
+        """,
+        new="",
+    ),
+    Mutant(
+        "frame-time-per-byte",
+        "Each byte of a frame gives it the whole time anew.",
+        function="FrameClock.read",
+        old="if not self._held_bytes or held_bytes != self._held_bytes + size:",
+        new="if held_bytes:",
+    ),
+    Mutant(
+        "half-open-takes-places",
+        "A connection takes a place of clients as soon as it is accepted.",
+        function="Connections.admit",
+        old="places.enter(connection.number, network)",
+        new="places.connect(connection.number)",
+    ),
+    Mutant(
+        "half-open-without-bound",
+        "As many sockets that say nothing are accepted as come.",
+        function="Connections._make_room",
+        old="if number is None:",
+        new="if True:",
+    ),
+    Mutant(
+        "handler-changes-state",
+        "A signal's handler closes all connections at once, in the midst of whatever is being done.",
+        function="Server.run",
+        old="gevent.signal_handler(number, self._on_signal, number)",
+        new="signal.signal(number, lambda number, _: self._connections.close() or self._on_signal(number))",
+    ),
+    Mutant(
+        "hang-up-ends",
+        "SIGHUP ends the broker, as it ends any program that says nothing about it.",
+        function="Server.run",
+        old="gevent.signal_handler(signal.SIGHUP, self._rereader.ask)",
+        new="signal.signal(signal.SIGHUP, signal.SIG_DFL)",
+    ),
+    Mutant(
+        "inline-commit",
+        "A batch is committed on the hub's own thread, and everybody waits for the disk.",
+        function="Worker.submit",
+        old="""
+            self._job = job
+            self._go.release()
+        """,
+        new="""
+            self._answer = self._work(job)
+            self._done.send()
+        """,
+    ),
+    Mutant(
+        "log-client-limit-off",
+        "One client may cause as many lines as all together.",
+        function="Log.write",
+        old='if level != "error" and client and self._is_left_out(client, event):',
+        new="if False:",
+    ),
+    Mutant(
+        "log-not-cut",
+        "A value of the log may be as long as a client likes.",
+        function="shown",
+        old="text = value[:LOG_VALUE_CHARACTERS]",
+        new="text = value",
+    ),
+    Mutant(
+        "log-rate-limit-off",
+        "Every event is told, however many there are in a second, and whoever causes them.",
+        function="Log.write",
+        old='if level != "error" and client and self._is_left_out(client, event):',
+        new="if False:",
+        also=(
+            Edit(
+                function="Log.write", old='if level != "error" and self._is_flood(event, int(now_s)):', new="if False:"
+            ),
+        ),
+    ),
+    Mutant(
+        "log-unescaped",
+        "What a client said stands in the log in quotes, but as it is.",
+        function="shown",
+        old='escaped = "".join(_escaped(character) for character in text)',
+        new="escaped = text",
+    ),
+    Mutant(
+        "login-deadline-off",
+        "A connection that never says CONNECT is kept for ever.",
+        function="Connection.look",
+        old="self.close(self._why_too_late())",
+        new="""
+            if self._state != _OPENING:
+                self.close("did not read in time")
+        """,
+    ),
+    Mutant(
+        "login-deadline-per-byte",
+        "Each byte of a stranger gives it the whole time for its CONNECT anew.",
+        function="Connection._readable",
+        old="self._was_read_s = time.monotonic()",
+        new="""
+            self._was_read_s = time.monotonic()
+            if self._state == _OPENING:
+                self._deadline_s = self._was_read_s + self._commons.limits.connect_timeout_s
+        """,
+    ),
+    Mutant(
+        "never-accepts-again",
+        "A broker that had no file for a new connection accepts none any more.",
+        function="Listener._go_on",
+        old="self._watcher.start(self._accept)",
+        new="",
+    ),
+    Mutant(
+        "no-back-off-without-files",
+        "Without a file for a new connection the broker tries on and on, with a line in the log each time.",
+        function="Listener._back_off",
+        old="""
+            if not self._has_no_file:
+                self._has_no_file = True
+        """,
+        new="if True:",
+        also=(
+            Edit(
+                function="Listener._back_off",
+                old="""
+                    self._watcher.stop()
+                    self._again = self._loop.timer(ACCEPT_AGAIN_S)
+                    self._again.start(self._go_on)
+                """,
+                new="",
+            ),
+        ),
+    ),
+    Mutant(
+        "reading-not-stopped",
+        "Who does not read its answers is read from all the same: they pile up.",
+        function="Connection._hold_if_full",
+        old="""
+            if self._outbox.pending_bytes > self._commons.limits.outbox_filled_bytes:
+                self._hold(_OUTBOX_FULL)
+            else:
+                self._release(_OUTBOX_FULL)
+        """,
+        new="self._release(_OUTBOX_FULL)",
+    ),
+    Mutant(
+        "retry-after-eio",
+        "A commit that fails is tried once more; what the disk has lost by then nobody knows.",
+        function="committer",
+        old="store.commit(batch.writes)",
+        new="""
+            try:
+                store.commit(batch.writes)
+            except Exception:
+                store._ended = False  # type: ignore[attr-defined]
+                store.commit(batch.writes)
+        """,
+    ),
+    Mutant(
+        "second-signal-ignored",
+        "A second signal does not end a broker that waits for its disk.",
+        function="Server._on_signal",
+        old="if now_s - self._signalled_s > _SAME_SIGNAL_S:",
+        new="if now_s - self._signalled_s > 3600:",
+    ),
+    Mutant(
+        "stop-waits-for-requests",
+        "A stop waits until all that was read is carried out, however much that is.",
+        function="STOP_SAID_MAX_S",
+        old="STOP_SAID_MAX_S = 1.5",
+        new="STOP_SAID_MAX_S = 1e9",
+    ),
+    Mutant(
+        "timer-leak",
+        "A timer that is replaced by an earlier one is not stopped.",
+        function="Timetable._set_timer",
+        old="""
+            if self._timer is not None:
+                self._timer.stop()
+                self._timer.close()
+        """,
+        new="",
+    ),
+)

@@ -1,0 +1,118 @@
+"""Transactions, and prepared ones."""
+
+from tests.mutants import Edit, Mutant
+
+MUTANTS = (
+    Mutant(
+        "abort-keeps-its-acks",
+        "After ABORT the messages that were acked in the transaction cannot be acked any more.",
+        function="Transaction.release",
+        old="delivery.transaction = None",
+        new="pass",
+    ),
+    Mutant(
+        "app-not-checked",
+        "A version of an app is committed as often as somebody asks for it.",
+        function="Staging.is_committed",
+        old="return last is not None and version <= last.version",
+        new="return last is None and version < 0",
+    ),
+    Mutant(
+        "app-not-written",
+        "The version that was committed is not on the disk.",
+        function="Staging.keep_app",
+        old="self.desk.write(row, WRITE_COST_BYTES + len(app))",
+        new="",
+    ),
+    Mutant(
+        "commit-receipt-does-not-wait",
+        "The RECEIPT of a COMMIT does not wait for the disk.",
+        function="Intake.apply_plan",
+        old="if is_persistent or must_wait:",
+        new="if (is_persistent or must_wait) and transaction is None:",
+    ),
+    Mutant(
+        "committed-forgotten-at-a-restart",
+        "After a restart a committed transaction does not go on.",
+        function="Staging.__init__",
+        old="applying.begin(staged)",
+        new="pass",
+    ),
+    Mutant(
+        "ended-transaction-keeps-its-bytes",
+        "The memory of a transaction that has ended is counted until its connection ends.",
+        function="Broker.end",
+        old="connection.transaction_bytes -= transaction.size",
+        new="",
+    ),
+    Mutant(
+        "memory-part-before-sync",
+        "The part of a transaction that is in memory happens before its persistent part is on the disk.",
+        function="Intake.apply_plan",
+        old="must_wait = (is_persistent or connection.rest_batch > desk.committed) and not rest.is_empty",
+        new="must_wait = False",
+    ),
+    Mutant(
+        "prepared-not-written",
+        "What is prepared is on the disk without its SENDs.",
+        function="Staging.prepare",
+        old="self.desk.write(Stage(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)",
+        new="pass",
+    ),
+    Mutant(
+        "transaction-bytes-not-bounded",
+        "Each message of a transaction is compared with max_batch_bytes, and not all of them together.",
+        function="Broker.grow",
+        old="if transaction.size + size > self.limits.max_batch_bytes:",
+        new="if size > self.limits.max_batch_bytes:",
+    ),
+    Mutant(
+        "transaction-limit-off-by-one",
+        "One transaction more than max_transactions may be open.",
+        function="Broker.begin",
+        old="if len(connection.transactions) >= self.limits.max_transactions:",
+        new="if len(connection.transactions) > self.limits.max_transactions:",
+    ),
+    Mutant(
+        "transaction-sends-before-commit",
+        "A SEND of a transaction happens when it is said, not at COMMIT.",
+        function="Broker.send_in_transaction",
+        old="transaction.sends.append(command)",
+        new="self.intake.apply_plan(connection, self.intake.plan_send(connection, command, Plan()))",
+    ),
+    Mutant(
+        "transactions-of-everybody",
+        "Transactions are known by their names alone, whoever began them.",
+        function="Connection.__init__",
+        old="self.transactions: dict[bytes, Transaction] = {}",
+        new='self.transactions: dict[bytes, Transaction] = globals().setdefault("_transactions", {})',
+    ),
+    Mutant(
+        "transactions-open-for-ever",
+        "A transaction may be open for as long as its connection.",
+        function="Round._looks",
+        old="yield from broker.refuse_long_open()",
+        new="",
+    ),
+    Mutant(
+        "unstaged-in-another-batch",
+        "A prepared transaction's SENDs are let go of in the batch after that of their Puts.",
+        function="Applying.applied",
+        old="self.desk.write(DropStage(staged.stage))",
+        new="self.desk.open.then.append(lambda: self.desk.write(DropStage(staged.stage)))",
+        also=(
+            Edit(
+                function="Applying.applied",
+                old="""
+                    self.desk.write(Unstage(staged.stage, first, staged.applied))
+                    self.desk.write(staged.row())
+                """,
+                new="""
+                    last, row = staged.applied, staged.row()
+                    self.desk.open.then.append(lambda: self.desk.write(Unstage(staged.stage, first, last)))
+                    self.desk.open.then.append(lambda: self.desk.write(row))
+                """,
+            ),
+        ),
+    ),
+)
