@@ -11,8 +11,8 @@ from benchmarks.comparison import compare
 from benchmarks.peers import Peer, Radiator
 from benchmarks.processes import Launch
 from benchmarks.shapes import CASES, TOPIC, Case
-from radiator.cli.load import LoadFailed, Measured
-from radiator.cli.text import table
+from radiator.tools.cli.load import LoadFailed, Measured
+from radiator.tools.cli.text import table
 
 BEFORE_CASES = (CASES[0], CASES[6], TOPIC)
 RATIO_MIN = 0.97

@@ -31,9 +31,9 @@ from benchmarks.nodes import measure_nodes, nodes_report
 from benchmarks.peers import CHECKOUT, PEERS, Peer
 from benchmarks.report import comparison_table, data_of, growth_data, growth_table, markdown, preface, remarks
 from benchmarks.shapes import BODIES, CASES, Case, rows
-from radiator.cli.load import LoadFailed
-from radiator.cli.text import bytes_text
-from radiator.config import parse_size
+from radiator.tools.cli.load import LoadFailed
+from radiator.tools.cli.text import bytes_text
+from radiator.tools.config import parse_size
 
 BODY_MIN_BYTES = 32
 PICTURES = CHECKOUT / "docs" / "bench"

@@ -15,7 +15,7 @@ from benchmarks.loads import TopicLoad
 from benchmarks.peers import Peer
 from benchmarks.processes import Launch, Running, running
 from benchmarks.shapes import Case
-from radiator.cli.load import Load, LoadFailed, Measured
+from radiator.tools.cli.load import Load, LoadFailed, Measured
 
 
 @dataclass

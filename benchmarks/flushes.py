@@ -18,8 +18,8 @@ from pathlib import Path
 from benchmarks.peers import Peer
 from benchmarks.processes import Running, running, tree
 from benchmarks.shapes import Case
-from radiator.cli.load import Load, LoadFailed, Shape
-from radiator.cli.text import bytes_text, table
+from radiator.tools.cli.load import Load, LoadFailed, Shape
+from radiator.tools.cli.text import bytes_text, table
 
 CALLS = "fsync,fdatasync,msync,sync_file_range,syncfs,sync"
 ALONE = Shape(name="1 producer, one outstanding", producers=1, window=1)

@@ -17,8 +17,8 @@ from benchmarks.longchecks import rss_anon_bytes
 from benchmarks.peers import Peer
 from benchmarks.processes import Running, running, tree
 from benchmarks.shapes import END_TO_END, WINDOW_16, Case
-from radiator.cli.load import Load, LoadFailed, Measured, Shape, StompWire, Wire
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
+from radiator.tools.cli.load import Load, LoadFailed, Measured, Shape, StompWire, Wire
 
 CONNECTIONS = (1, 10, 100, 1_000, 10_000)
 QUEUES = (1, 10, 100, 1_000, 10_000)

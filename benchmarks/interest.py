@@ -2,7 +2,7 @@
 
     python -m benchmarks.interest [--nodes 8,64,512]
 
-Real Spreading objects, wired within this process (tests/broker/cluster/mesh.py): in each round every node hears what
+Real Spreading objects, wired within this process (tests/core/cluster/mesh.py): in each round every node hears what
 has reached it, in one turn. At the start all links come up at once, those of a node that joins one behind the other.
 Bytes are those of the frames. The graphs are the same in every run; only the times depend on the machine.
 """
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from radiator.broker.cluster.link import Link
-from radiator.broker.cluster.spreading import Spreading
-from radiator.broker.consumers import Connection
-from radiator.broker.turn import Desk, Turn
-from radiator.limits import Limits
-from radiator.links import Digest, Identity, Word
-from radiator.message import Message
+from radiator.core.cluster.gossip import Gossip
+from radiator.core.cluster.link import Link
+from radiator.core.connections import Connection
+from radiator.core.turn import Turn, TurnContext
+from radiator.model.limits import Limits
+from radiator.model.message import Message
+from radiator.model.peer import Digest, Identity, PeerFrame
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import SPECS
-from tests.broker.cluster.mesh import EVERYWHERE, Mesh
+from tests.core.cluster.mesh import EVERYWHERE, Mesh
 
 GRAPHS = ("ring", "random", "full mesh")
 PATTERNS = 4
@@ -69,13 +69,13 @@ class Counted:
     def __init__(self, names: list[str], pairs: Pairs) -> None:
         self.mesh = Mesh(*names)
         self.cost = Cost()
-        self.last: tuple[Word | None, int] = (None, 0)
+        self.last: tuple[PeerFrame | None, int] = (None, 0)
         self.mesh.on_word = self.count
         for name in names:
             self.mesh[name].subscribe(*(f"t.{name}.{i}" for i in range(PATTERNS)))
         self.start = self.costing(lambda: [self.open(pair) for pair in sorted(pairs)])  # all at once
 
-    def count(self, word: Word) -> None:
+    def count(self, word: PeerFrame) -> None:
         if word is not self.last[0]:
             self.last = word, len(encode(word))
         self.cost.words += 1
@@ -90,7 +90,7 @@ class Counted:
         act()
         while waiting := self.mesh.waiting():
             self.cost.rounds += 1
-            heard: dict[str, list[tuple[Link, Word]]] = {}
+            heard: dict[str, list[tuple[Link, PeerFrame]]] = {}
             for end in waiting:
                 heard.setdefault(end.node.name, []).extend((end.link, word) for word in end.words)
                 end.words.clear()
@@ -98,7 +98,7 @@ class Counted:
                 node = self.mesh[name]
                 with node.turn():
                     for link, word in words:
-                        node.spreading.hear(link, word)  # type: ignore[arg-type]
+                        node.gossip.hear(link, word)  # type: ignore[arg-type]
         return self.cost
 
     def lose(self, pair: tuple[str, str]) -> None:
@@ -131,31 +131,31 @@ class Alone:
 
     def __init__(self, counted: Counted) -> None:
         first, *others = counted.mesh.nodes
-        near = counted.mesh[first].spreading
+        near = counted.mesh[first].gossip
         frames = [encode(near.known[name].news(name)) for name in others]
-        self.desk = Desk("store", 1)
+        self.context = TurnContext("store", 1)
         tracemalloc.start()
-        self.spreading = Spreading(self.desk, first, 1, EVERYWHERE, "", lambda *_: None, lambda *_, **__: None)
+        self.gossip = Gossip(self.context, first, 1, EVERYWHERE, "", lambda *_: None, lambda *_, **__: None)
         for number, name in enumerate(sorted(near.links)):
-            link = Link(Connection(number, 1 << 20), Identity(name, "store", True), self.desk)
-            self.spreading.linked(link)
-            self.spreading.hear(link, Digest([]))
+            link = Link(Connection(number, 1 << 20), Identity(name, "store", True), self.context)
+            self.gossip.linked(link)
+            self.gossip.hear(link, Digest([]))
         parser = Frames(Limits(), {spec.kind: spec for spec in SPECS.values()})
         for frame in frames:
             for word in parser.words(frame):
-                self.spreading.hear(link, word)  # type: ignore[arg-type]
-        self.desk.turn = Turn()
+                self.gossip.hear(link, word)  # type: ignore[arg-type]
+        self.context.turn = Turn()
         del frames, word
         self.memory_bytes = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-        self.spreading.end_turn()
+        self.gossip.end_turn()
 
     def per_call_us(self, call: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
         """The least of REPEATS measurements."""
         least = float("inf")
         for _ in range(REPEATS):
             before()
-            self.desk.turn = Turn()
+            self.context.turn = Turn()
             started = time.perf_counter()
             call()
             least = min(least, time.perf_counter() - started)
@@ -163,15 +163,15 @@ class Alone:
 
     def times_us(self) -> tuple[float, float, float]:
         """A route that was forgotten with the graph; one whose tree is known; a publish of which all is known."""
-        spreading = self.spreading
-        name = f"t.{spreading.nodes()[-1]['name']}.0"
+        gossip = self.gossip
+        name = f"t.{gossip.nodes()[-1]['name']}.0"
         message = Message(f"/topic/{name}", b"", 0, b"x" * 100, 0)
-        anew = self.per_call_us(lambda: spreading.is_wanted(name), spreading.forget_routes)
-        of_topic = self.per_call_us(lambda: spreading.is_wanted(name), spreading.routes.clear)
+        anew = self.per_call_us(lambda: gossip.is_wanted(name), gossip.forget_routes)
+        of_topic = self.per_call_us(lambda: gossip.is_wanted(name), gossip.routes.clear)
 
         def publish() -> None:
             for _ in range(100):
-                spreading.publish(name, message, b"store-1-1t")
+                gossip.publish(name, message, b"store-1-1t")
 
         return anew, of_topic, self.per_call_us(publish) / 100
 
@@ -188,7 +188,7 @@ def main() -> int:
             pairs = pairs_of(graph, names_of(count))
             counted = Counted(names_of(count), pairs)
             one = Alone(counted)
-            reached = len(one.spreading.nodes())
+            reached = len(one.gossip.nodes())
             alone.append(
                 f"{graph:10} {count:6} {reached:8} {one.memory_bytes / 1024:12,.0f}"
                 + "".join(f"{us:12,.1f}" for us in one.times_us())

@@ -7,8 +7,8 @@ from benchmarks.comparison import compare
 from benchmarks.peers import Peer, Radiator
 from benchmarks.processes import Launch
 from benchmarks.shapes import CASES, Case
-from radiator.cli.load import LoadFailed, Measured, Shape
-from radiator.cli.text import bytes_text, table
+from radiator.tools.cli.load import LoadFailed, Measured, Shape
+from radiator.tools.cli.text import bytes_text, table
 
 ONE_TO_ONE = Shape(name="end to end, 1 + 1", producers=1, window=1, consumers=1)
 JOURNAL_CASES = (CASES[0], CASES[1], CASES[4], Case(kind="queue", shape=ONE_TO_ONE, is_persistent=True))

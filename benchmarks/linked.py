@@ -11,9 +11,9 @@ from typing import Any
 
 from benchmarks.peers import CHECKOUT
 from benchmarks.processes import Launch, Running, free_port, fresh, running
-from radiator.cli.load import LoadFailed
 from radiator.client import Client
-from radiator.errors import RadiatorError
+from radiator.model.errors import RadiatorError
+from radiator.tools.cli.load import LoadFailed
 
 NAMES = "abcdefgh"
 SECRET = "nodes of a benchmark know each other by this\n"

@@ -1,4 +1,4 @@
-"""Every subscriber gets every message: the load of a topic. (The loads of queues are radiator/cli/load.py's.)
+"""Every subscriber gets every message: the load of a topic. (The loads of queues are radiator/tools/cli/load.py's.)
 
 The publisher asks for no answer, in any protocol, and is held back by what it sees arrive: at most WINDOW of its
 messages are not with every subscriber yet. So no broker has to drop or to buffer, and all get the same. A message
@@ -9,12 +9,21 @@ import select
 import time
 from collections.abc import Callable
 
-from radiator.cli.load import BODY_END, QUIET_MAX_S, WARM_UP_MAX_S, Connection, LoadFailed, Measured, Wire, measured
+from radiator.tools.cli.load import (
+    BODY_END,
+    QUIET_MAX_S,
+    WARM_UP_MAX_S,
+    LoadConnection,
+    LoadFailed,
+    Measured,
+    Wire,
+    measured,
+)
 
 WINDOW = 10
 
 
-class _Subscriber(Connection):
+class _Subscriber(LoadConnection):
     """Counts what it gets. All of them share the publisher's times."""
 
     def __init__(self, address: tuple[str, int], wire: Wire, sent_at: list[int]) -> None:
@@ -31,7 +40,7 @@ class _Subscriber(Connection):
         return True
 
 
-class _Publisher(Connection):
+class _Publisher(LoadConnection):
     def __init__(self, address: tuple[str, int], wire: Wire, sent_at: list[int]) -> None:
         super().__init__(address, wire, consumer=False)
         self.head, self.tail = wire.send()
@@ -105,5 +114,5 @@ class TopicLoad:
             if events & ~select.EPOLLOUT and not one.on_readable():
                 self._watch(one, False)
 
-    def _watch(self, one: Connection, all_written: bool) -> None:
+    def _watch(self, one: LoadConnection, all_written: bool) -> None:
         self._poll.modify(one.fileno, select.EPOLLIN if all_written else select.EPOLLIN | select.EPOLLOUT)

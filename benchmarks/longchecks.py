@@ -13,9 +13,9 @@ from pathlib import Path
 
 from benchmarks.processes import fresh
 from benchmarks.shapes import END_TO_END, WINDOW_16
-from radiator.cli.load import Load, LoadFailed, Shape, StompWire, process_cpu_s
-from radiator.cli.text import table
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
+from radiator.tools.cli.load import Load, LoadFailed, Shape, StompWire, process_cpu_s
+from radiator.tools.cli.text import table
 from tests.broker_process import BrokerProcess
 
 CONFIG = """\

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.linked import COPIES, FANOUT, QUEUE, TOPIC, Edges, Linked, chain, mesh
 from benchmarks.nodeloads import Counted, ElsewhereWire, HearingWire, NodeLoad, Place, TakingWire, displacements, shares
-from radiator.cli.load import Connection, Load, LoadFailed, Shape, StompWire
+from radiator.tools.cli.load import Load, LoadConnection, LoadFailed, Shape, StompWire
 
 QUEUE_OUT, TOPIC_OUT, FANOUT_OUT = 256, 10, 256
 IDLE_MESSAGES, IDLE_PAUSE_S = 150, 0.004
@@ -114,7 +114,7 @@ def subscriptions_elsewhere(count: int) -> Callable[[Linked, float], Figures]:
     """Heard at the first node alone; at the last are so many subscriptions to other topics."""
 
     def figures(nodes: Linked, seconds: float) -> Figures:
-        elsewhere = Connection(nodes.address(_end(nodes)), ElsewhereWire(TOPIC, count), consumer=True)
+        elsewhere = LoadConnection(nodes.address(_end(nodes)), ElsewhereWire(TOPIC, count), consumer=True)
         with contextlib.closing(elsewhere.socket), _topic(nodes, nodes.names[:1]) as load:
             return _topic_figures(load.measure(seconds, nodes.cpu_s), nodes)
 

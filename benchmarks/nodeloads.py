@@ -14,7 +14,7 @@ from typing import Self
 
 from benchmarks.linked import Address
 from benchmarks.wires import StompTopicWire
-from radiator.cli.load import QUIET_MAX_S, WARM_UP_MAX_S, Connection, LoadFailed, StompWire, Wire
+from radiator.tools.cli.load import QUIET_MAX_S, WARM_UP_MAX_S, LoadConnection, LoadFailed, StompWire, Wire
 
 PRIME_S = 0.05
 PRIME_MAX_S = 15.0
@@ -95,7 +95,7 @@ class Counted:
     own_cpu_s: float
 
 
-class _Poster(Connection):
+class _Poster(LoadConnection):
     def __init__(self, address: Address, wire: Wire) -> None:
         super().__init__(address, wire, consumer=False)
         self.head, self.tail = wire.send()
@@ -112,7 +112,7 @@ class _Poster(Connection):
         return self.write(b"".join(b"%b%020d%b" % (self.head, first + i, self.tail) for i in range(count)))
 
 
-class _Taker(Connection):
+class _Taker(LoadConnection):
     """Tells the load what it gets, and acks when the load says so."""
 
     def __init__(self, place: Place, wire: Wire, took: Callable[["_Taker", int, bytes], None]) -> None:
@@ -283,7 +283,7 @@ class NodeLoad:
         self._by_fileno[one.fileno] = one
         self._poll.register(one.fileno, select.EPOLLIN)
 
-    def _watch(self, one: Connection, all_written: bool) -> None:
+    def _watch(self, one: LoadConnection, all_written: bool) -> None:
         self._poll.modify(one.fileno, select.EPOLLIN if all_written else select.EPOLLIN | select.EPOLLOUT)
 
 

@@ -17,8 +17,8 @@ from benchmarks.host import host
 from benchmarks.linked import linked
 from benchmarks.nodecases import SERIES, SHARE_MIN, TABLES, Figures, graphs, series_of
 from benchmarks.report import GENERATOR_BOUND, preface
-from radiator.cli.text import table
-from radiator.errors import RadiatorError
+from radiator.model.errors import RadiatorError
+from radiator.tools.cli.text import table
 
 FORMAT = 1
 RATIO_ROUNDS = 2  # of the comparison with an earlier version, for each round of the rest

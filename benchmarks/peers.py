@@ -37,7 +37,7 @@ from benchmarks.wires import (
     StompTopicWire,
     StompTransientWire,
 )
-from radiator.cli.load import LoadFailed, StompWire, Wire
+from radiator.tools.cli.load import LoadFailed, StompWire, Wire
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 INSTALLED = CHECKOUT / "build" / "peers"  # what --install-peers puts beside the system's own

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import GENERATOR_BOUND
-from radiator.cli.text import bytes_text
-from radiator.config import size_text
+from radiator.tools.cli.text import bytes_text
+from radiator.tools.config import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

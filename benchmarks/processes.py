@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from radiator.cli.load import LoadFailed, process_cpu_s
+from radiator.tools.cli.load import LoadFailed, process_cpu_s
 
 START_MAX_S = 60.0
 END_MAX_S = 10.0

@@ -14,8 +14,8 @@ from benchmarks.comparison import Result, Row
 from benchmarks.peers import CHECKOUT, Peer
 from benchmarks.processes import Launch
 from benchmarks.shapes import CASES, TOPIC
-from radiator.cli.load import Measured
-from radiator.cli.text import bytes_text, table
+from radiator.tools.cli.load import Measured
+from radiator.tools.cli.text import bytes_text, table
 
 FORMAT = 1
 OURS = "radiator"

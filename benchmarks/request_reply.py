@@ -3,7 +3,7 @@
     python -m benchmarks.request_reply [--seconds 2] [--rounds 3] [--count 10000] [--only rates|queues]
 
 rates: requests to a queue in memory, each answered by one of the servers, with 1 and 16 requesters that have one
-request out each. The generator is radiator/cli/load.py: one thread, next to nothing parsed. queues: so many reply
+request out each. The generator is radiator/tools/cli/load.py: one thread, next to nothing parsed. queues: so many reply
 queues that are made, used once each, and gone, of each kind; the rate of each step, and the broker's memory before,
 with them and afterwards. docs/TOPOLOGIES.md has figures.
 """
@@ -22,9 +22,9 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.longchecks import rss_anon_bytes
 from benchmarks.wires import StompRequestWire
-from radiator.cli.load import Load, Measured, Shape, body_tail, process_cpu_s
-from radiator.cli.text import table
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
+from radiator.tools.cli.load import Load, Measured, Shape, body_tail, process_cpu_s
+from radiator.tools.cli.text import table
 from tests.broker_process import BrokerProcess
 
 CONFIG = """\

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from radiator.cli.load import Shape
-from radiator.limits import KIB
+from radiator.model.limits import KIB
+from radiator.tools.cli.load import Shape
 
 Kind = Literal["queue", "topic", "request"]
 

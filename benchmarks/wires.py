@@ -1,4 +1,4 @@
-"""The peers' protocols, as far as the load must know them (radiator/cli/load.py: Wire).
+"""The peers' protocols, as far as the load must know them (radiator/tools/cli/load.py: Wire).
 
 For each there is the wire of a queue; of a topic, where SENDs ask for no answer; and of request and reply, where a
 producer's answer is what a consumer sent back. Bodies hold no byte that a wire counts answers by.
@@ -8,7 +8,7 @@ import copy
 import re
 from typing import Self
 
-from radiator.cli.load import BODY_BYTES, BODY_END, STAMP_BYTES, StompWire, body_tail
+from radiator.tools.cli.load import BODY_BYTES, BODY_END, STAMP_BYTES, StompWire, body_tail
 
 NAME = "bench"  # of every queue, stream and topic
 

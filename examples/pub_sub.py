@@ -9,7 +9,7 @@ publisher is told when its news is safe, and publishes several together or not a
 from own_broker import broker
 
 from radiator.client import Client
-from radiator.errors import Refusal
+from radiator.model.errors import Refusal
 
 NEWS = "example.news"  # a topic exchange: keys are words between dots; in a pattern `*` is one word, `#` any number
 EVERYTHING = f"/exchange/{NEWS}/#"

@@ -14,7 +14,7 @@ import uuid
 from own_broker import broker
 
 from radiator.client import Client, Message
-from radiator.errors import Refusal
+from radiator.model.errors import Refusal
 
 SERVICES = "example.rpc"  # the exchange: the key of a binding is the name of a procedure
 REQUESTS = "example.rpc.square"

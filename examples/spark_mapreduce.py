@@ -17,7 +17,7 @@ from pathlib import Path
 from own_broker import started
 
 from radiator.client import Client
-from radiator.spark.jobs.mapreduce import Record, Work
+from radiator.integrations.spark.jobs.mapreduce import Record, Work
 
 HERE = Path(__file__).parent
 LOG, JOBS = "example.orders", "example.jobs"

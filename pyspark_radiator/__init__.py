@@ -1,5 +1,5 @@
 """How Spark finds `format("radiator")`: it looks into every top-level module that begins with `pyspark_`."""
 
-from radiator.spark.source import RadiatorDataSource as DefaultSource
+from radiator.integrations.spark.source import RadiatorDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -2,6 +2,6 @@
 
 import sys
 
-from radiator.cli import main
+from radiator.tools.cli import main
 
 sys.exit(main())

@@ -17,15 +17,15 @@ settings.load_profile("radiator")
 HERE = Path(__file__).parent
 WHOLE_BROKER = (
     "acceptance",
-    "celery",
+    "integrations/celery",
+    "integrations/kombu",
     "crash/test_sceptic.py",
     "interop",
-    "kombu",
     "server/test_serve.py",
     "test_examples.py",
 )
-SPARK = "tests/spark/"
-SPARK_CRASHES = "tests/spark/test_crashes.py"  # in processes of its own
+SPARK = "tests/integrations/spark/"
+SPARK_CRASHES = "tests/integrations/spark/test_crashes.py"  # in processes of its own
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -102,7 +102,7 @@ def test_procedures_of_cluster_name_functions_that_are_there() -> None:
     """`Class.method`, and `file.py: name`, as docs/CLUSTER.md has them."""
     text = (CHECKOUT / "docs" / "CLUSTER.md").read_text()
     sources = [
-        *(CHECKOUT / "radiator/broker/cluster").glob("*.py"), CHECKOUT / "radiator/broker/plans.py",
+        *(CHECKOUT / "radiator/core/cluster").glob("*.py"), CHECKOUT / "radiator/core/routing/router.py",
         CHECKOUT / "radiator/server/dialer.py"
     ]  # fmt: skip
     there = set()

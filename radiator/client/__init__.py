@@ -13,7 +13,7 @@ from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError
 from radiator.client.client import Client
 from radiator.client.errors import ConnectionLost, NoAnswer, TransactionLost
 from radiator.client.reconnect import Reconnect
-from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import Message
 
 __all__ = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
-from radiator.errors import RadiatorError
+from radiator.model.errors import RadiatorError
 
 DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
 DEFAULT_PORT = 61613

@@ -21,13 +21,13 @@ from radiator.client import arguments
 from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
 from radiator.client.calls import CLOSED, Calls
 from radiator.client.client import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, RECEIVED_MAX_BYTES, THREAD_HEART_BEAT_MS, WINDOW
-from radiator.client.connection import Connection, cannot_connect
+from radiator.client.connection import ClientConnection, cannot_connect
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Inbox
-from radiator.client.line import LOOK, Line, Steps, T, Wait
+from radiator.client.line import LOOK, Channel, Steps, T, Wait
 from radiator.client.reconnect import Attempts, Reconnect
-from radiator.commands import AUTO
-from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.model.commands import AUTO
+from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import Headers, Message
 
 LOOK_MIN_S = 0.01
@@ -291,14 +291,14 @@ class _Dialler:
         self._heart_beat_ms = heart_beat_ms
         self._timeout_s = timeout_s
 
-    async def dial(self, address: Address, number: int) -> Connection:
+    async def dial(self, address: Address, number: int) -> ClientConnection:
         """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 one = await self._connected(address)
         except OSError as failed:
             raise cannot_connect(address, failed) from None
-        connection = Connection(address, number, one)
+        connection = ClientConnection(address, number, one)
         greeting = connection.greeting(self._versions, self._heart_beat_ms, self._timeout_s)
         try:
             wanted = next(greeting)
@@ -383,14 +383,14 @@ class _Tasks:
         inbox: Inbox,
         dialler: _Dialler,
     ) -> None:
-        self.line = Line(addresses, attempts, window, answer_timeout_s, inbox, self._note_change)
+        self.line = Channel(addresses, attempts, window, answer_timeout_s, inbox, self._note_change)
         self.line.lost = _NOT_OPENED
         self.receiver: asyncio.Task[Any] | None = None
         self._dialler = dialler
         self._runs: dict[_Run[Any], None] = {}  # that wait
         self._has_changed = False
         self._is_going_on = False
-        self._watched: Connection | None = None
+        self._watched: ClientConnection | None = None
         self._reads = self._writes = False  # whether the loop looks for that
         self._timer: asyncio.TimerHandle | None = None
         self._restoring: asyncio.Task[None] | None = None
@@ -417,7 +417,7 @@ class _Tasks:
             line.lost = _NOT_OPENED
             raise
 
-    async def _tried(self, address: Address, number: int) -> Connection | RadiatorError:
+    async def _tried(self, address: Address, number: int) -> ClientConnection | RadiatorError:
         try:
             return await self._dialler.dial(address, number)
         except (ConnectionLost, Refusal) as failed:

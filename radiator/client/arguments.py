@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from radiator.client.reconnect import Reconnect
-from radiator.errors import Violation
+from radiator.model.errors import Violation
 from radiator.protocols.stomp.client import Headers, Message
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from radiator.client import arguments
 from radiator.client.errors import NoAnswer, TransactionLost
 from radiator.client.inbox import Callback
-from radiator.client.line import LOOK, REPLIES, Line, Reply, Steps, Wait
+from radiator.client.line import LOOK, REPLIES, Channel, Reply, Steps, Wait
 from radiator.client.outstanding import Loss, Say, Subscription
-from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import ClientSession, Headers, Message
 
 CLOSED = "it was closed by this program"
@@ -22,7 +22,7 @@ CLOSED = "it was closed by this program"
 class Calls:
     """line: where they go. dedup: whether each SEND gets a `dedup-id` of its own."""
 
-    def __init__(self, line: Line, dedup: bool) -> None:
+    def __init__(self, line: Channel, dedup: bool) -> None:
         self._line = line
         self._dedup_prefix = f"{os.urandom(9).hex()}-" if dedup else ""
         self._transactions: dict[str, int] = {}  # the number of the connection that each was begun on

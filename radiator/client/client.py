@@ -12,14 +12,14 @@ from typing import Any, Literal, Self
 from radiator.client import arguments
 from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
 from radiator.client.calls import CLOSED, Calls
-from radiator.client.connection import Connection
+from radiator.client.connection import ClientConnection
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Callback, Inbox
 from radiator.client.line import Wait
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.threads import Threads
-from radiator.commands import AUTO
-from radiator.errors import Violation
+from radiator.model.commands import AUTO
+from radiator.model.errors import Violation
 from radiator.protocols.stomp.client import Headers, Message
 
 CONNECT_TIMEOUT_S = 10.0
@@ -99,8 +99,10 @@ class Client:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def _dial(self, address: Address, number: int) -> Connection:
-        connection = Connection.dial(address, number, self._versions, self._heart_beat_ms, self._connect_timeout_s)
+    def _dial(self, address: Address, number: int) -> ClientConnection:
+        connection = ClientConnection.dial(
+            address, number, self._versions, self._heart_beat_ms, self._connect_timeout_s
+        )
         self._start_thread()
         return connection
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 
 from radiator.client.address import Address
 from radiator.client.errors import ConnectionLost
-from radiator.errors import Refusal
+from radiator.model.errors import Refusal
 from radiator.protocols.stomp.client import CLOSED, OPEN, Broken, ClientSession, Error, ServerEvent
 
 READ_BYTES = 64 * 1024
@@ -31,7 +31,7 @@ def cannot_connect(address: Address, failed: OSError) -> ConnectionLost:
     return ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?")
 
 
-class Connection:
+class ClientConnection:
     """number: which of its Client's connections it is. outgoing: what the operating system has not taken yet.
     waiters: how many wait for the socket, which must not be closed under them."""
 
@@ -59,7 +59,7 @@ class Connection:
     @classmethod
     def dial(
         cls, address: Address, number: int, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
-    ) -> "Connection":
+    ) -> "ClientConnection":
         """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
         try:
             one = socket.create_connection((address.host, address.port), timeout_s)
@@ -205,5 +205,5 @@ class Connection:
         self._socket.close()
 
 
-Dial = Callable[[Address, int], Connection]
+Dial = Callable[[Address, int], ClientConnection]
 """A connection to that address, with that number. Raises ConnectionLost or Refusal."""

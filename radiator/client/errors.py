@@ -1,6 +1,6 @@
 """What can go wrong beside a Refusal of the broker and a Violation of the caller: each text is a whole sentence."""
 
-from radiator.errors import RadiatorError
+from radiator.model.errors import RadiatorError
 
 
 class ConnectionLost(RadiatorError):

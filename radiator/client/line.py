@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from radiator.client.address import Address
-from radiator.client.connection import Connection, Gone, refusal
+from radiator.client.connection import ClientConnection, Gone, refusal
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Inbox
 from radiator.client.outstanding import Loss, Outstanding, Say, Subscription
 from radiator.client.reconnect import Attempts
-from radiator.errors import RadiatorError, Refusal, Violation
+from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import Broken, Error, Message, Receipt, ServerEvent
 
 REPLIES = "/temp-queue/replies"
@@ -54,7 +54,7 @@ Steps = Generator[Wait, bool, T]
 LOOK = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a connection that is lost is known to be
 
 
-class Line:
+class Channel:
     """attempts None: a lost connection is not restored. answer_timeout_s: how long a RECEIPT may take. changed: is
     called where somebody who waits may go on.
 
@@ -75,7 +75,7 @@ class Line:
         self.window = window
         self.answer_timeout_s = answer_timeout_s
         self.inbox = inbox
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
         self.connections = connections
         self.lost: str | None = None
         self.unraised: RadiatorError | None = None
@@ -100,7 +100,7 @@ class Line:
             return self._addresses[self._attempts.next_address]
         return self._last_address
 
-    def opening(self) -> Generator[Address | float, Connection | RadiatorError | None, None]:
+    def opening(self) -> Generator[Address | float, ClientConnection | RadiatorError | None, None]:
         """The first connection, of the first address that gives one. Yields an address, for a connection or what it
         raised, or how long to wait. Raises what the last of them said: where lost connections are restored, a Refusal
         at once, and ConnectionLost when none has come within their time.
@@ -110,7 +110,7 @@ class Line:
             for number, address in enumerate(self._addresses, 1):
                 self.connections += 1
                 found = yield address
-                if isinstance(found, Connection):
+                if isinstance(found, ClientConnection):
                     self.connection, self._last_address = found, address
                     if attempts is not None:
                         attempts.proven()
@@ -131,7 +131,7 @@ class Line:
 
     # ---- asking
 
-    def up(self) -> Steps[Connection]:
+    def up(self) -> Steps[ClientConnection]:
         """The connection, once there is one. Raises what no call has raised yet."""
         self.check_open()
         if self.connection is None:
@@ -180,20 +180,20 @@ class Line:
             yield from self._given(connection, asked)
         return asked
 
-    def _put(self, connection: Connection, asked: Outstanding) -> None:
+    def _put(self, connection: ClientConnection, asked: Outstanding) -> None:
         receipt = self.next_name("r")
         data = asked.say(connection.session, receipt)
         self.outstanding[receipt] = asked
         self.give(connection, data)
 
-    def say(self, connection: Connection, data: bytes) -> Steps[None]:
+    def say(self, connection: ClientConnection, data: bytes) -> Steps[None]:
         """Returns once the operating system has all of it; what comes is read meanwhile, lest two full buffers block
         each other."""
         self.give(connection, data)
         if connection.outgoing:
             yield from self._await(lambda: self._is_given(connection), "room to send")
 
-    def give(self, connection: Connection, data: bytes) -> None:
+    def give(self, connection: ClientConnection, data: bytes) -> None:
         """To the operating system, or to what waits for that."""
         try:
             connection.say(data)
@@ -242,7 +242,7 @@ class Line:
             asked.is_awaited = False
             raise
 
-    def _given(self, connection: Connection, asked: Outstanding) -> Steps[None]:
+    def _given(self, connection: ClientConnection, asked: Outstanding) -> Steps[None]:
         """Ensures the same."""
         try:
             yield from self._await(lambda: self._is_given(connection), "room to send")
@@ -250,7 +250,7 @@ class Line:
             asked.is_awaited = False
             raise
 
-    def _with_room(self) -> Steps[Connection]:
+    def _with_room(self) -> Steps[ClientConnection]:
         """The connection, once the operating system has all that was said before: so what is outgoing has a bound."""
         connection = yield from self.up()
         while connection.outgoing:
@@ -258,7 +258,7 @@ class Line:
             connection = yield from self.up()
         return connection
 
-    def _with_place(self) -> Steps[Connection]:
+    def _with_place(self) -> Steps[ClientConnection]:
         """The connection, with room, and with a place in the window."""
         connection = yield from self._with_room()
         while len(self.outstanding) >= self.window:
@@ -266,12 +266,12 @@ class Line:
             connection = yield from self._with_room()
         return connection
 
-    def _is_given(self, connection: Connection) -> bool:
+    def _is_given(self, connection: ClientConnection) -> bool:
         return not connection.outgoing or self.connection is not connection
 
     # ---- the socket
 
-    def read(self, connection: Connection) -> None:
+    def read(self, connection: ClientConnection) -> None:
         """What has come."""
         try:
             for event in connection.read():
@@ -279,7 +279,7 @@ class Line:
         except Gone as why:
             self.fail(connection, str(why))
 
-    def write(self, connection: Connection) -> None:
+    def write(self, connection: ClientConnection) -> None:
         """What is outgoing, as far as the operating system takes it."""
         try:
             connection.write()
@@ -295,7 +295,7 @@ class Line:
             except Gone as why:
                 self.fail(connection, str(why))
 
-    def check_silence(self, connection: Connection) -> None:
+    def check_silence(self, connection: ClientConnection) -> None:
         """A broker that promised heart-beats and was silent for too long is taken for dead."""
         if self.connection is connection and connection.until_silent_s() == 0.0:
             silent_s = time.monotonic() - connection.read_at_s
@@ -303,7 +303,7 @@ class Line:
 
     # ---- what comes
 
-    def _take(self, connection: Connection, event: ServerEvent) -> None:
+    def _take(self, connection: ClientConnection, event: ServerEvent) -> None:
         if isinstance(event, Message):
             event.connection = connection.number
             if event.headers.get("subscription") != REPLIES:
@@ -324,7 +324,7 @@ class Line:
         elif isinstance(event, Broken):
             self._lose(connection, f"the broker broke the protocol: {event.sentence}")
 
-    def _take_error(self, connection: Connection, event: Error) -> None:
+    def _take_error(self, connection: ClientConnection, event: Error) -> None:
         """Raised by the call that awaits the frame; else by the next one, unless another connection may mend it."""
         said = refusal(event)
         asked = self.outstanding.get(event.receipt or "")
@@ -339,7 +339,7 @@ class Line:
 
     # ---- loss
 
-    def fail(self, connection: Connection, why: str) -> None:
+    def fail(self, connection: ClientConnection, why: str) -> None:
         """It cannot be written or read; the broker may have said the reason before it hung up."""
         with suppress(Gone):
             while self.connection is connection and (events := connection.read()):
@@ -347,7 +347,7 @@ class Line:
                     self._take(connection, event)
         self._lose(connection, why)
 
-    def _lose(self, connection: Connection, why: str, is_told: bool = False) -> None:
+    def _lose(self, connection: ClientConnection, why: str, is_told: bool = False) -> None:
         """This connection is of no use any more. is_told: a call that awaits something raises the reason already."""
         if connection is not self.connection:
             return
@@ -389,7 +389,7 @@ class Line:
                 self._drop(self.connection)
             self._changed()
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: ClientConnection) -> None:
         """Lets go of the socket; where a thread waits for it, that thread does when it has woken."""
         self.connection = None
         connection.hang_up()
@@ -409,10 +409,10 @@ class Line:
         self.connections += 1
         return self._addresses[self._attempts.next_address], self.connections
 
-    def tried(self, found: Connection | RadiatorError) -> None:
+    def tried(self, found: ClientConnection | RadiatorError) -> None:
         """What came of it."""
         assert self._attempts is not None
-        if isinstance(found, Connection):
+        if isinstance(found, ClientConnection):
             self._replay(found)
         elif self.lost is None and not self._attempts.failed(time.monotonic(), random.random()):
             self._give_up(str(found))
@@ -427,7 +427,7 @@ class Line:
         tried_s = self._attempts.policy.timeout_s
         self.unraised = ConnectionLost(f"There was no lasting connection within {tried_s:g} s. {sentence}")
 
-    def _replay(self, connection: Connection) -> None:
+    def _replay(self, connection: ClientConnection) -> None:
         """What was subscribed is subscribed again; then what is outstanding is said again, in its order."""
         assert self._attempts is not None
         if self.lost is not None:
@@ -456,7 +456,7 @@ class Line:
         except Gone as why:
             self.fail(connection, str(why))
 
-    def _let_go_of_other_stores(self, connection: Connection) -> None:
+    def _let_go_of_other_stores(self, connection: ClientConnection) -> None:
         """What another store may have already is not said to this one, which cannot know that."""
         for receipt, asked in list(self.outstanding.items()):
             if asked.store not in (None, connection.session.store):

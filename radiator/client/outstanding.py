@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from radiator.errors import RadiatorError
+from radiator.model.errors import RadiatorError
 from radiator.protocols.stomp.client import ClientSession
 
 Say = Callable[[ClientSession, str | None], bytes]

@@ -10,12 +10,12 @@ import time
 from collections.abc import Sequence
 
 from radiator.client.address import Address
-from radiator.client.connection import Connection, Dial
+from radiator.client.connection import ClientConnection, Dial
 from radiator.client.errors import ConnectionLost
 from radiator.client.inbox import Inbox
-from radiator.client.line import Line, Steps, T, Wait
+from radiator.client.line import Channel, Steps, T, Wait
 from radiator.client.reconnect import Attempts
-from radiator.errors import RadiatorError, Refusal
+from radiator.model.errors import RadiatorError, Refusal
 
 LOOK_S = 1.0  # how often, at least, a thread that beats looks at the connection
 LOOK_MIN_S = 0.01
@@ -37,7 +37,7 @@ class Threads:
     ) -> None:
         self.lock = threading.Lock()
         self._changed = threading.Condition(self.lock)
-        self.line = Line(addresses, attempts, window, answer_timeout_s, inbox, self._changed.notify_all, connections)
+        self.line = Channel(addresses, attempts, window, answer_timeout_s, inbox, self._changed.notify_all, connections)
         self.receiver: int | None = None
         self._dial = dial
         self._is_led = False
@@ -73,7 +73,7 @@ class Threads:
         except StopIteration:
             return
 
-    def _tried(self, address: Address, number: int) -> Connection | RadiatorError:
+    def _tried(self, address: Address, number: int) -> ClientConnection | RadiatorError:
         try:
             return self._dial(address, number)
         except (ConnectionLost, Refusal) as failed:
@@ -113,7 +113,7 @@ class Threads:
             self._is_led = False
             self._changed.notify_all()
 
-    def _exchange(self, connection: Connection, timeout_s: float | None) -> None:
+    def _exchange(self, connection: ClientConnection, timeout_s: float | None) -> None:
         line = self.line
         line.beat()
         if line.connection is not connection:
@@ -128,7 +128,7 @@ class Threads:
         elif reads:
             line.check_silence(connection)
 
-    def _waited(self, connection: Connection, timeout_s: float | None, reads: bool, writes: bool) -> bool:
+    def _waited(self, connection: ClientConnection, timeout_s: float | None, reads: bool, writes: bool) -> bool:
         """Waits for the socket without the lock, and writes what is outgoing; whether there is something to read."""
         line = self.line
         connection.waiters += 1

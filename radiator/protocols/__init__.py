@@ -6,10 +6,10 @@ Adding a protocol is one file with a Session and one row in PROTOCOLS.
 from collections.abc import Callable
 from typing import Protocol
 
-from radiator.commands import Command, Open
-from radiator.limits import Limits
+from radiator.model.commands import Command, Open
+from radiator.model.limits import Limits
+from radiator.model.replies import Deliver, Reply
 from radiator.protocols.stomp.session import StompSession
-from radiator.replies import Deliver, Reply
 
 
 class Session(Protocol):

@@ -14,8 +14,8 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
-from radiator.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
-from radiator.limits import (
+from radiator.model.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
+from radiator.model.limits import (
     COMMANDS_AT_ONCE,
     FRAME_BYTES_PER_S,
     GOODBYE_MAX_S,
@@ -29,13 +29,13 @@ from radiator.limits import (
     WRITTEN_AT_ONCE_BYTES,
     Limits,
 )
+from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.protocols import Session
-from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, Tell
 from radiator.server import tcp
 from radiator.server.frame_clock import FrameClock
 from radiator.server.inbox import Inbox
 from radiator.server.links import Links
-from radiator.server.log import Log
+from radiator.server.log import EventLog
 from radiator.server.outbox import Outbox
 from radiator.server.places import Places
 from radiator.server.timetable import Timetable
@@ -56,7 +56,7 @@ _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 
 
 @dataclass(slots=True)
-class Commons:
+class Shared:
     """What all connections share. everyone: every socket that is not closed, by its number; of_links: those of them
     where the other end is, or wants to be, a node; open: those of which the broker was told Open and not yet Closed.
     """
@@ -65,15 +65,15 @@ class Commons:
     limits: Limits
     inbox: Inbox
     timetable: Timetable
-    log: Log
+    log: EventLog
     links: Links
     places: Places
-    everyone: "dict[int, Connection]" = field(default_factory=dict)
-    of_links: "dict[int, Connection]" = field(default_factory=dict)
-    open: "dict[int, Connection]" = field(default_factory=dict)
+    everyone: "dict[int, ServerConnection]" = field(default_factory=dict)
+    of_links: "dict[int, ServerConnection]" = field(default_factory=dict)
+    open: "dict[int, ServerConnection]" = field(default_factory=dict)
 
 
-class Connection:
+class ServerConnection:
     """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`.
 
     peer: the address at the other end. dialled: the node that we have dialled, or "".
@@ -109,7 +109,7 @@ class Connection:
 
     def __init__(
         self,
-        commons: Commons,
+        commons: Shared,
         number: int,
         connected: socket.socket,
         peer: str,
@@ -289,7 +289,7 @@ class Connection:
                 self._is_report_due = True
         elif type(reply) is Receipt:
             self._outbox.append(self._session.encode(reply))
-        elif type(reply) is Tell:
+        elif type(reply) is SendToPeer:
             self._outbox.append(self._session.encode(reply), is_deliver=True)
         elif isinstance(reply, Pause):
             self._hold(_PAUSED)

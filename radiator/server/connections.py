@@ -4,13 +4,13 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from radiator.limits import Limits
+from radiator.model.limits import Limits
 from radiator.protocols import PROTOCOLS, Session
 from radiator.server import tcp
-from radiator.server.connection import Commons, Connection
+from radiator.server.connection import ServerConnection, Shared
 from radiator.server.inbox import Inbox
 from radiator.server.links import PEER, Links
-from radiator.server.log import Log
+from radiator.server.log import EventLog
 from radiator.server.places import Places, network_of
 from radiator.server.timetable import Timetable
 
@@ -27,12 +27,12 @@ class Connections:
         limits: Limits,
         inbox: Inbox,
         timetable: Timetable,
-        log: Log,
+        log: EventLog,
         links: Links,
         places: Places,
         session_prefix: str,
     ) -> None:
-        self._commons = Commons(loop, limits, inbox, timetable, log, links, places)
+        self._commons = Shared(loop, limits, inbox, timetable, log, links, places)
         self.open = self._commons.open
         self._session_prefix = session_prefix
         self._admitted = 0
@@ -76,7 +76,7 @@ class Connections:
 
     def take(
         self, connected: socket.socket, peer: str, session: Callable[[int], Session], dialled: str = ""
-    ) -> Connection | None:
+    ) -> ServerConnection | None:
         """Takes over a socket, whoever called whom; None where it is gone already. dialled: the node that we called.
         session: a new one for the connection of that number.
         """
@@ -86,7 +86,7 @@ class Connections:
             connected.close()  # gone before it was here
             return None
         self._admitted = number = self._admitted + 1
-        return Connection(self._commons, number, connected, peer, session(number), dialled)
+        return ServerConnection(self._commons, number, connected, peer, session(number), dialled)
 
     def stop_reading(self) -> None:
         """The stop: what was read so far is all."""

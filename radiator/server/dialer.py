@@ -8,10 +8,10 @@ from typing import Any
 import gevent
 import gevent.socket
 
-from radiator.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S
+from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S
+from radiator.model.settings import Address
 from radiator.server.connections import Connections
 from radiator.server.links import PEER, Links, Neighbour
-from radiator.settings import Address
 
 _ADDRESS = re.compile(r"peer://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")  # as the session lets it pass
 

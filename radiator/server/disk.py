@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from radiator.broker.turn import Batch
-from radiator.commands import Event, Found
-from radiator.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
-from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
+from radiator.core.turn import Batch
+from radiator.model.commands import Event, Found
+from radiator.model.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
+from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.server.worker import Worker
-from radiator.store import Store
+from radiator.storage.contract import Store
 
 
 class CheckedStore(Store, Protocol):
@@ -41,7 +41,7 @@ class CheckedStore(Store, Protocol):
 class Inquiry:
     """A job for the loader. measure: also how much room there is."""
 
-    questions: list[Question]
+    read_requests: list[ReadRequest]
     measure: bool
 
 
@@ -102,7 +102,7 @@ def loader(
     """Its answer holds one event for each question."""
 
     def read(inquiry: Inquiry) -> Findings:
-        findings = Findings([answer(store, question) for question in inquiry.questions])
+        findings = Findings([answer(store, read_request) for read_request in inquiry.read_requests])
         if inquiry.measure:
             findings.room = measured(store, data_dir)
             findings.checked_percent = store.checked_percent
@@ -118,17 +118,17 @@ def loader(
     return Worker(loop, "loader", read, found, rest)
 
 
-def answer(store: Store, question: Question) -> Event:
+def answer(store: Store, read_request: ReadRequest) -> Event:
     """One question, answered from the last committed state."""
-    if isinstance(question, Load):
-        return store.load(question)
-    if isinstance(question, LoadDelayed):
-        return store.load_delayed(question)
-    if isinstance(question, LoadLog):
-        return store.load_log(question)
-    if isinstance(question, LoadStage):
-        return store.load_stage(question)
-    return Found(question.request, store.look_up(question))
+    if isinstance(read_request, ReadQueue):
+        return store.load(read_request)
+    if isinstance(read_request, ReadDelayed):
+        return store.load_delayed(read_request)
+    if isinstance(read_request, ReadLog):
+        return store.load_log(read_request)
+    if isinstance(read_request, ReadPrepared):
+        return store.load_stage(read_request)
+    return Found(read_request.request, store.look_up(read_request))
 
 
 def measured(store: CheckedStore, data_dir: Path) -> DiskRoom:

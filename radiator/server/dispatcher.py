@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from radiator.broker.broker import Broker
-from radiator.broker.turn import Note
-from radiator.commands import Committed, Read, Tick
-from radiator.errors import StoreError
-from radiator.limits import (
+from radiator.core.broker import Broker
+from radiator.core.turn import Note
+from radiator.model.commands import Committed, Read, Tick
+from radiator.model.errors import StoreError
+from radiator.model.limits import (
     BACKGROUND_REST_S,
     GATHER_MAX_S,
     GATHER_WRITES,
@@ -23,17 +23,17 @@ from radiator.limits import (
     TICK_S,
     UNAWAITED_MAX_S,
 )
-from radiator.reads import Question
-from radiator.replies import Reply
-from radiator.server.connection import Connection
+from radiator.model.reads import ReadRequest
+from radiator.model.replies import Reply
+from radiator.model.settings import Config
+from radiator.server.connection import ServerConnection
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
 from radiator.server.inbox import Inbox
-from radiator.server.log import Log
+from radiator.server.log import EventLog
 from radiator.server.places import network_of
 from radiator.server.reread import Rereader
-from radiator.settings import Config
 
 
 class Dispatcher:
@@ -48,7 +48,7 @@ class Dispatcher:
         inbox: Inbox,
         connections: Connections,
         dialer: Dialer,
-        log: Log,
+        log: EventLog,
         sync_interval_s: float,
         rereader: Rereader,
         apply: Callable[[Config], None],
@@ -71,7 +71,7 @@ class Dispatcher:
         self._sync_at_s = 0.0
         self._unawaited_max_s = UNAWAITED_MAX_S
         self._begun_s: float | None = None  # when the open batch was first seen to hold anything
-        self._questions: deque[Question] = deque()
+        self._questions: deque[ReadRequest] = deque()
         self._measure_due = False
         # what was measured last, and what batches take that this may not have seen
         self._room = measured(store, data_dir)
@@ -156,8 +156,8 @@ class Dispatcher:
             self._seal(now_s)
             self._post(turn.replies)
         self._tell(turn.notes)  # what sealing has noted
-        if turn.questions:
-            self._questions.extend(turn.questions)
+        if turn.read_requests:
+            self._questions.extend(turn.read_requests)
             self._ask()
         if turn.applied:
             self._apply(self._rereader.applied())
@@ -175,7 +175,7 @@ class Dispatcher:
     def _post(self, replies: list[Reply]) -> int:
         """Each to its connection; then one write for each connection. How many those were."""
         connections = self._connections.open
-        touched: list[Connection] = []
+        touched: list[ServerConnection] = []
         for reply in replies:
             connection = connections.get(reply.connection)
             if connection is not None:

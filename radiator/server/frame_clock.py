@@ -4,7 +4,7 @@ The bound is on the whole frame, not on the gap between two of its bytes: whoeve
 otherwise keep what came before in memory for as long as it likes.
 """
 
-from radiator.limits import FRAME_BYTES_PER_S
+from radiator.model.limits import FRAME_BYTES_PER_S
 
 
 class FrameClock:

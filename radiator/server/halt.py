@@ -11,18 +11,18 @@ from typing import Any, NoReturn
 
 from gevent.hub import Hub
 
-from radiator.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed, StoreError
-from radiator.server.log import Log
+from radiator.model.errors import EXIT_BUG, EXIT_DISK_FAILED, DiskFailed, StoreError
+from radiator.server.log import EventLog
 
 
-def halt(log: Log, status: int, sentence: str) -> NoReturn:
+def halt(log: EventLog, status: int, sentence: str) -> NoReturn:
     """Ends the process at once. May be called from every thread, also while another is in the middle of a commit."""
     log.error("halted", status=status, sentence=sentence)
     log.close()
     os._exit(status)
 
 
-def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
+def halt_for(log: EventLog, error: BaseException, where: str) -> NoReturn:
     """The disk failed, or what it gave back is damaged (74); or this is a bug (70), shown with its traceback."""
     if isinstance(error, DiskFailed | StoreError):
         # D7
@@ -31,7 +31,7 @@ def halt_for(log: Log, error: BaseException, where: str) -> NoReturn:
     halt(log, EXIT_BUG, f"A bug in {where}: {type(error).__name__}: {error}")
 
 
-def halt_on_uncaught(log: Log, hub: Hub) -> None:
+def halt_on_uncaught(log: EventLog, hub: Hub) -> None:
     """From now on an exception that nobody catches ends the process, in the hub, a greenlet or a thread."""
 
     def in_hub(context: object, kind: Any, value: Any, trace: Any) -> None:

@@ -8,7 +8,7 @@ paid for page by page, again and again: 16 producers with a window of 100 such f
 import contextlib
 import ctypes
 
-from radiator.limits import HEAP_KEPT_BYTES, HEAP_MAPPED_BYTES, HEAP_PAD_BYTES
+from radiator.model.limits import HEAP_KEPT_BYTES, HEAP_MAPPED_BYTES, HEAP_PAD_BYTES
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
 

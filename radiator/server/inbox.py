@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from itertools import islice
 
-from radiator.commands import Closed, Event, Open, Read, Stop
-from radiator.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
+from radiator.model.commands import Closed, Event, Open, Read, Stop
+from radiator.model.limits import COMMANDS_AT_ONCE, COMMANDS_PER_TURN, INBOX_MAX_BYTES, READS_PER_TURN
 
 
 class Inbox:

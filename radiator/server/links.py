@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from gevent.event import Event
 
-from radiator.commands import NotLinked
-from radiator.limits import LINK_REFUSALS_KEPT, LINK_SOCKETS, NODE_NEIGHBOURS_MAX, NONCE_BYTES, Limits
+from radiator.model.commands import NotLinked
+from radiator.model.limits import LINK_REFUSALS_KEPT, LINK_SOCKETS, NODE_NEIGHBOURS_MAX, NONCE_BYTES, Limits
+from radiator.model.settings import Address, Node
 from radiator.protocols import Session
 from radiator.protocols.peer.session import PeerSession
-from radiator.server.log import Log
-from radiator.settings import Address, Node
+from radiator.server.log import EventLog
 
 PEER = "peer"  # the scheme of their addresses
 
@@ -48,7 +48,7 @@ class Links:
     """
 
     def __init__(
-        self, node: Node | None, store_id: str, limits: Limits, log: Log, report: Callable[[NotLinked], object]
+        self, node: Node | None, store_id: str, limits: Limits, log: EventLog, report: Callable[[NotLinked], object]
     ) -> None:
         self.neighbours: dict[str, Neighbour] = {}
         self._node = node

@@ -4,12 +4,12 @@ import errno
 import socket
 from typing import Any
 
-from radiator.errors import RadiatorError
-from radiator.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, LISTEN_BACKLOG
+from radiator.model.errors import RadiatorError
+from radiator.model.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, LISTEN_BACKLOG
+from radiator.model.settings import Address
 from radiator.server.connections import Connections
 from radiator.server.links import PEER
-from radiator.server.log import Log
-from radiator.settings import Address
+from radiator.server.log import EventLog
 
 _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -20,7 +20,7 @@ class Listener:
     cannot be had.
     """
 
-    def __init__(self, loop: Any, address: Address, connections: Connections, log: Log) -> None:
+    def __init__(self, loop: Any, address: Address, connections: Connections, log: EventLog) -> None:
         self._loop = loop
         self._scheme = address.scheme
         self._connections = connections

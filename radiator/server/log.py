@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from heapq import nlargest
 
-from radiator.limits import (
+from radiator.model.limits import (
     LOG_CLIENT_EVERY_S,
     LOG_CLIENTS_MAX,
     LOG_CLIENTS_TOLD,
@@ -31,7 +31,7 @@ from radiator.limits import (
     LOG_TRACE_LINES_MAX,
     LOG_VALUE_CHARACTERS,
 )
-from radiator.settings import ALWAYS, AUTO, JSON, LOG_LEVELS, Logging
+from radiator.model.settings import ALWAYS, AUTO, JSON, LOG_LEVELS, Logging
 
 Value = str | int | float | bool
 
@@ -102,7 +102,7 @@ def _cut(value: Value) -> Value:
     return f"{value[:LOG_VALUE_CHARACTERS]}..."
 
 
-class Log:
+class EventLog:
     """May be written to from every thread. `close` before the process ends, or the last lines are lost."""
 
     def __init__(

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import takewhile
 
-from radiator.limits import WRITE_BYTES
+from radiator.model.limits import WRITE_BYTES
 
 Piece = bytes | memoryview
 

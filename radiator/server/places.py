@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import randrange
 
-from radiator.server.log import Log
+from radiator.server.log import EventLog
 
 _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with where a listener takes both
 
@@ -49,7 +49,7 @@ class Places:
         connections_max: int,
         half_open_max: int,
         half_open_each: int,
-        log: Log,
+        log: EventLog,
         choose: Callable[[int], int] = randrange,
     ) -> None:
         self.connections_max = connections_max

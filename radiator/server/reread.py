@@ -4,12 +4,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from radiator.commands import Reread
-from radiator.limits import BEAT_S
+from radiator.model.commands import Reread
+from radiator.model.limits import BEAT_S
+from radiator.model.settings import Config
 from radiator.server.inbox import Inbox
-from radiator.server.log import Log
+from radiator.server.log import EventLog
 from radiator.server.worker import Worker
-from radiator.settings import Config
 
 Read = Callable[[Config], Reread]
 
@@ -17,7 +17,7 @@ Read = Callable[[Config], Reread]
 class Rereader:
     """Used on the hub only; once at a time. running: what is in force. read: reads the file, and compares."""
 
-    def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox, log: Log) -> None:
+    def __init__(self, loop: Any, running: Config, read: Read, inbox: Inbox, log: EventLog) -> None:
         self.running = running
         self._loop = loop
         self._read = read

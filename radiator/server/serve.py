@@ -19,10 +19,10 @@ import gevent
 from gevent.event import Event
 
 from radiator import __version__
-from radiator.broker.broker import Broker
-from radiator.commands import Reread
-from radiator.errors import EXIT_DISK_FAILED, RadiatorError
-from radiator.limits import (
+from radiator.core.broker import Broker
+from radiator.model.commands import Reread
+from radiator.model.errors import EXIT_DISK_FAILED, RadiatorError
+from radiator.model.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
     HALF_OPEN_MIN,
@@ -32,6 +32,8 @@ from radiator.limits import (
     STOP_SAID_MAX_S,
     TICK_S,
 )
+from radiator.model.settings import Config
+from radiator.model.writes import StoppedClean
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore
@@ -41,16 +43,14 @@ from radiator.server.heap import keep_heap
 from radiator.server.inbox import Inbox
 from radiator.server.links import Links
 from radiator.server.listener import Listener
-from radiator.server.log import Log, form_of, line
+from radiator.server.log import EventLog, form_of, line
 from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
-from radiator.settings import Config
-from radiator.store.directory import DATA_FILE
-from radiator.store.lmdb import open_store
-from radiator.store.unreadable import last_words
-from radiator.writes import StoppedClean
+from radiator.storage.lmdb.directory import DATA_FILE
+from radiator.storage.lmdb.store import open_store
+from radiator.storage.lmdb.unreadable import last_words
 
 _STOP_LOOK_S = 0.005  # how often a stop looks whether it may go on
 _SAME_SIGNAL_S = 0.05  # timeout(1) sends its one signal twice: to the process and to its group
@@ -107,7 +107,7 @@ class Server:
         hub = gevent.get_hub()
         loop = hub.loop
         recovery = store.recovery
-        self._log = Log(logging=config.logging)
+        self._log = EventLog(logging=config.logging)
         self._signalled_s = 0.0
         self._stop = Event()
         broker = Broker(
@@ -266,7 +266,7 @@ def _places_wanted(config: Config) -> tuple[int, int, int]:
     return limits.max_connections, limits.max_half_open, limits.max_half_open_per_address
 
 
-def places_for(config: Config, links_max: int, log: Log) -> tuple[int, int, int]:
+def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int, int]:
     """The bounds of Places: as many of clients as there are files for beside those of links. Raises the soft limit as
     far as needed. Where files are too few, half-open connections have a tenth of what there is; the log is told where
     the configuration asks for more.

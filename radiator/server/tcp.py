@@ -10,7 +10,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-from radiator.limits import SEND_BUFFER_BYTES
+from radiator.model.limits import SEND_BUFFER_BYTES
 
 _TCP_RTO_MAX_MS = 44  # Linux 6.15 and later
 _RTO_MAX_MS_MIN = 1000

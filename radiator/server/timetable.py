@@ -8,12 +8,12 @@ import heapq
 import time
 from typing import Any, Protocol
 
-from radiator.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
+from radiator.model.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 
 IDLE_S = 3600.0  # how long the timer sleeps where nothing is entered
 
 
-class Looked(Protocol):
+class Timed(Protocol):
     """Something with things to do at certain times."""
 
     look_at_s: float
@@ -28,12 +28,12 @@ class Timetable:
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop
-        self._heap: list[tuple[float, int, Looked]] = []
+        self._heap: list[tuple[float, int, Timed]] = []
         self._entered = 0
         self._timer: Any = None
         self._timer_at_s = float("inf")
 
-    def enter(self, looked: Looked, due_s: float) -> None:
+    def enter(self, looked: Timed, due_s: float) -> None:
         """Look at it then, or within LOOK_EVERY_S after. An earlier entry stays."""
         if looked.look_at_s and looked.look_at_s <= due_s:
             return

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from radiator.limits import BEAT_S
+from radiator.model.limits import BEAT_S
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")

@@ -1,6 +1,8 @@
-"""Spark reads logs and queues of the broker, and writes to any destination of it: `format("radiator")`.
+"""The public name of the data source of Spark and of its jobs (`python -m radiator.spark.jobs.replay`).
 
-docs/SPARK.md says how, and what is promised. Spark finds `source.RadiatorDataSource` by the module `pyspark_radiator`.
-`options.py` and `offsets.py` know neither Spark nor the broker; `ask.py` is what is asked of the broker; `read.py` and
-`schema.py` make rows of its records; `source.py` and `sink.py` are what Spark calls.
+Both are in radiator/integrations/spark.
 """
+
+from radiator.integrations import spark
+
+__path__ = spark.__path__

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from radiator.cli import main
+from radiator.tools.cli import main
 from tests.acceptance.conftest import queues_that_do_not_add_up
 from tests.acceptance.wire import Frame, Wire
 from tests.broker_process import BrokerProcess

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from radiator.journal import COLUMNS
+from radiator.model.journal import COLUMNS
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from radiator.store.directory import DATA_FILE, read_head
+from radiator.storage.lmdb.directory import DATA_FILE, read_head
 from tests.acceptance.conftest import queues_that_do_not_add_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import DEFAULT_CONFIG, SERVER, BrokerProcess, environment

@@ -18,8 +18,8 @@ from benchmarks.peers import CHECKOUT, PEERS
 from benchmarks.pictures import amount
 from benchmarks.processes import Launch, free_port, running, tree
 from benchmarks.wires import StompRequestWire, StompTopicWire
-from radiator.cli.load import Load, LoadFailed, Shape
 from radiator.client import Client
+from radiator.tools.cli.load import Load, LoadFailed, Shape
 from tests.broker_process import BrokerProcess
 
 MOUNTS = """\

@@ -16,7 +16,7 @@ from benchmarks.nodeloads import NodeLoad, Place, Taken, TakingWire, displacemen
 from benchmarks.nodes import FORMAT, command_of, medians, nodes_report, table_of
 from benchmarks.peers import CHECKOUT
 from benchmarks.shapes import TOPIC
-from radiator.cli.load import LoadFailed, StompWire
+from radiator.tools.cli.load import LoadFailed, StompWire
 
 A, B, C = (Place(name, ("127.0.0.1", 1)) for name in "abc")
 

@@ -22,7 +22,7 @@ from benchmarks.report import (
     spread,
 )
 from benchmarks.shapes import BODIES, CASES, rows
-from radiator.cli.load import Measured
+from radiator.tools.cli.load import Measured
 
 HOST = {"cpu": "Cpu", "cpus": 2, "memory_gib": 4, "kernel": "6", "system": "Debian", "file_system": "ext4 (rw; rw)",
         "load_before": 0.1, "flush_ms": {"median": 0.4, "p99": 1.0}}  # fmt: skip

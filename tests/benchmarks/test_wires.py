@@ -19,7 +19,7 @@ from benchmarks.wires import (
     StompTopicWire,
     StompTransientWire,
 )
-from radiator.cli.load import BODY_BYTES, BODY_END, StompWire, Wire, body_tail
+from radiator.tools.cli.load import BODY_BYTES, BODY_END, StompWire, Wire, body_tail
 
 STAMP = b"%020d" % 7
 BODY = STAMP + body_tail(BODY_BYTES)

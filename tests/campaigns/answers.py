@@ -2,7 +2,7 @@
 
 Judged by a client that does nothing wrong meanwhile, which is served within a second whatever is asked, by how long an
 operator waits for a short answer beside a hundred who read none, and by how long a SIGTERM takes. It does not judge
-what the answers say (T8d), nor how long a turn takes: both do tests/broker/test_answers.py.
+what the answers say (T8d), nor how long a turn takes: both do tests/core/test_answers.py.
 """
 
 import contextlib

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess

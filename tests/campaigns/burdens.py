@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from radiator.limits import INBOX_MAX_BYTES, MIB
+from radiator.model.limits import INBOX_MAX_BYTES, MIB
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess

@@ -10,16 +10,16 @@ between them goes through the bytes of the link.
 from collections import Counter
 from random import Random
 
-from radiator.commands import Command, Commit, Fail, Open, Read, Send
-from radiator.errors import Violation
-from radiator.limits import NAME_MAX_BYTES, Limits
-from radiator.links import Transfer
+from radiator.model.commands import Command, Commit, Fail, Open, Read, Send
+from radiator.model.errors import Violation
+from radiator.model.limits import NAME_MAX_BYTES, Limits
+from radiator.model.peer import Transfer
+from radiator.model.replies import Receipt
+from radiator.model.settings import Binding, Declarations, ExchangeSettings, QueueSettings
 from radiator.protocols.stomp.session import StompSession
-from radiator.replies import Receipt
-from radiator.settings import Binding, Declarations, ExchangeSettings, QueueSettings
-from tests.broker.cluster.nodes import Nodes
-from tests.broker.words import ack, nack, subscribe
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.cluster.nodes import Nodes
+from tests.core.words import ack, nack, subscribe
 
 LIMITS = Limits(max_frame_bytes=3000, max_header_bytes=1200, max_headers=24)
 LONG, ODD = "l" * NAME_MAX_BYTES, "a b:ü\\/.日-" + "ö" * 60

@@ -11,7 +11,7 @@ import time
 from random import Random
 
 from tests.campaigns.campaign import Campaign, Run
-from tests.celery.crew import Crew, until
+from tests.integrations.celery.crew import Crew, until
 
 WORKERS = 3
 JOBS_OF_A_LIFE = 500

@@ -19,10 +19,10 @@ from types import FrameType
 
 import gevent
 
-from radiator.broker import stats
-from radiator.broker.answers import whole
-from radiator.broker.broker import Broker
-from radiator.cli import main
+from radiator.core import stats
+from radiator.core.answers import whole
+from radiator.core.broker import Broker
+from radiator.tools.cli import main
 
 FILE = Path("census.json")
 

@@ -1,8 +1,8 @@
 """T1d: commands that work on a data directory are killed as they enter a system call, for each that changes the disk.
 
 Then a start, and the same command again: nothing is served that is empty or half, what was there is there, the command
-comes to its end, and nothing that the killed one left stays. The archiver has a test of its own (tests/archive/), and
-the broker T1. A kill loses nothing that was handed to the operating system: what a power cut does is not seen here.
+comes to its end, and nothing that the killed one left stays. The archiver has a test of its own (tests/tools/archive/),
+and the broker T1. A kill loses nothing that was handed to the operating system: what a power cut does is not seen here.
 """
 
 import os
@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from radiator.errors import RadiatorError, StoreError
-from radiator.limits import MIB
-from radiator.store.backup import backup, restore
-from radiator.store.check import check
-from radiator.store.compact import compact
-from radiator.store.lmdb import open_store
-from radiator.store.rename import rename
+from radiator.model.errors import RadiatorError, StoreError
+from radiator.model.limits import MIB
+from radiator.storage.backup import backup, restore
+from radiator.storage.check import check
+from radiator.storage.compact import compact
+from radiator.storage.lmdb.store import open_store
+from radiator.storage.rename import rename
 from tests.broker_process import environment
 from tests.campaigns import trace
 from tests.campaigns.campaign import Campaign, Run
-from tests.store.scribe import filled
+from tests.storage.scribe import filled
 
 CALLS = (*trace.DISK_CALLS, "flock", "chmod", "fchmod", "copy_file_range", "sendfile", "fallocate")
 COMMAND_MAX_S = 60.0
@@ -106,7 +106,7 @@ def after_rename(case: Case) -> str:
     held = open_store(case.data, MAP_BYTES)
     (case.data / "radiator.lock").unlink()
     # another process: LMDB itself opens no file twice in one
-    code = f"from radiator.store.lmdb import open_store; open_store('data', {MAP_BYTES})"
+    code = f"from radiator.storage.lmdb.store import open_store; open_store('data', {MAP_BYTES})"
     second = subprocess.run(
         [sys.executable, "-c", code], cwd=case.directory, env=environment(), capture_output=True, check=False
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from subprocess import TimeoutExpired
 
-from radiator.store.check import check
+from radiator.storage.check import check
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess

@@ -17,17 +17,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from radiator.cli import main
-from radiator.commands import Send
-from radiator.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
-from radiator.journal import Told
-from radiator.message import Message, position_of
-from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
-from radiator.store.lmdb import LmdbStore, open_store
-from radiator.writes import (
+from radiator.model.commands import Send
+from radiator.model.errors import EXIT_DISK_FAILED, EXIT_REFUSED, DiskFailed, StoreError
+from radiator.model.journal import JournalEvent
+from radiator.model.message import Message, position_of
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.writes import (
     Append,
+    AppendEvent,
     Bind,
-    Books,
     Count,
     Delay,
     Doubt,
@@ -36,17 +34,19 @@ from radiator.writes import (
     KeepPeer,
     KeepSettings,
     Ledger,
+    MakeDue,
     Put,
     Remember,
     Remove,
+    SaveLedger,
     Settle,
-    Stage,
     StoppedClean,
-    Tell,
+    StorePrepared,
     Unbind,
-    Wake,
     Write,
 )
+from radiator.storage.lmdb.store import LmdbStore, open_store
+from radiator.tools.cli import main
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
@@ -54,8 +54,8 @@ from tests.campaigns.children import Tell as TellScore
 from tests.campaigns.children import run_cases
 from tests.crash.books import body_of
 from tests.sim.disk import Platter, SimDisk, as_read
-from tests.store.log_batches import LogBatches
-from tests.store.scribe import MAP_BYTES, Scribe, message_of
+from tests.storage.log_batches import LogBatches
+from tests.storage.scribe import MAP_BYTES, Scribe, message_of
 
 PAGE_BYTES, SECTOR_BYTES = 4096, 512
 HEADS_BYTES = 2 * PAGE_BYTES
@@ -117,7 +117,7 @@ class Original:
     counted: dict[Place, int] = field(default_factory=dict)
     doubted: set[tuple[str, int, Place]] = field(default_factory=set)
     delays: dict[Place, list[Delay]] = field(default_factory=dict)
-    records: dict[Record, Message | Told] = field(default_factory=dict)
+    records: dict[Record, Message | JournalEvent] = field(default_factory=dict)
     staged: dict[int, list[Send]] = field(default_factory=dict)
     declared: Declared = field(default_factory=Declared)
     is_clean: bool = False
@@ -268,10 +268,10 @@ class Author:
         for write in batch:
             if isinstance(write, Append):
                 self.original.records[write.log, write.partition, write.offset] = write.message
-            elif isinstance(write, Tell):
+            elif isinstance(write, AppendEvent):
                 places = ((write.log, write.partition, write.offset + nth) for nth in range(len(write.events)))
                 self.original.records |= zip(places, write.events, strict=True)
-            elif isinstance(write, Stage):
+            elif isinstance(write, StorePrepared):
                 self.original.staged[write.stage] = write.sends
 
     def unbind(self) -> None:
@@ -540,7 +540,7 @@ def all_messages(store: LmdbStore, original: Original) -> tuple[dict[Place, Mess
     given: dict[Place, Message | None] = {}
     marks: dict[Place, int] = {}
     for queue in original.names:
-        for stored in store.load(Load(1, queue, 0, 1_000_000, 1 << 40)).messages:
+        for stored in store.load(ReadQueue(1, queue, 0, 1_000_000, 1 << 40)).messages:
             given[queue, stored.position] = stored.message
             marks[queue, stored.position] = stored.redeliveries
     return given, marks
@@ -550,7 +550,7 @@ def all_delayed(store: LmdbStore, original: Original) -> dict[Place, Delay | Non
     """Without the marks of an unclean stop."""
     given: dict[Place, Delay | None] = {}
     for queue in original.names:
-        for one in store.load_delayed(LoadDelayed(1, queue, 1 << 63, 1_000_000, 1 << 40)).messages:
+        for one in store.load_delayed(ReadDelayed(1, queue, 1 << 63, 1_000_000, 1 << 40)).messages:
             stored = one.stored
             given[queue, stored.position] = stored.message and Delay(
                 queue, one.due_ms, stored.position, stored.message, stored.redeliveries, stored.redeliveries > 0
@@ -560,19 +560,19 @@ def all_delayed(store: LmdbStore, original: Original) -> dict[Place, Delay | Non
 
 def remembered_by(store: LmdbStore) -> set[tuple[int, bytes]]:
     ids = [(queue, b"id-%d" % number) for queue in (1, 2) for number in range(0, 1000, 7)]
-    return {(queue, name) for queue, name in ids if store.look_up(LookUp(1, queue, name, 0))}
+    return {(queue, name) for queue, name in ids if store.look_up(DedupLookup(1, queue, name, 0))}
 
 
 def all_records(store: LmdbStore, original: Original) -> dict[Record, Message | None]:
     return {
         (log, partition, one.offset): one.message
         for log, partition in {place[:2] for place in original.records}
-        for one in store.load_log(LoadLog(1, log, partition, 0, 1_000_000, 1 << 40)).records
+        for one in store.load_log(ReadLog(1, log, partition, 0, 1_000_000, 1 << 40)).records
     }
 
 
 def all_staged(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
-    return {stage: store.load_stage(LoadStage(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged}
+    return {stage: store.load_stage(ReadPrepared(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged}
 
 
 def as_written(store: LmdbStore, original: Original, place: Record) -> Message | None:
@@ -639,14 +639,20 @@ def faults_of_going_on(
     late = next((delay for place, delay in delayed.items() if delay and place[0] == queue.number), None)
     wake: list[Write] = []
     if late is not None:
-        wake = [Wake(queue.number, late.due_ms, late.position), Put(queue.number, late.position, late.message)]
+        wake = [MakeDue(queue.number, late.due_ms, late.position), Put(queue.number, late.position, late.message)]
         queue.ledger.stored_delayed -= 1
         queue.ledger.stored_delayed_bytes -= late.message.size
     try:
         store.commit(
-            [put, *([Remove(queue.number, gone)] if gone else []), *settles, *wake, Books(queue.number, queue.ledger)]
+            [
+                put,
+                *([Remove(queue.number, gone)] if gone else []),
+                *settles,
+                *wake,
+                SaveLedger(queue.number, queue.ledger),
+            ]
         )
-        after = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
+        after = store.load(ReadQueue(1, queue.number, 0, 1_000_000, 1 << 40)).messages
     except (DiskFailed, StoreError) as failed:
         return [] if is_found else [f"`radiator check` finds nothing, but it cannot go on: {failed}"]
     here.pop(gone, None)

@@ -9,16 +9,16 @@ RESTART_MAX_S. Temp queues are not counted here: max_subscriptions bounds them (
 import time
 from collections.abc import Callable
 
-from radiator.commands import Unsubscribe
-from radiator.limits import Limits
-from radiator.replies import Refuse
-from radiator.settings import STANDARD_EXCHANGES, Declarations, QueueSettings
+from radiator.model.commands import Unsubscribe
+from radiator.model.limits import Limits
+from radiator.model.replies import Refuse
+from radiator.model.settings import STANDARD_EXCHANGES, Declarations, QueueSettings
 from tests.acceptance.conftest import stats
 from tests.acceptance.wire import Wire
-from tests.broker.node import Node
-from tests.broker.words import begin, commit, send, subscribe, unsubscribe
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.node import Node
+from tests.core.words import begin, commit, send, subscribe, unsubscribe
 
 MOST = 10_000
 RESTART_MAX_S = 5.0

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radiator.errors import EXIT_REFUSED, StoreError
-from radiator.store import records
-from radiator.store.backup import backup, restore
-from radiator.store.check import check
-from radiator.store.datafile import open_for_writing
-from radiator.store.tables import FORMAT, META
+from radiator.model.errors import EXIT_REFUSED, StoreError
+from radiator.storage.backup import backup, restore
+from radiator.storage.check import check
+from radiator.storage.codec import records
+from radiator.storage.lmdb.datafile import open_for_writing
+from radiator.storage.lmdb.tables import FORMAT, META
 from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import SERVER, BrokerProcess

@@ -205,8 +205,8 @@ def leaves_temp_queues(wire: Wire, chance: Random, place: int) -> None:
     wire.connect()
     wire.send_frame("SEND", {"destination": f"/queue/questions.{place}", "reply-to": "/temp-queue/answers"}, b"?")
     wire.subscribe(f"/queue/questions.{place}", ack="auto")
-    question = wire.message()
-    wire.send(question["reply-to"], "!")
+    read_request = wire.message()
+    wire.send(read_request["reply-to"], "!")
     if chance.random() < 0.5:
         assert wire.message().body == b"!"
     wire.subscribe("/temp-queue/more", id="more")

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from radiator.commands import Command, Commit, Fail, Nack, Send, Subscribe, Unsubscribe
-from radiator.limits import Limits
+from radiator.model.commands import Command, Commit, Fail, Nack, Send, Subscribe, Unsubscribe
+from radiator.model.limits import Limits
 from radiator.protocols.stomp.session import StompSession
 from tests.campaigns.campaign import Campaign, Run
 

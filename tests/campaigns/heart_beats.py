@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 
-from radiator.limits import HEART_BEAT_MIN_MS
+from radiator.model.limits import HEART_BEAT_MIN_MS
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run

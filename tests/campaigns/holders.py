@@ -5,7 +5,7 @@ left alone. S12: a message that kills its consumers is dead-lettered after exact
 open transactions and their bytes end at the limits, and leave no trace. Each in the simulated node, with the clock as
 an argument, over many random cases; and first in a real broker.
 
-How long one may stay open is shown in tests/broker/test_memory.py, with the clock as an argument.
+How long one may stay open is shown in tests/core/test_memory.py, with the clock as an argument.
 """
 
 import contextlib
@@ -13,17 +13,17 @@ import time
 from dataclasses import dataclass, field
 from random import Random
 
-from radiator.broker.turn import WRITE_COST_BYTES
-from radiator.limits import MIB, Limits
-from radiator.replies import Deliver, Refuse, Reply
-from radiator.settings import Declarations, QueueSettings
+from radiator.core.turn import WRITE_COST_BYTES
+from radiator.model.limits import MIB, Limits
+from radiator.model.replies import Deliver, Refuse, Reply
+from radiator.model.settings import Declarations, QueueSettings
 from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Gone, Wire
-from tests.broker.node import Node
-from tests.broker.words import abort, ack, begin, commit, header, nack, queues, send, subscribe
 from tests.broker_process import BrokerProcess
 from tests.campaigns.bystander import memory_bytes
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.node import Node
+from tests.core.words import abort, ack, begin, commit, header, nack, queues, send, subscribe
 
 MODES = ("client", "client-individual")
 HOARD_MAX_BYTES = 150 * MIB  # by a transaction that may have 64

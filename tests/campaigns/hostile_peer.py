@@ -13,11 +13,11 @@ from copy import deepcopy
 from dataclasses import replace
 from random import Random
 
-from radiator import settings
-from radiator.broker.cluster.cluster import Cluster
-from radiator.broker.cluster.link import Link
-from radiator.commands import Closed, Heard, Open, Read, Send, Tick
-from radiator.limits import (
+from radiator.core.cluster.cluster import Cluster
+from radiator.core.cluster.link import Link
+from radiator.model import settings
+from radiator.model.commands import Closed, Open, PeerMessage, Read, Send, Tick
+from radiator.model.limits import (
     GIB,
     LINK_CHILDREN_MAX,
     LINK_COST_BYTES,
@@ -32,39 +32,39 @@ from radiator.limits import (
     TREES_KEPT,
     Limits,
 )
-from radiator.links import (
+from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.peer import (
     Answer,
-    Ask,
+    Capacity,
+    Credit,
     Declared,
+    Demand,
     Digest,
-    Grant,
     Hello,
     Identity,
-    News,
-    Offer,
+    NodeState,
     Parcel,
+    PeerFrame,
     Piece,
     Proceed,
     Publish,
-    Room,
     Standing,
+    Supply,
     Taken,
     Transfer,
     Untaken,
     Version,
     Want,
     Welcome,
-    Word,
 )
-from radiator.message import ESCAPING_1_2, Message
+from radiator.model.replies import Deliver, Receipt, Refuse, SendToPeer
+from radiator.model.settings import Declarations, QueueSettings
 from radiator.protocols.peer.fields import NUMBER_MAX
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
-from radiator.replies import Deliver, Receipt, Refuse, Tell
-from radiator.settings import Declarations, QueueSettings
-from tests.broker.node import Node
-from tests.broker.words import ack, nack, send, subscribe
 from tests.campaigns.campaign import Campaign, Run, TooManyViolations
+from tests.core.node import Node
+from tests.core.words import ack, nack, send, subscribe
 from tests.sim.disk import Platter
 
 STEPS = 250  # of one history
@@ -310,11 +310,11 @@ class History:
         for _ in range(self.chance.choice((1, 1, 1, 3, 80))):
             word = self.word(bad)
             (heard,) = Frames(LIMITS, AFTER_PROOF).words(encode(word))
-            self.say(bad, word, Read(bad.number, [Heard(bad.number, heard)]))  # type: ignore[arg-type]
+            self.say(bad, word, Read(bad.number, [PeerMessage(bad.number, heard)]))  # type: ignore[arg-type]
             if bad.number not in self.node.inbox or self.cluster.peers[bad.name].link is None:
                 return
 
-    def say(self, bad: Bad, word: Word, read: Read) -> None:
+    def say(self, bad: Bad, word: PeerFrame, read: Read) -> None:
         """Say it, and judge whether it was believed."""
         peer = self.cluster.peers[bad.name]
         before = peer.in_last, peer.in_epoch
@@ -323,7 +323,7 @@ class History:
         is_whole = coming is not None and coming.have == coming.size
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
-        while bad.number in self.node.broker.parked:
+        while bad.number in self.node.broker.blocked:
             self.node.step()  # what it said waits for the disk: it is not judged yet
         is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
         if is_believed and isinstance(word, Taken | Welcome):
@@ -362,15 +362,15 @@ class History:
         near = [max(0, one + step) for one in likely for step in (-1, 0, 0, 0, 0, 1)]
         return min(chance.choice(near) if near and chance.random() < 0.85 else chance.choice(WILD), NUMBER_MAX)
 
-    def right_word(self, bad: Bad) -> Word:
+    def right_word(self, bad: Bad) -> PeerFrame:
         """What an honest node could say now; but what it says of itself, and how far it lags, is as chance wants."""
-        chance, peer, spreading = self.chance, self.cluster.peers[bad.name], self.cluster.spreading
+        chance, peer, gossip = self.chance, self.cluster.peers[bad.name], self.cluster.gossip
         if not (peer.is_heard or peer.is_answered):
             return Hello(min(peer.in_epoch + 1, NUMBER_MAX), ["events"], [chance.choice((0, 1, 2, 1000))])
         if peer.is_greeted and not peer.is_welcome:
             return Welcome(peer.out_epoch, chance.randint(peer.out_taken, max(peer.out_taken, bad.high)))
-        if bad.name not in spreading.told:
-            return Digest([Version(name, *known.version) for name, known in spreading.known.items()])
+        if bad.name not in gossip.told:
+            return Digest([Version(name, *known.version) for name, known in gossip.known.items()])
         deed = chance.random()
         if deed < 0.3 and peer.is_answered:
             fits = self.granted(bad)
@@ -379,7 +379,7 @@ class History:
         if deed < 0.5 and peer.is_welcome and bad.high > peer.out_taken:
             return Taken(chance.randint(peer.out_taken, bad.high))
         if deed < 0.55:
-            return Room(chance.random() < 0.5, chance.choice((2000, 50_000, 2**40)))
+            return Capacity(chance.random() < 0.5, chance.choice((2000, 50_000, 2**40)))
         if deed < 0.57:
             return Want(chance.random() < 0.5, chance.choice((1, 100_000)))
         if deed < 0.59 and peer.is_welcome:
@@ -387,16 +387,16 @@ class History:
         if deed < 0.61 and peer.is_answered and peer.link is not None:
             return self.large(bad, peer.link)
         if deed < 0.65:
-            return Grant(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
+            return Credit(chance.choice(("", "work", "work", "w.1", "few")), chance.choice((1, 10, 100, 300)))
         if deed < 0.75:
-            return Offer(
+            return Supply(
                 chance.choice(("work", "w.1", "w.2")), chance.choice((0, 1, 100, NUMBER_MAX)), 1, chance.random() < 0.1
             )
         if deed < 0.85:
-            return Ask(chance.choice(("work", "w.1", "w.2", "few")), [bad.name])
+            return Demand(chance.choice(("work", "w.1", "w.2", "few")), [bad.name])
         return self.news(bad, 0) if deed < 0.93 else self.published(0)
 
-    def large(self, bad: Bad, link: Link) -> Word:
+    def large(self, bad: Bad, link: Link) -> PeerFrame:
         """What comes next of a large message: that there is one, its bytes, that they may come, or itself, which is
         too early now and then.
         """
@@ -420,14 +420,14 @@ class History:
             f"/queue/{name}" if name else "/fanout/events" for name in bad.granted if bad.came[name] < bad.granted[name]
         ]
 
-    def word(self, bad: Bad) -> Word:
+    def word(self, bad: Bad) -> PeerFrame:
         chance = self.chance
         if chance.random() >= LIES:
             return self.right_word(bad)
         kind = chance.choices(
             (
-                *(Hello, Welcome, Transfer, Taken, Untaken, Ask, Offer, Grant, Declared, Room, Want),
-                *(Digest, News, Publish, Standing, Answer),
+                *(Hello, Welcome, Transfer, Taken, Untaken, Demand, Supply, Credit, Declared, Capacity, Want),
+                *(Digest, NodeState, Publish, Standing, Answer),
                 *LARGE,
             ),
             (4, 6, 10, 8, 4, 5, 5, 8, 3, 4, 4, 3, 5, 5, 3, 3, 3, 3, 3),
@@ -452,18 +452,18 @@ class History:
             )
         queue = chance.choice(QUEUES)
         path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
-        if kind is Ask:
-            return Ask(queue if queue != "w.#" else "work", path if chance.random() < 0.8 else path[::-1])
-        if kind is Offer:
-            return Offer(queue, self.number(0, 5), self.number(1, 2), chance.random() < 0.2)
-        if kind is Grant:
-            return Grant(chance.choice(("", "work", "work", queue)), self.number(1, 10, 300))
+        if kind is Demand:
+            return Demand(queue if queue != "w.#" else "work", path if chance.random() < 0.8 else path[::-1])
+        if kind is Supply:
+            return Supply(queue, self.number(0, 5), self.number(1, 2), chance.random() < 0.2)
+        if kind is Credit:
+            return Credit(chance.choice(("", "work", "work", queue)), self.number(1, 10, 300))
         if kind is Declared:
             return Declared(
                 queue, chance.choice((["scope=node"], ["dead_letter=dead", "max_redeliveries=-1"], ["="], []))
             )
-        if kind is Room:
-            return Room(chance.random() < 0.5, self.number(0, 3000))
+        if kind is Capacity:
+            return Capacity(chance.random() < 0.5, self.number(0, 3000))
         if kind is Parcel:
             numbers = [self.number(1) for _ in range(5)]
             return Parcel(chance.choice(("/queue/work", "/fanout/events", "/queue/never")), *numbers)
@@ -483,26 +483,28 @@ class History:
             return Answer(node, self.number(1, 16), reply)
         if kind is Digest:
             return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
-        return self.news(bad, 1) if kind is News else self.published(1)
+        return self.news(bad, 1) if kind is NodeState else self.published(1)
 
-    def news(self, bad: Bad, lies: int) -> News:
+    def news(self, bad: Bad, lies: int) -> NodeState:
         chance = self.chance
         names = [f"n{chance.randrange(3000)}" for _ in range(chance.choice((0, 2, 30)))] + list(NAMES[:3])
         gone, wanted = chance.sample(NAMES, 2), chance.sample(PATTERNS, 2)
         address = chance.choice(("", "peer://h:1"))
         if lies:
-            return News(self.version(), chance.random() < 0.9, names, gone, wanted, list(PATTERNS[-1:]), address)
+            return NodeState(self.version(), chance.random() < 0.9, names, gone, wanted, list(PATTERNS[-1:]), address)
         origin = chance.choice((bad.name, *NAMES[1:], f"n{chance.randrange(3000)}"))
-        known = self.cluster.spreading.known.get(origin)
+        known = self.cluster.gossip.known.get(origin)
         version = Version(origin, *known.version) if known is not None else Version(origin, 1, 0)
         version.number = min(version.number + 1, NUMBER_MAX)
-        return News(version, known is None or chance.random() < 0.5, names, gone, wanted, list(PATTERNS[-1:]), address)
+        return NodeState(
+            version, known is None or chance.random() < 0.5, names, gone, wanted, list(PATTERNS[-1:]), address
+        )
 
     def published(self, lies: int) -> Publish:
         chance = self.chance
         topic = Message(f"/topic/{chance.choice(TOPICS)}", b"", ESCAPING_1_2, b"p", 1, 0)
         origin = chance.choice(NAMES)
-        known = self.cluster.spreading.known.get(origin)
+        known = self.cluster.gossip.known.get(origin)
         life, sequence = (known.incarnation, known.sequence + 1) if known is not None else (1, 1)
         if not lies:
             return Publish(origin, life, min(sequence, NUMBER_MAX), 1, b"a-1-1t", topic)
@@ -515,7 +517,7 @@ class History:
 
     def version(self) -> Version:
         origin = self.chance.choice((*NAMES, f"n{self.chance.randrange(3000)}"))
-        known = self.cluster.spreading.known.get(origin)
+        known = self.cluster.gossip.known.get(origin)
         life, number = known.version if known is not None else (1, 1)
         return Version(origin, self.number(life), self.number(number + 1))
 
@@ -542,7 +544,7 @@ class History:
                     self.receipt(reply.receipt)
                 elif isinstance(reply, Deliver) and reply.message.destination[:7] != "/topic/":
                     self.delivered(reply)
-                elif isinstance(reply, Tell):
+                elif isinstance(reply, SendToPeer):
                     self.heard(number, reply.word)
                 elif isinstance(reply, Refuse):
                     if number < 1000 and reply.code != "queue-full":
@@ -569,15 +571,15 @@ class History:
             self.wrong(f"{body!r} was refused, and is delivered.")
         self.unacked.append((queue, deliver))
 
-    def heard(self, number: int, word: Word) -> None:
+    def heard(self, number: int, word: PeerFrame) -> None:
         list(Frames(LIMITS, AFTER_PROOF).words(encode(word)))  # what others make it say must be legal too
         for bad in self.peers.values():
-            if bad.number == number and isinstance(word, Room):
+            if bad.number == number and isinstance(word, Capacity):
                 bad.room[word.is_copies] = word.through
             going = self.cluster.peers[bad.name].link
             if isinstance(word, Parcel) and bad.number == number and going is not None and going.outgoing is not None:
                 bad.parcels[going.outgoing.number] = going.outgoing.entry.message.body
-            if bad.number == number and isinstance(word, Grant):
+            if bad.number == number and isinstance(word, Credit):
                 bad.granted[word.queue] = max(word.through, bad.granted.get(word.queue, 0))
             if bad.number == number and isinstance(word, Transfer):
                 if word.message.expires_ms == 0:
@@ -622,20 +624,20 @@ class History:
         parcels = self.cluster.parcels
         if parcels.held_bytes > LINK_PARTS_BYTES or any(one.until_s == 0 for one in parcels.kept.values()):
             self.wrong(f"{parcels.held_bytes} bytes are held of what is not whole.")
-        if self.node.broker.intake.promised_bytes:
-            self.wrong(f"{self.node.broker.intake.promised_bytes} bytes are promised, and nobody is linked.")
-        cluster, spreading = self.cluster, self.cluster.spreading
+        if self.node.broker.admission.promised_bytes:
+            self.wrong(f"{self.node.broker.admission.promised_bytes} bytes are promised, and nobody is linked.")
+        cluster, gossip = self.cluster, self.cluster.gossip
         count = LIMITS.max_destinations + len(self.cluster.outboxes)
         found = {
             "queues": (len(self.node.broker.destinations.everything()), count),
             "peers": (len(cluster.peers), NODES_MAX),
             "nodes to dial": (len(cluster.known), NODES_MAX),
-            "nodes known": (len(spreading.known), NODES_MAX),
-            "claims": (len(spreading.claims), NODES_MAX),
-            "routes": (len(spreading.routes), ROUTES_KEPT),
-            "trees": (len(spreading.trees), TREES_KEPT),
-            "unreachable": (len(spreading.unreachable), NODES_MAX),
-            "patterns": (sum(len(k.patterns) for n, k in spreading.known.items() if n != "a"), PATTERNS_MAX),
+            "nodes known": (len(gossip.known), NODES_MAX),
+            "claims": (len(gossip.claims), NODES_MAX),
+            "routes": (len(gossip.routes), ROUTES_KEPT),
+            "trees": (len(gossip.trees), TREES_KEPT),
+            "unreachable": (len(gossip.unreachable), NODES_MAX),
+            "patterns": (sum(len(k.patterns) for n, k in gossip.known.items() if n != "a"), PATTERNS_MAX),
             "hand-overs that wait": (len(cluster.handover.waiting), 2 * count),
             "shares": (len(cluster.shares), count),
         }

@@ -29,9 +29,9 @@ ASKED_FOR = {"gevent", "lmdb", "toml"}
 THEIRS = {"greenlet", "zope", "_cffi_backend", "cffi"}  # what gevent and lmdb bring along
 OURS = {"radiator"}
 OF_EXTRAS = {  # what an extra brings, for these alone
-    PACKAGE / "kombu": {"kombu", "amqp"},
-    PACKAGE / "archive": {"pyarrow"},
-    PACKAGE / "spark": {"pyspark", "pyarrow", "matplotlib"},
+    PACKAGE / "integrations" / "kombu": {"kombu", "amqp"},
+    PACKAGE / "tools" / "archive": {"pyarrow"},
+    PACKAGE / "integrations" / "spark": {"pyspark", "pyarrow", "matplotlib"},
 }
 REQUIREMENT = re.compile(r"([\w.-]+)>=[\d.]+,<[\d.]+")
 BUILD_MAX_S = 300.0
@@ -39,7 +39,10 @@ BUILD_MAX_S = 300.0
 # Imports every module, then says what is loaded.
 SPY = """
 import importlib, json, pkgutil, sys
-OF_EXTRAS = ("radiator.__main__", "radiator.kombu", "radiator.spark", "radiator.archive", "radiator.audit.archived")
+OF_EXTRAS = (
+    "radiator.__main__", "radiator.kombu", "radiator.spark", "radiator.integrations", "radiator.tools.archive",
+    "radiator.tools.audit.archived",
+)
 before = set(sys.modules)
 def import_all(package):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
@@ -58,7 +61,7 @@ import atexit, json, pathlib, sys
 def tell():
     pathlib.Path(TOLD).write_text(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 atexit.register(tell)
-from radiator.cli import main
+from radiator.tools.cli import main
 sys.exit(main())
 """
 

@@ -16,14 +16,14 @@ from types import FunctionType, MethodType
 
 import pytest
 
-from radiator.commands import Closed
-from radiator.limits import Limits
-from radiator.replies import Deliver, Receipt
-from radiator.settings import Declarations, QueueSettings
-from tests.broker.conftest import shrink
-from tests.broker.node import Node
-from tests.broker.words import ack, send, subscribe
+from radiator.model.commands import Closed
+from radiator.model.limits import Limits
+from radiator.model.replies import Deliver, Receipt
+from radiator.model.settings import Declarations, QueueSettings
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.conftest import shrink
+from tests.core.node import Node
+from tests.core.words import ack, send, subscribe
 from tests.sim.disk import Platter
 
 DECLARED = Declarations(queues={"q": QueueSettings()})
@@ -93,14 +93,14 @@ class World:
             ways[f"{consumer} acks"] = lambda c=consumer, d=deliver: self.ack(c, d)
         for consumer in self.alive if self.losses and len(self.alive) > 1 else ():
             ways[f"{consumer} is lost"] = lambda c=consumer: self.lose(c)
-        if node.at_sea is None and node.broker.has_batch:
+        if node.being_committed is None and node.broker.has_batch:
             ways["a batch is sealed"] = self.seal
-        if node.at_sea is not None:
+        if node.being_committed is not None:
             if self.is_on_the_disk:
                 ways["the commit is told"] = self.tell
             else:
                 ways["the disk has it"] = self.reach
-        if node.questions:
+        if node.read_requests:
             ways["a load is answered"] = self.answer
         if self.cuts:
             ways["the power goes"] = self.crash
@@ -126,8 +126,8 @@ class World:
         self.node.seal()
 
     def reach(self) -> None:
-        assert self.node.at_sea is not None
-        self.node.disk.commit(self.node.at_sea.writes)
+        assert self.node.being_committed is not None
+        self.node.disk.commit(self.node.being_committed.writes)
         self.is_on_the_disk = True
 
     def tell(self) -> None:
@@ -196,10 +196,10 @@ class World:
     def print(self) -> int:
         """The same for states that go on alike."""
         node = self.node
-        desk = node.broker.desk
+        context = node.broker.context
         mine = [self.cuts, self.losses, self.said, self.receipted, self.acked, self.gone, self.holds, self.alive]
-        theirs = [node.broker, node.disk.platter, node.at_sea, node.questions, self.is_on_the_disk]
-        made = Print(desk.open.number, desk.committed)
+        theirs = [node.broker, node.disk.platter, node.being_committed, node.read_requests, self.is_on_the_disk]
+        made = Print(context.open.number, context.committed)
         values = made.of([mine, theirs])
         return hash(made.with_places(values))
 

@@ -6,7 +6,7 @@ nothing was tried again; and what was receipted is found by the next start. An i
 what is laid out ahead of the last page (its only writev) may be less than was wished for.
 
 It cannot see a disk that fails and does not say so, nor a page of the map that cannot be read
-(tests/store/test_unreadable.py cuts a file under its map). Memory that cannot be mapped is T7's.
+(tests/storage/lmdb/test_unreadable.py cuts a file under its map). Memory that cannot be mapped is T7's.
 """
 
 from collections.abc import Iterator

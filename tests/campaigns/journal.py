@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.broker.test_model import Machine, small_bounds
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.test_model import Machine, small_bounds
 from tests.sim.history import History
 from tests.sim.journal import events_of
 from tests.sim.mesh import Mesh

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.campaigns import trace

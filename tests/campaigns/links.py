@@ -9,11 +9,11 @@ and can be said to every client. They do not see sockets, nor what the broker do
 from collections.abc import Callable
 from random import Random
 
-from radiator.commands import Command, Fail, Heard, Open
-from radiator.errors import Violation
-from radiator.limits import CONNECT_MAX_BYTES, PIECE_BYTES, Limits
-from radiator.links import Word
-from radiator.message import Message
+from radiator.model.commands import Command, Fail, Open, PeerMessage
+from radiator.model.errors import Violation
+from radiator.model.limits import CONNECT_MAX_BYTES, PIECE_BYTES, Limits
+from radiator.model.message import Message
+from radiator.model.peer import PeerFrame
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, PeerSession
@@ -274,7 +274,7 @@ ADDED_LINES = (b"node-path:a,b,c\n", b"node-path:\n", b"node-path:a,b,c,d,e,f,g,
                b"original-destination:" + b"x" * 555 + b"\n")  # fmt: skip
 
 
-def near_bounds(chance: Random) -> Word:
+def near_bounds(chance: Random) -> PeerFrame:
     """A word with one list or text a little below, at, or beyond its bound; or one of chance."""
     word = MAKERS[chance.choice(list(MAKERS))](chance)
     for field in type(word).__slots__:  # type: ignore[attr-defined]
@@ -302,9 +302,9 @@ def lie(run: Run) -> None:
     for piece in cut(data, chance):
         said += session.receive(piece)
     told = f"the frames {data.hex()}"
-    if any(not isinstance(word, Heard) for word in said[:-1]):
+    if any(not isinstance(word, PeerMessage) for word in said[:-1]):
         run.violation(f"{told}: something was said after a Fail: {said}.")
-    heard = [word.word for word in said if isinstance(word, Heard)]
+    heard = [word.word for word in said if isinstance(word, PeerMessage)]
     for word in heard:
         if mistake := wrong(word):
             run.violation(f"{told}: {mistake} in {word}.")

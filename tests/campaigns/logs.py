@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from random import Random
 
-from radiator.limits import LOG_LINES_OF_CLIENT, MIB
+from radiator.model.limits import LOG_LINES_OF_CLIENT, MIB
 from tests.acceptance.wire import Gone, Wire, escape
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.campaigns.campaign import Campaign, Run

@@ -19,17 +19,17 @@ from random import Random
 
 from lmdb.verify import _Verifier
 
-from radiator.commands import Command, Read
-from radiator.errors import DiskFailed, StoreError
-from radiator.replies import Deliver
-from radiator.settings import Declarations, LogSettings
-from radiator.store import datafile
-from radiator.store.lmdb import LmdbStore, open_store
-from tests.broker.node import Node
-from tests.broker.words import ack, send, subscribe
+from radiator.model.commands import Command, Read
+from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.replies import Deliver
+from radiator.model.settings import Declarations, LogSettings
+from radiator.storage.lmdb import datafile
+from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.children import Tell, run_cases
-from tests.store.scribe import MAP_BYTES
+from tests.core.node import Node
+from tests.core.words import ack, send, subscribe
+from tests.storage.scribe import MAP_BYTES
 
 PAGE_BYTES = 4096
 QUEUES = ("orders", "mail", "jobs")

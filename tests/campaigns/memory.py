@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from radiator.broker.broker import Broker
-from radiator.commands import Closed, Open, Read
-from radiator.limits import Limits
+from radiator.core.broker import Broker
+from radiator.model.commands import Closed, Open, Read
+from radiator.model.limits import Limits
+from radiator.model.replies import Deliver, Receipt, Refuse, Reply
+from radiator.model.settings import Declarations, QueueSettings
 from radiator.protocols.stomp.session import StompSession
-from radiator.replies import Deliver, Receipt, Refuse, Reply
-from radiator.settings import Declarations, QueueSettings
-from tests.broker.node import Node
-from tests.broker.words import subscribe
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.children import Tell, run_cases
+from tests.core.node import Node
+from tests.core.words import subscribe
 
 CASES_OF_A_CHILD = 50
 CASE_MAX_S = 20

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.broker.test_model import Machine, small_bounds
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.test_model import Machine, small_bounds
 
 STEPS = {"quick": 50, "nightly": 80, "release": 80}
 AT_ONCE = 50  # histories of one seed

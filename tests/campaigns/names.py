@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from random import Random
 
-from radiator.limits import TOPIC_WORDS_MAX
+from radiator.model.limits import TOPIC_WORDS_MAX
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess, environment
 from tests.campaigns.bystander import Operator, upright

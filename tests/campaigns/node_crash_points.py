@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from radiator.store.check import check
+from radiator.storage.check import check
 from tests.acceptance.wire import Gone
 from tests.campaigns import trace
 from tests.campaigns.campaign import Campaign, Run

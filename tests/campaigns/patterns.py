@@ -16,17 +16,17 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from radiator.commands import Read, Send
-from radiator.limits import BINDINGS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
-from radiator.replies import Deliver, Refuse
-from radiator.settings import Declarations, QueueSettings
-from radiator.writes import Put
+from radiator.model.commands import Read, Send
+from radiator.model.limits import BINDINGS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
+from radiator.model.replies import Deliver, Refuse
+from radiator.model.settings import Declarations, QueueSettings
+from radiator.model.writes import Put
 from tests.acceptance.wire import Wire
-from tests.broker.node import Node
-from tests.broker.words import send, subscribe, unsubscribe
 from tests.broker_process import BrokerProcess
 from tests.campaigns.bystander import memory_bytes
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.node import Node
+from tests.core.words import send, subscribe, unsubscribe
 
 PUBLISH_P99_MS = 1.0
 EACH_MATCH_MS = 0.02  # a delivery that is due costs what it costs
@@ -251,11 +251,11 @@ class Bound:
         """The queues that got it, and the CPU that it took, in ms."""
         node = self.node
         said = [Read(PUBLISHER, [send(PUBLISHER, f"/exchange/amq.topic/{key}")])]
-        before = len(node.broker.desk.open.writes)
+        before = len(node.broker.context.open.writes)
         began_s = time.thread_time()
         node.broker.turn(said, node.now_s, node.now_ms)
         took_ms = (time.thread_time() - began_s) * 1000
-        writes = node.broker.desk.open.writes[before:]
+        writes = node.broker.context.open.writes[before:]
         assert not node.is_refused(PUBLISHER), f"a SEND with the key {key} was refused"
         got = [self.names[write.queue] for write in writes if isinstance(write, Put)]
         while node.step():

@@ -7,7 +7,7 @@ commands and the rules of our own on top: the limits, UTF-8, no NUL and no raw C
 import re
 from dataclasses import dataclass, field
 
-from radiator.limits import COMMAND_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
+from radiator.model.limits import COMMAND_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
 from radiator.protocols.stomp.spec import CommandSpec
 
 # what is left behind the last whole frame: nothing, a good beginning, a beginning that can come to nothing (it may be

@@ -22,20 +22,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from radiator.errors import DiskFailed, StoreError
-from radiator.message import message_id
-from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage
-from radiator.settings import JOURNAL
-from radiator.store.check import check
-from radiator.store.directory import DATA_FILE, NEW_FILE
-from radiator.store.lmdb import LmdbStore, open_store
+from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.message import message_id
+from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.settings import JOURNAL
+from radiator.storage.check import check
+from radiator.storage.lmdb.directory import DATA_FILE, NEW_FILE
+from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns import scenario, trace
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.children import run_cases
 from tests.campaigns.scenario import Client, History, Queues, Stored
-from tests.store.scribe import MAP_BYTES, Scribe
+from tests.storage.scribe import MAP_BYTES, Scribe
 
 PAGE_BYTES, SECTOR_BYTES = 4096, 512
 STATES_OF_A_RECORD = 10_000
@@ -238,8 +238,8 @@ def read_out(store: LmdbStore) -> tuple[Queues, list[Stored]]:
     queues = scenario.found_besides(bindings, others + [f"{one.kind} {one.name}" for one in recovery.declared])
     not_marked = []
     for queue in recovery.queues:
-        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
-        late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
+        loaded = store.load(ReadQueue(1, queue.number, 0, 1_000_000, 1 << 40)).messages
+        late = store.load_delayed(ReadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         messages = []
         for one in sorted([*loaded, *(row.stored for row in late)], key=lambda one: one.position):
             assert one.message is not None, f"a damaged message in {queue.name}"
@@ -262,7 +262,7 @@ def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
         segments = log.segments
         end = segments[-1].first + segments[-1].count if segments else 0
         first = next((row.begin for row in segments if row.begin < row.first + row.count), end)
-        records = store.load_log(LoadLog(1, log.number, 0, first, 1_000_000, 1 << 40)).records if segments else []
+        records = store.load_log(ReadLog(1, log.number, 0, first, 1_000_000, 1 << 40)).records if segments else []
         assert all(one.message is not None for one in records), f"damaged records in {log.name}"
         bodies = [Stored(one.message.body) for one in records if one.message is not None]
         if log.name == scenario.TAPS:
@@ -274,7 +274,7 @@ def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
             state = state.with_number(scenario.FIRST, end - len(bodies))
     there = [*placed]
     for stage in store.recovery.stages:
-        loaded = store.load_stage(LoadStage(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
+        loaded = store.load_stage(ReadPrepared(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
         assert len(loaded.sends) == stage.count - stage.applied, f"{stage} has {len(loaded.sends)} SENDs"
         if stage.name:
             state = state.with_one(scenario.PREPARED, scenario.prepared(stage.name, stage.count), True)
@@ -292,7 +292,7 @@ def journal_complaint(store: LmdbStore) -> str:
     columns: scenario.Columns = {}
     for log in recovery.logs:
         if log.name == JOURNAL:
-            records = store.load_log(LoadLog(1, log.number, 0, 0, 1_000_000, 1 << 40)).records
+            records = store.load_log(ReadLog(1, log.number, 0, 0, 1_000_000, 1 << 40)).records
             bodies = (one.message.body for one in records if one.message is not None)
             told = scenario.told_stored(bodies, columns)
     stored = {}
@@ -302,8 +302,8 @@ def journal_complaint(store: LmdbStore) -> str:
             booked = getattr(queue.ledger, column)
             if booked != said.get(column, 0):
                 return f"{column} of {queue.name} is {booked}, and by the journal {said.get(column, 0)}"
-        loaded = store.load(Load(1, queue.number, 0, 1_000_000, 1 << 40)).messages
-        late = store.load_delayed(LoadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
+        loaded = store.load(ReadQueue(1, queue.number, 0, 1_000_000, 1 << 40)).messages
+        late = store.load_delayed(ReadDelayed(1, queue.number, 1 << 62, 1_000_000, 1 << 40)).messages
         for one in (*loaded, *(row.stored for row in late)):
             stored[message_id(recovery.store_id, one.position).decode()] = queue.name
     return scenario.told_wrong(told, stored)

@@ -23,7 +23,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from radiator.cli.text import table
+from radiator.tools.cli.text import table
 from tests import skipped
 from tests.campaigns import mutants
 from tests.campaigns.campaign import LEVELS, Campaign

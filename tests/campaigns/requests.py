@@ -4,7 +4,7 @@ Whatever is asked: nothing leaves the core, there is one answer, which is a JSON
 has a code that docs/PROTOCOL.md names and one sentence. Ledgers add up all the time; and what the node says of its
 durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. In half of the
 nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
-should (tests/broker/test_admin.py, T9, T21, T23).
+should (tests/core/admin/test_admin.py, T9, T21, T23).
 """
 
 import json
@@ -15,13 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from radiator.commands import AUTO, CLIENT_INDIVIDUAL, EARLIEST, END, LATEST, OFFSET, TIME, Commit, Send
-from radiator.commands import CLIENT as CLIENT_MODE
-from radiator.replies import Deliver, Refuse
-from radiator.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
-from tests.broker.node import Node
-from tests.broker.words import ack, begin, header, nack, send, subscribe
+from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, EARLIEST, END, LATEST, OFFSET, TIME, Commit, Send
+from radiator.model.commands import CLIENT as CLIENT_MODE
+from radiator.model.replies import Deliver, Refuse
+from radiator.model.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.campaigns.campaign import Campaign, Run
+from tests.core.node import Node
+from tests.core.words import ack, begin, header, nack, send, subscribe
 
 ASKER, CLIENT, READER = 1, 2, 3
 ANSWER_BYTES_MAX = 1 << 20

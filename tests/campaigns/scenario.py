@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from radiator.patterns import matches
+from radiator.model.patterns import matches
 from tests.acceptance.wire import Frame, Gone, Wire
 
 MAX_REDELIVERIES = 1
@@ -119,7 +119,7 @@ class State:
         message = next(one for one in self.queues[queue] if one.body == body)
         return self.with_queue(queue, (one for one in self.queues[queue] if one is not message)), message
 
-    def bury(self, place: Place, reason: str) -> "State":
+    def dead_letter(self, place: Place, reason: str) -> "State":
         state, message = self.take(place)
         return state.put(DEAD, Stored(message.body, message.redeliveries, reason)) if place[0] == WORK else state
 
@@ -128,7 +128,7 @@ class State:
         queue, body = place
         message = next(one for one in self.queues[queue] if one.body == body)
         if queue == WORK and message.redeliveries >= MAX_REDELIVERIES:
-            return self.bury(place, "redeliveries")
+            return self.dead_letter(place, "redeliveries")
         again = Stored(body, message.redeliveries + 1)
         return self.with_queue(queue, (again if one is message else one for one in self.queues[queue]))
 
@@ -275,7 +275,7 @@ def place(bodies: list[bytes]) -> Effect:
 
 
 def reject(place: Place) -> Effect:
-    return lambda state: state.bury(place, "rejected")
+    return lambda state: state.dead_letter(place, "rejected")
 
 
 @dataclass

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import ExitStack
 
-from radiator.limits import KIB, MIB
+from radiator.model.limits import KIB, MIB
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.campaigns.bystander import Operator, memory_bytes

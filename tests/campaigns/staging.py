@@ -4,7 +4,8 @@ Proves, for the core: each message of a version comes to each of its destination
 whatever crashes in between; what is committed is applied; what nobody commits is let go of and comes nowhere; and a
 number of a checkout is the same message until it is acked, each message having one. The journal is on in half of them.
 
-It cannot see LMDB or sockets (T1 and T2 have both in their scenario), nor what Spark makes of it (tests/spark/crashes).
+It cannot see LMDB or sockets (T1 and T2 have both in their scenario), nor what Spark makes of it
+(tests/integrations/spark/crashes).
 """
 
 import time

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import lmdb
 
-from radiator.errors import EXIT_REFUSED
-from radiator.limits import MIB
-from radiator.store import records
-from radiator.store.backup import backup
-from radiator.store.tables import FORMAT, META
+from radiator.model.errors import EXIT_REFUSED
+from radiator.model.limits import MIB
+from radiator.storage.backup import backup
+from radiator.storage.codec import records
+from radiator.storage.lmdb.tables import FORMAT, META
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run
 from tests.campaigns.power_cuts import command, mount_for_this_process_only
-from tests.store.scribe import Scribe
+from tests.storage.scribe import Scribe
 
 SERVED = ""
 LONG_BYTES = 80 * MIB

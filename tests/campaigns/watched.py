@@ -15,10 +15,10 @@ from typing import Any
 
 import greenlet
 
-from radiator.broker.broker import Broker
-from radiator.cli import main
+from radiator.core.broker import Broker
 from radiator.protocols.stomp.session import StompSession
 from radiator.server.outbox import Outbox
+from radiator.tools.cli import main
 
 CORE = {
     Broker: ("turn", "seal"),

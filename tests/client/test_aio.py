@@ -13,16 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from radiator.client import (
-    Client,
-    ConnectionLost,
-    Message,
-    NoAnswer,
-    Reconnect,
-    Refusal,
-    TransactionLost,
-    Violation,
-)
+from radiator.client import Client, ConnectionLost, Message, NoAnswer, Reconnect, Refusal, TransactionLost, Violation
 from radiator.client.aio import AsyncClient
 from tests.broker_process import BrokerProcess
 from tests.client.conftest import CONFIG

@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 
-from radiator.client import (
-    Address,
-    AddressError,
-    Client,
-    ConnectionLost,
-    NoAnswer,
-    RadiatorError,
-    Refusal,
-    Violation,
-)
+from radiator.client import Address, AddressError, Client, ConnectionLost, NoAnswer, RadiatorError, Refusal, Violation
 from tests.broker_process import BrokerProcess
 from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, read_until_closed, receipt_of
 

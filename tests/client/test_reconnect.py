@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from radiator.client import Client, ConnectionLost, Message, NoAnswer, Reconnect, TransactionLost
-from radiator.errors import Refusal
+from radiator.model.errors import Refusal
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 from tests.client.conftest import CONFIG
 from tests.client.peer import CONNECTED, Script, greet, read_frame, read_until_closed

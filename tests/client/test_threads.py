@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
-from radiator.errors import Refusal
+from radiator.model.errors import Refusal
 from tests.broker_process import BrokerProcess
 from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, read_until_closed, receipt_of
 from tests.client.proxy import Proxy

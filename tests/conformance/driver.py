@@ -6,17 +6,17 @@ reader of its own, so that a mistake of our codec cannot hide itself.
 
 from dataclasses import dataclass, field
 
-from radiator.broker.broker import Broker
-from radiator.broker.turn import Batch
-from radiator.commands import Closed, Committed, Event, Found, Loaded, Open, Read, StoredMessage, Written
-from radiator.limits import GIB, MIB, Limits
-from radiator.message import Message
+from radiator.core.broker import Broker
+from radiator.core.turn import Batch
+from radiator.model.commands import Closed, Committed, Event, Found, Loaded, Open, Read, StoredMessage, Written
+from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.message import Message
+from radiator.model.reads import ReadQueue, ReadRequest
+from radiator.model.recovery import Recovery
+from radiator.model.replies import Bye, Deliver, Refuse, Reply
+from radiator.model.settings import Declarations
+from radiator.model.writes import Put, Remove
 from radiator.protocols.stomp.session import StompSession
-from radiator.reads import Load, Question
-from radiator.recovery import Recovery
-from radiator.replies import Bye, Deliver, Refuse, Reply
-from radiator.settings import Declarations
-from radiator.writes import Put, Remove
 
 ESCAPES = {
     "1.0": {},
@@ -162,7 +162,7 @@ class House:
         while events or again or self.broker.wants_turn:
             turn = self.broker.turn(events, self.now_s, self.now_ms)
             again = turn.again
-            events = [self._answer(question) for question in turn.questions]
+            events = [self._answer(read_request) for read_request in turn.read_requests]
             events += self._post(turn.replies)
             if self.at_sea is None:
                 self.at_sea = self.broker.seal()
@@ -184,8 +184,8 @@ class House:
                 events.append(Closed(peer.number))
         return events
 
-    def _answer(self, question: Question) -> Event:
-        if not isinstance(question, Load):
+    def _answer(self, question: ReadRequest) -> Event:
+        if not isinstance(question, ReadQueue):
             return Found(question.request, False)
         stored = self.stored.get(question.queue, {})
         found = [StoredMessage(p, stored[p], 0, False) for p in sorted(stored) if p > question.after]

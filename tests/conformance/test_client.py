@@ -6,7 +6,7 @@ that are the same in 1.1 and 1.2 stand once.
 
 import pytest
 
-from radiator.errors import Violation
+from radiator.model.errors import Violation
 from radiator.protocols.stomp.client import CLOSED, OPEN, Broken, ClientSession, Error, Message, Receipt, ServerEvent
 from tests.conformance.driver import House, Peer, ReadFrame, read_frames
 

@@ -10,7 +10,7 @@ HERE = Path(__file__).parents[2]
 def codes_in_the_code() -> set[str]:
     """The code given to each Refusal(...), Refuse(...) and .refuse(...) of the broker and the server."""
     codes = set()
-    for folder in ("broker", "server", "protocols"):
+    for folder in ("core", "server", "protocols"):
         for path in (HERE / "radiator" / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if not isinstance(node, ast.Call):

@@ -6,7 +6,7 @@ and 1.2 stand once, and the test runs for both.
 
 import pytest
 
-from radiator.limits import Limits
+from radiator.model.limits import Limits
 from tests.conformance.driver import House, Peer, ReadFrame
 
 ALL = ["1.0", "1.1", "1.2"]

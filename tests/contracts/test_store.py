@@ -1,4 +1,4 @@
-"""The Store contract (radiator/store/__init__.py): one suite over the store on LMDB and the simulated disk.
+"""The Store contract (radiator/storage/contract.py): one suite over the store on LMDB and the simulated disk.
 
 The simulated disk is only worth something if it does what the real one does: so the same tests run on both, and a whole
 broker writes to both at once.
@@ -12,17 +12,14 @@ from random import Random
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT, Loaded, LoadedDelayed, StoredDelayed, StoredMessage
-from radiator.limits import MIB, PEER_STORES_KEPT
-from radiator.message import Message, position_of
-from radiator.reads import Load, LoadDelayed, LookUp
-from radiator.recovery import StoredDoubt
-from radiator.settings import QueueSettings
-from radiator.store import Store
-from radiator.store.lmdb import open_store
-from radiator.writes import (
+from radiator.model.commands import AUTO, CLIENT, Loaded, LoadedDelayed, StoredDelayed, StoredMessage
+from radiator.model.limits import MIB, PEER_STORES_KEPT
+from radiator.model.message import Message, position_of
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadQueue
+from radiator.model.recovery import StoredDoubt
+from radiator.model.settings import QueueSettings
+from radiator.model.writes import (
     Bind,
-    Books,
     Count,
     Declare,
     Delay,
@@ -34,21 +31,24 @@ from radiator.writes import (
     KeepSettings,
     KeepTime,
     Ledger,
+    MakeDue,
     PeerStore,
     Put,
     Remember,
     Remove,
     Retire,
+    SaveLedger,
     Settle,
     StoppedClean,
     Sweep,
     Unbind,
-    Wake,
     Write,
 )
-from tests.broker.conftest import SMALL, shrink
-from tests.broker.node import Node
-from tests.broker.words import ack, begin, commit, nack, queues, send, subscribe
+from radiator.storage.contract import Store
+from radiator.storage.lmdb.store import open_store
+from tests.core.conftest import SMALL, shrink
+from tests.core.node import Node
+from tests.core.words import ack, begin, commit, nack, queues, send, subscribe
 from tests.sim.disk import SimDisk
 
 Again = Callable[[Store | None], Store]  # opens the store, or opens it again after a stop or a crash
@@ -76,8 +76,8 @@ def put(queue: int, number: int, size: int = 3, boot: int = 1) -> Put:
     return Put(queue, position_of(boot, number), Message("/queue/q", b"a:b\n", 2, bytes(size), 1, 2))
 
 
-def books(queue: int, messages: int, size: int = 7) -> Books:
-    return Books(queue, Ledger(messages, messages * size, messages, messages * size, stored_expiring=messages))
+def books(queue: int, messages: int, size: int = 7) -> SaveLedger:
+    return SaveLedger(queue, Ledger(messages, messages * size, messages, messages * size, stored_expiring=messages))
 
 
 def filled(again: Again, count: int = 5) -> Store:
@@ -94,7 +94,7 @@ def test_messages_are_loaded_in_order_and_as_they_were_put(again: Again) -> None
     store = again(None)
     writes: list[Write] = [Declare(1, "q"), Declare(2, "r"), put(2, 9), put(1, 3), put(1, 1), put(1, 2)]
     store.commit([*writes, books(1, 3), books(2, 1)])
-    loaded = store.load(Load(1, 1, 0, 100, MIB))
+    loaded = store.load(ReadQueue(1, 1, 0, 100, MIB))
     found = loaded.messages
     assert sequences(loaded) == [1, 2, 3] and not loaded.has_more
     assert found[0].message == put(1, 1).message
@@ -108,27 +108,27 @@ def test_load_goes_on_after_a_position_up_to_its_limit(
     again: Again, after: int, most: int, expected: list[int]
 ) -> None:
     store = filled(again)
-    loaded = store.load(Load(1, 1, position_of(1, after), most, MIB))
+    loaded = store.load(ReadQueue(1, 1, position_of(1, after), most, MIB))
     assert (sequences(loaded), loaded.has_more) == (expected, after + len(expected) < 5)
 
 
 def test_load_gives_at_least_one_message_of_any_size(again: Again) -> None:
     store = again(None)
     store.commit([Declare(1, "q"), put(1, 1, 5000), put(1, 2, 5000), books(1, 2, 5004)])
-    loaded = store.load(Load(1, 1, 0, 100, 1))
+    loaded = store.load(ReadQueue(1, 1, 0, 100, 1))
     assert (sequences(loaded), loaded.has_more) == ([1], True)
 
 
 def test_removed_message_is_gone_with_its_count(again: Again) -> None:
     store = filled(again)
     store.commit([Count(1, position_of(1, 2), 4), Count(1, position_of(1, 3), 0, True), books(1, 5)])
-    assert [(s.redeliveries, s.redelivered) for s in store.load(Load(1, 1, 0, 3, MIB)).messages] == [
+    assert [(s.redeliveries, s.redelivered) for s in store.load(ReadQueue(1, 1, 0, 3, MIB)).messages] == [
         (0, False),
         (4, True),
         (0, True),
     ]
     store.commit([Remove(1, position_of(1, 2)), books(1, 4)])
-    assert sequences(store.load(Load(2, 1, 0, 9, MIB))) == [1, 3, 4, 5]
+    assert sequences(store.load(ReadQueue(2, 1, 0, 9, MIB))) == [1, 3, 4, 5]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -141,7 +141,7 @@ def test_restart_finds_everything_and_marks_it_after_an_unclean_stop(again: Agai
     assert recovery.store_id == first.store_id and recovery.boot == first.boot + 1
     assert recovery.was_clean == clean and recovery.next_queue == 2
     assert [(q.number, q.name, astuple(q.ledger)) for q in recovery.queues] == [(1, "q", astuple(books(1, 5).ledger))]
-    marks = [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB)).messages]
+    marks = [s.redelivered for s in store.load(ReadQueue(1, 1, 0, 9, MIB)).messages]
     assert marks == ([False, True, False, False, False] if clean else [True] * 5)
 
 
@@ -149,21 +149,21 @@ def test_marks_of_an_unclean_stop_stay_over_a_clean_one(again: Again) -> None:
     store = again(filled(again))
     store.commit([put(1, 1, boot=2), books(1, 6), StoppedClean()])
     store = again(store)
-    assert [s.redelivered for s in store.load(Load(1, 1, 0, 9, MIB)).messages] == [True] * 5 + [False]
+    assert [s.redelivered for s in store.load(ReadQueue(1, 1, 0, 9, MIB)).messages] == [True] * 5 + [False]
 
 
 def test_dedup_id_is_remembered_until_its_time(again: Again) -> None:
     store = again(None)
     store.commit([Declare(1, "q"), Declare(2, "r"), Remember(1, b"i", 100), books(1, 0), books(2, 0)])
-    assert [store.look_up(LookUp(1, 1, b"i", now_ms)) for now_ms in (0, 100, 101)] == [True, True, False]
-    assert not store.look_up(LookUp(1, 2, b"i", 0)) and not store.look_up(LookUp(1, 1, b"j", 0))
+    assert [store.look_up(DedupLookup(1, 1, b"i", now_ms)) for now_ms in (0, 100, 101)] == [True, True, False]
+    assert not store.look_up(DedupLookup(1, 2, b"i", 0)) and not store.look_up(DedupLookup(1, 1, b"j", 0))
 
 
 def test_forget_drops_what_is_past_and_nothing_else(again: Again) -> None:
     store = again(None)
     store.commit([Declare(1, "q"), *(Remember(1, b"%d" % n, n) for n in range(10)), books(1, 0)])
     store.commit([Forget(5, 100)])
-    assert [store.look_up(LookUp(1, 1, b"%d" % n, 0)) for n in range(10)] == [False] * 5 + [True] * 5
+    assert [store.look_up(DedupLookup(1, 1, b"%d" % n, 0)) for n in range(10)] == [False] * 5 + [True] * 5
 
 
 def test_dedup_id_remembered_again_keeps_its_later_time(again: Again) -> None:
@@ -171,7 +171,7 @@ def test_dedup_id_remembered_again_keeps_its_later_time(again: Again) -> None:
     store.commit([Declare(1, "q"), Remember(1, b"i", 10), books(1, 0)])
     store.commit([Remember(1, b"i", 50)])
     store.commit([Forget(20, 100)])
-    assert store.look_up(LookUp(1, 1, b"i", 30))
+    assert store.look_up(DedupLookup(1, 1, b"i", 30))
 
 
 def test_retired_queue_is_swept_in_slices_over_a_restart(again: Again) -> None:
@@ -182,7 +182,7 @@ def test_retired_queue_is_swept_in_slices_over_a_restart(again: Again) -> None:
     assert store.recovery.retired == {1: 3} and [q.number for q in store.recovery.queues] == [2]
     store.commit([Sweep(1, 100)])
     store = again(store)
-    assert store.recovery.retired == {} and sequences(store.load(Load(1, 2, 0, 9, MIB))) == [9]
+    assert store.recovery.retired == {} and sequences(store.load(ReadQueue(1, 2, 0, 9, MIB))) == [9]
 
 
 def test_queue_numbers_are_never_used_again(again: Again) -> None:
@@ -228,7 +228,7 @@ def test_message_may_be_doubted_settled_and_removed_in_one_batch(again: Again) -
     store = filled(again)
     store.commit([B, doubt(1, 1), Settle("b", 1), Remove(1, position_of(1, 1)), books(1, 4)])
     store = again(store)
-    assert store.recovery.doubts == [] and sequences(store.load(Load(1, 1, 0, 9, MIB))) == [2, 3, 4, 5]
+    assert store.recovery.doubts == [] and sequences(store.load(ReadQueue(1, 1, 0, 9, MIB))) == [2, 3, 4, 5]
 
 
 def test_new_store_knows_no_nodes(again: Again) -> None:
@@ -250,7 +250,7 @@ def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again
     store = filled(again)
     message = Message("/queue/orders", b"a:b\n", 2, b"12", 1, 0)
     ledger = Ledger(6, 41, 6, 41, stored_expiring=5)
-    store.commit([Put(1, position_of(1, 9), message), Books(1, ledger)])
+    store.commit([Put(1, position_of(1, 9), message), SaveLedger(1, ledger)])
     last = 2**64 - 1
     store.commit([KeepPeer(name, "", 1, 6, last, 1, 0) for name in ("b.c", "a", "b")])
     store.commit([doubt(last, 1), doubt(256, 2), doubt(255, 9), doubt(7, 3, "b.c"), doubt(8, 4, "a")])
@@ -265,7 +265,7 @@ def test_doubts_come_back_by_peer_and_sequence_with_size_and_expiry(again: Again
     store.commit([Count(1, position_of(1, 2), 3)])
     store = again(store)
     assert [found.redeliveries for found in store.recovery.doubts] == [0, 0, 3, 0, 0]
-    assert sequences(store.load(Load(1, 1, 0, 9, MIB))) == [1, 2, 3, 4, 5, 9], "they are stored as the others are"
+    assert sequences(store.load(ReadQueue(1, 1, 0, 9, MIB))) == [1, 2, 3, 4, 5, 9], "they are stored as the others are"
 
 
 def test_settled_message_is_removed_or_offered_again(again: Again) -> None:
@@ -326,14 +326,14 @@ def delay(number: int, due_ms: int, queue: int = 1, **given: int) -> Delay:
     return Delay(queue, due_ms, position_of(1, number), put(queue, number).message, **given)
 
 
-def wake(number: int, due_ms: int) -> Wake:
-    return Wake(1, due_ms, position_of(1, number))
+def wake(number: int, due_ms: int) -> MakeDue:
+    return MakeDue(1, due_ms, position_of(1, number))
 
 
-def delayed_books(messages: int, delayed: int, size: int = 7) -> Books:
+def delayed_books(messages: int, delayed: int, size: int = 7) -> SaveLedger:
     """Of so many stored messages, of which some are delayed."""
     ledger = books(1, messages).ledger
-    return Books(1, replace(ledger, stored_delayed=delayed, stored_delayed_bytes=delayed * size))
+    return SaveLedger(1, replace(ledger, stored_delayed=delayed, stored_delayed_bytes=delayed * size))
 
 
 DUE = [(20, 4), (30, 2), (30, 3), (1 << 50, 1)]  # due_ms, number
@@ -353,13 +353,13 @@ def due(found: LoadedDelayed) -> list[tuple[int, int]]:
 
 def test_delayed_messages_come_by_time_then_position(again: Again) -> None:
     store = delaying(again)
-    found = store.load_delayed(LoadDelayed(7, 1, 31, 100, MIB))
+    found = store.load_delayed(ReadDelayed(7, 1, 31, 100, MIB))
     assert (found.request, due(found), found.next_due_ms) == (7, DUE[:3], 1 << 50)
     assert found.messages[0] == StoredDelayed(
         20, StoredMessage(position_of(1, 4), put(1, 4).message, 0, redelivered=False)
     )
-    assert sequences(store.load(Load(1, 1, 0, 9, MIB))) == [9], "they are at their places only when they are woken"
-    assert store.load_delayed(LoadDelayed(8, 2, 1 << 60, 100, MIB)) == LoadedDelayed(8)
+    assert sequences(store.load(ReadQueue(1, 1, 0, 9, MIB))) == [9], "they are at their places only when they are woken"
+    assert store.load_delayed(ReadDelayed(8, 2, 1 << 60, 100, MIB)) == LoadedDelayed(8)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_delayed_messages_come_by_time_then_position(again: Again) -> None:
 def test_no_more_are_loaded_than_are_asked_for(
     again: Again, before_ms: int, most: int, bytes_max: int, expected: int
 ) -> None:
-    found = delaying(again).load_delayed(LoadDelayed(1, 1, before_ms, most, bytes_max))
+    found = delaying(again).load_delayed(ReadDelayed(1, 1, before_ms, most, bytes_max))
     assert (due(found), found.next_due_ms) == (DUE[:expected], DUE[expected][0])
 
 
@@ -380,13 +380,13 @@ def test_no_more_are_loaded_than_are_asked_for(
 def test_only_those_behind_a_time_and_a_position_are_loaded(
     again: Again, after_ms: int, number: int, expected: int
 ) -> None:
-    found = delaying(again).load_delayed(LoadDelayed(1, 1, 1 << 60, 1, MIB, after_ms, position_of(1, number)))
+    found = delaying(again).load_delayed(ReadDelayed(1, 1, 1 << 60, 1, MIB, after_ms, position_of(1, number)))
     left = DUE[expected:]
     assert (due(found), found.next_due_ms) == (left[:1], left[1][0] if len(left) > 1 else 0)
 
 
 def test_last_one_is_followed_by_none(again: Again) -> None:
-    found = delaying(again).load_delayed(LoadDelayed(1, 1, 1 << 60, 4, MIB))
+    found = delaying(again).load_delayed(ReadDelayed(1, 1, 1 << 60, 4, MIB))
     assert (due(found), found.next_due_ms) == (DUE, 0)
 
 
@@ -403,7 +403,7 @@ def test_delayed_messages_survive_a_restart_with_their_counts(again: Again, clea
     store = again(store)
     assert [(queue.name, queue.next_due_ms) for queue in store.recovery.queues] == [("q", 15), ("r", 0)]
     assert store.recovery.queues[0].ledger == delayed_books(7, 6).ledger
-    found = store.load_delayed(LoadDelayed(1, 1, 20, 9, MIB))
+    found = store.load_delayed(ReadDelayed(1, 1, 20, 9, MIB))
     marks = [(one.stored.redeliveries, one.stored.redelivered) for one in found.messages]
     assert marks == [(0, not clean), (2**31 - 1, True)]
 
@@ -413,27 +413,27 @@ def test_woken_message_is_at_its_place_with_its_count(again: Again) -> None:
     store.commit([wake(2, 30), put(1, 2), Count(1, position_of(1, 2), 3), wake(4, 20), delayed_books(4, 2)])
     store = again(store)
     assert store.recovery.queues[0].next_due_ms == 30
-    assert [(s.position, s.redeliveries) for s in store.load(Load(1, 1, 0, 9, MIB)).messages] == [
+    assert [(s.position, s.redeliveries) for s in store.load(ReadQueue(1, 1, 0, 9, MIB)).messages] == [
         (position_of(1, 2), 3),
         (position_of(1, 9), 0),
     ]
-    assert due(store.load_delayed(LoadDelayed(1, 1, 1 << 60, 9, MIB))) == [(30, 3), (1 << 50, 1)]
+    assert due(store.load_delayed(ReadDelayed(1, 1, 1 << 60, 9, MIB))) == [(30, 3), (1 << 50, 1)]
 
 
 def test_message_is_delayed_from_its_place_and_back(again: Again) -> None:
     store = delaying(again)
     away: list[Write] = [Remove(1, position_of(1, 9)), delay(9, 25, redeliveries=1, redelivered=True)]
     store.commit([*away, delayed_books(5, 5)])
-    assert store.load(Load(1, 1, 0, 9, MIB)).messages == []
+    assert store.load(ReadQueue(1, 1, 0, 9, MIB)).messages == []
     store.commit([wake(9, 25), put(1, 9), delayed_books(5, 4)])
     store.commit([*away, delayed_books(5, 5)])
-    assert due(again(store).load_delayed(LoadDelayed(1, 1, 26, 9, MIB))) == [(20, 4), (25, 9)]
+    assert due(again(store).load_delayed(ReadDelayed(1, 1, 26, 9, MIB))) == [(20, 4), (25, 9)]
 
 
 @pytest.mark.parametrize("slices", [[9], [5], [1] * 5, [2, 9], [4, 1]])
 def test_delayed_messages_of_a_retired_queue_are_swept_too(again: Again, slices: list[int]) -> None:
     store = delaying(again)
-    store.commit([Retire(1, "q"), delay(1, 50, queue=2), Books(2, replace(delayed_books(1, 1).ledger))])
+    store.commit([Retire(1, "q"), delay(1, 50, queue=2), SaveLedger(2, replace(delayed_books(1, 1).ledger))])
     for limit in slices:
         store = again(store)
         assert 1 in store.recovery.retired
@@ -452,7 +452,7 @@ def test_delayed_messages_of_a_retired_queue_are_swept_too(again: Again, slices:
         [delay(8, 5), delay(8, 5)],
         [wake(4, 21)],
         [wake(9, 20)],
-        [Wake(2, 20, position_of(1, 4))],
+        [MakeDue(2, 20, position_of(1, 4))],
         [wake(4, 20), wake(4, 20)],
     ],
     ids=["over-another", "of-no-time", "of-one-at-its-place", "of-one-put", "twice", "woken-at-another-time",
@@ -560,17 +560,17 @@ class Both(SimDisk):
         self.real.commit(writes)
         super().commit(writes)
 
-    def load(self, load: Load) -> Loaded:
+    def load(self, load: ReadQueue) -> Loaded:
         found = super().load(load)
         assert self.real.load(load) == found
         return found
 
-    def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
+    def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         found = super().load_delayed(load)
         assert self.real.load_delayed(load) == found
         return found
 
-    def look_up(self, look_up: LookUp) -> bool:
+    def look_up(self, look_up: DedupLookup) -> bool:
         found = super().look_up(look_up)
         assert self.real.look_up(look_up) == found
         return found
@@ -587,7 +587,7 @@ def test_broker_finds_the_same_on_both(tmp_path: Path, seed: int, monkeypatch: p
         slow=QueueSettings(redelivery_delay_ms=300, message_ttl_ms=2_000),
     )
     real = open_store(tmp_path / "data", 64 * MIB)
-    monkeypatch.setattr("tests.broker.node.SimDisk", Both)
+    monkeypatch.setattr("tests.core.node.SimDisk", Both)
     monkeypatch.setattr(Both, "real", real, raising=False)
     node = Node(declared)
     seen: set[str] = set()

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from radiator.reads import LoadLog, LoadStage
-from radiator.recovery import Recovery
-from radiator.store import Store
-from radiator.store.check import check
+from radiator.model.reads import ReadLog, ReadPrepared
+from radiator.model.recovery import Recovery
+from radiator.storage.check import check
+from radiator.storage.contract import Store
 from tests.contracts.test_store import lmdb_again, sim_again
-from tests.store.log_batches import LogBatches
+from tests.storage.log_batches import LogBatches
 
 
 def of_logs(recovery: Recovery) -> list[object]:
@@ -25,18 +25,18 @@ def assert_same_answers(real: Store, simulated: Store, history: LogBatches, chan
         row = history.open.get((log, partition))
         end = row.first + row.count if row else 0
         for offset in {0, end, end + 1, chance.randrange(end + 1), chance.randrange(end + 1)}:
-            question = LoadLog(1, log, partition, offset, chance.randint(1, 400), chance.randrange(20_000))
-            expected = simulated.load_log(question)
+            read_request = ReadLog(1, log, partition, offset, chance.randint(1, 400), chance.randrange(20_000))
+            expected = simulated.load_log(read_request)
             for record in expected.records:  # the two stores have two ids
                 if record.message and record.message.destination == "/log/journal":
                     body = record.message.body.replace(
                         simulated.recovery.store_id.encode(), real.recovery.store_id.encode()
                     )
                     record.message = replace(record.message, body=body)
-            assert real.load_log(question) == expected, question
+            assert real.load_log(read_request) == expected, read_request
     for stage in range(1, history.next_stage + 1):
         for first in (0, 3):
-            asked = LoadStage(1, stage, first, chance.randint(1, 20), chance.randrange(300))
+            asked = ReadPrepared(1, stage, first, chance.randint(1, 20), chance.randrange(300))
             assert real.load_stage(asked) == simulated.load_stage(asked), asked
 
 

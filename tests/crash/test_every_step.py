@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from radiator.broker.entry import Entry
-from radiator.broker.kinds.durable_queue import DurableQueue
-from radiator.broker.states import AFTER_A_CRASH, State
-from radiator.commands import (
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.entry import Entry
+from radiator.core.states import AFTER_A_CRASH, State
+from radiator.model.commands import (
     AUTO,
     CLIENT,
     Ack,
@@ -29,12 +29,12 @@ from radiator.commands import (
     Stop,
     Tick,
 )
-from radiator.limits import GIB
-from radiator.replies import Deliver, Receipt
-from radiator.settings import Declarations, QueueSettings
-from tests.broker.conftest import SMALL, shrink
-from tests.broker.node import Node
-from tests.broker.words import ack, begin, commit, header, nack, send, subscribe
+from radiator.model.limits import GIB
+from radiator.model.replies import Deliver, Receipt
+from radiator.model.settings import Declarations, QueueSettings
+from tests.core.conftest import SMALL, shrink
+from tests.core.node import Node
+from tests.core.words import ack, begin, commit, header, nack, send, subscribe
 from tests.sim.disk import Platter
 
 Place = tuple[str, bytes]  # queue, body
@@ -174,7 +174,7 @@ class Run:
         for queue in queues:
             for entry in [*queue.in_memory(), *queue.storing.values()]:
                 self.entries[queue.number, entry.position] = entry
-        for batch in (broker.desk.open, broker.desk.at_sea):
+        for batch in (broker.context.open, broker.context.being_committed):
             for stored, part in batch.parts.items() if batch is not None else ():
                 assert isinstance(stored, DurableQueue)
                 for entry in part.storing + part.waking + part.removing:
@@ -182,7 +182,7 @@ class Run:
 
     def commit(self) -> None:
         """The batch at sea reaches the disk; a moment later the broker is told."""
-        batch, self.node.at_sea = self.node.at_sea, None
+        batch, self.node.being_committed = self.node.being_committed, None
         assert batch is not None
         self.cut()
         self.node.disk.commit(batch.writes)
@@ -192,8 +192,8 @@ class Run:
     def idle(self) -> None:
         """All that needs no commit."""
         node = self.node
-        while node.questions or node.again or node.broker.wants_turn or node.due():
-            if node.questions:
+        while node.read_requests or node.again or node.broker.wants_turn or node.due():
+            if node.read_requests:
                 node.answer()
                 self.turn()
             else:
@@ -312,7 +312,7 @@ def loosen(run: Run) -> None:
 
 def catch_up(run: Run) -> None:
     """Everything reaches the disk, and everybody is told."""
-    while run.node.at_sea is not None or run.node.seal():
+    while run.node.being_committed is not None or run.node.seal():
         run.commit()
         run.idle()
 
@@ -473,10 +473,10 @@ def play(scenario: Scenario, pace: Callable[[int], str]) -> int:
 
 
 def advance(run: Run, how: str) -> None:
-    if how in ("commit", "all") and run.node.at_sea is not None:
+    if how in ("commit", "all") and run.node.being_committed is not None:
         run.commit()
         run.idle()
-    if how in ("seal", "all") and run.node.at_sea is None and run.node.seal():
+    if how in ("seal", "all") and run.node.being_committed is None and run.node.seal():
         run.cut()
     if how == "all":
         catch_up(run)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from radiator.commands import AUTO, CLIENT_INDIVIDUAL, EARLIEST, Command, Commit, Committed, Event, Read, Send
-from radiator.replies import Deliver, Receipt
-from radiator.settings import JOURNAL, Declarations, LogSettings, QueueSettings
-from tests.broker.conftest import SMALL, shrink
-from tests.broker.node import Node
-from tests.broker.words import ack, begin, send, subscribe
+from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL, EARLIEST, Command, Commit, Committed, Event, Read, Send
+from radiator.model.replies import Deliver, Receipt
+from radiator.model.settings import JOURNAL, Declarations, LogSettings, QueueSettings
+from tests.core.conftest import SMALL, shrink
+from tests.core.node import Node
+from tests.core.words import ack, begin, send, subscribe
 from tests.sim.disk import Platter
 
 DECLARED = Declarations(
@@ -61,8 +61,8 @@ class Run:
     def idle(self) -> None:
         """All that needs no commit."""
         node = self.node
-        while node.questions or node.again or node.broker.wants_turn:
-            if node.questions:
+        while node.read_requests or node.again or node.broker.wants_turn:
+            if node.read_requests:
                 node.answer()
             self.turn()
 
@@ -70,7 +70,7 @@ class Run:
         """Everything reaches the disk, and what follows from that too."""
         node = self.node
         while node.seal():
-            batch, node.at_sea = node.at_sea, None
+            batch, node.being_committed = node.being_committed, None
             assert batch is not None
             self.cut()
             node.disk.commit(batch.writes)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from radiator.commands import Stop, Tick
-from radiator.limits import GIB, MIB
-from radiator.settings import Declarations, QueueSettings
-from radiator.store.lmdb import open_store
+from radiator.model.commands import Stop, Tick
+from radiator.model.limits import GIB, MIB
+from radiator.model.settings import Declarations, QueueSettings
+from radiator.storage.lmdb.store import open_store
 from tests.acceptance.wire import Gone, Wire
-from tests.broker.node import Node
-from tests.broker.words import nack, send, subscribe
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, SERVER, BrokerProcess
 from tests.campaigns.needs import CannotRun, NotInstalled, loop_mount
+from tests.core.node import Node
+from tests.core.words import nack, send, subscribe
 
 DISK_MIB = 64
 BODY = b"x" * 200_000
@@ -185,7 +185,7 @@ def test_clock_that_is_set_back_wakes_nothing_before_its_time() -> None:
     node.say(subscribe(2, "q"), send(1, "q", delay_ms=5000))
     node.auto = False
     node.wait(0.2)
-    assert node.questions
+    assert node.read_requests
     node.now_ms -= 10_000
     node.auto = True
     node.turn([])

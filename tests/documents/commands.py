@@ -75,7 +75,7 @@ def _of_pip(words: list[str]) -> str | None:
 
 def _of_python(words: list[str]) -> str | None:
     if len(words) >= 2 and words[0] == "-m":
-        path = words[1].replace(".", "/")
+        path = words[1].replace(".", "/").replace("radiator/spark/", "radiator/integrations/spark/")  # its public name
         is_ours = words[1].partition(".")[0] in ("radiator", "benchmarks", "tests")
         return None if not is_ours or exists(f"{path}.py") or exists(f"{path}/__main__.py") else f"no module {words[1]}"
     if words and words[0].endswith(".py"):

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from radiator.cli import parser
-from radiator.config import load
-from radiator.limits import Limits
+from radiator.model.limits import Limits
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, SERVER_COMMANDS, V1_2
+from radiator.tools.cli import parser
+from radiator.tools.config import load
 from tests.broker_process import CHECKOUT, BrokerProcess, environment
 from tests.documents.blocks import LANGUAGES, Block, all_blocks, blocks_of, exists, text_of
 from tests.documents.commands import complaint

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from radiator.cli import COMMANDS, parser
-from radiator.cli.command import Command
-from radiator.config import load
+from radiator.tools.cli import COMMANDS, parser
+from radiator.tools.cli.command import Command
+from radiator.tools.config import load
 from tests.broker_process import CHECKOUT
 from tests.documents.blocks import exists, inline, pages, text_of
 from tests.documents.commands import complaint
@@ -40,7 +40,7 @@ def test_example_of_a_command_is_understood(command: Command) -> None:
 def options() -> set[str]:
     """Of every command line that is ours: of `radiator` by its parser, of the others as their sources write them."""
     found = {*BY_OTHERS, "--quick", "--nightly", "--release"}  # these are made of the names of scripts/prove's scales
-    for folder in ("radiator/spark", "benchmarks", "tests", "examples"):
+    for folder in ("radiator/integrations/spark", "benchmarks", "tests", "examples"):
         for source in (CHECKOUT / folder).rglob("*.py"):
             found |= set(re.findall(r"""["'](--[a-z][a-z-]+)["' =]""", source.read_text(encoding="utf-8")))
     waiting: list[argparse.ArgumentParser] = [parser()]

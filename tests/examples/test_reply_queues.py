@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.request_reply import CONFIG, KINDS, queue_cost
-from radiator.limits import MIB
+from radiator.model.limits import MIB
 from tests.broker_process import BrokerProcess
 
 COUNT = 10_000

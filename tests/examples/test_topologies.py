@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from radiator.client import Client
-from radiator.settings import STANDARD_EXCHANGES
+from radiator.model.settings import STANDARD_EXCHANGES
 from tests.broker_process import CHECKOUT, DEFAULT_CONFIG, SERVER, BrokerProcess, environment
 from tests.ports import free_port
 

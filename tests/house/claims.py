@@ -2,7 +2,7 @@
 
 The table has a row for each claim:
 
-    | D1 | what is claimed | `radiator/broker/broker.py` `Broker.turn` | `tests/broker/test_broker.py::test_name` |
+    | D1 | what is claimed | `radiator/core/broker.py` `Broker.turn` | `tests/core/test_broker.py::test_name` |
 
 Code and test may be several, one behind the other. Its tag stands once in each symbol, as a comment that begins with
 it (`# D1`, `# D1 because ...`, `# D1 D7`), and as `@pytest.mark.durability("D1")` on each test; and nowhere else.

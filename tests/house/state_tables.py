@@ -1,4 +1,4 @@
-"""The tables of docs/DURABILITY.md that come from radiator/broker/states.py.
+"""The tables of docs/DURABILITY.md that come from radiator/core/states.py.
 
 `python -m tests.house.state_tables` writes them.
 Each stands between `<!-- states: NAME -->` and `<!-- end -->`.
@@ -7,7 +7,7 @@ Each stands between `<!-- states: NAME -->` and `<!-- end -->`.
 import re
 from pathlib import Path
 
-from radiator.broker.states import AFTER_A_CRASH, MEMORY_MOVES, PERSISTENT_MOVES, Event, State
+from radiator.core.states import AFTER_A_CRASH, MEMORY_MOVES, PERSISTENT_MOVES, Event, State
 
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "DURABILITY.md"
 

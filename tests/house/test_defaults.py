@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from radiator import limits
-from radiator.broker.consumers import MESSAGE_COST_BYTES
-from radiator.broker.destinations import TEMP_SETTINGS
-from radiator.limits import CLIENT_LIMITS, MIB, Limits
-from radiator.settings import MEMORY_BYTES_MAX
+from radiator.core.connections import MESSAGE_COST_BYTES
+from radiator.core.routing.destinations import TEMP_SETTINGS
+from radiator.model import limits
+from radiator.model.limits import CLIENT_LIMITS, MIB, Limits
+from radiator.model.settings import MEMORY_BYTES_MAX
 
 DEFAULT = Limits()
 FRAME = DEFAULT.max_frame_bytes

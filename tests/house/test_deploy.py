@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from radiator.cli import main
-from radiator.cli.service import FILES
 from radiator.client import Client
-from radiator.config import load
-from radiator.errors import EXIT_BUG, EXIT_DISK_FAILED, EXIT_USAGE
-from radiator.limits import STOP_MAX_S
-from radiator.store.backup import restore
+from radiator.model.errors import EXIT_BUG, EXIT_DISK_FAILED, EXIT_USAGE
+from radiator.model.limits import STOP_MAX_S
+from radiator.storage.backup import restore
+from radiator.tools.cli import main
+from radiator.tools.cli.service import FILES
+from radiator.tools.config import load
 from tests.broker_process import CHECKOUT, BrokerProcess, environment
-from tests.store.scribe import DELAYED, filled
+from tests.storage.scribe import DELAYED, filled
 
 DEPLOY = CHECKOUT / "radiator/deploy"
 UNITS = sorted(path.name for path in DEPLOY.iterdir() if path.suffix in (".service", ".timer"))

@@ -13,87 +13,86 @@ PACKAGE = Path(__file__).resolve().parent.parent.parent / "radiator"
 
 # The parts of the house, and which parts each may import; the longest name that fits a module counts.
 FLOORS: dict[str, set[str]] = {
+    "radiator": set(),
     # ground: words
-    "radiator": {"radiator"},
+    "radiator.model": {"radiator.model"},
     # floor 1: pure wings
-    "radiator.broker": {"radiator", "radiator.broker"},
-    "radiator.protocols": {"radiator", "radiator.protocols"},
-    "radiator.store.records": {"radiator"},
-    "radiator.store.events": {"radiator"},
-    "radiator.store.blocks": {"radiator", "radiator.store.records", "radiator.store.events"},
-    "radiator.store.__init__": {"radiator"},
+    "radiator.core": {"radiator.core", "radiator.model"},
+    "radiator.protocols": {"radiator", "radiator.model", "radiator.protocols"},
+    "radiator.storage.contract": {"radiator.model"},
+    "radiator.storage.codec": {"radiator.model", "radiator.storage.codec"},
     # floor 2
-    "radiator.store": {
-        "radiator",
-        "radiator.store",
-        "radiator.store.records",
-        "radiator.store.blocks",
-        "radiator.store.__init__",
-    },
+    "radiator.storage": {"radiator.model", "radiator.storage", "radiator.storage.codec", "radiator.storage.contract"},
     # beside the house: what programs and tools import
-    "radiator.client": {"radiator", "radiator.protocols", "radiator.client"},
-    "radiator.kombu": {"radiator", "radiator.client", "radiator.kombu"},
-    "radiator.spark": {"radiator", "radiator.client", "radiator.protocols", "radiator.spark"},
-    "radiator.spark.jobs": {
-        "radiator",
-        "radiator.archive",
-        "radiator.cli.text",
+    "radiator.client": {"radiator", "radiator.client", "radiator.model", "radiator.protocols"},
+    "radiator.integrations": {"radiator.integrations"},
+    "radiator.integrations.kombu": {"radiator", "radiator.client", "radiator.integrations.kombu", "radiator.model"},
+    "radiator.integrations.spark": {
         "radiator.client",
-        "radiator.spark",
-        "radiator.spark.jobs",
+        "radiator.integrations.spark",
+        "radiator.model",
+        "radiator.protocols",
     },
-    "radiator.archive": {
-        "radiator",
-        "radiator.archive",
-        "radiator.store",
-        "radiator.store.records",
-        "radiator.store.blocks",
-        "radiator.store.__init__",
+    "radiator.integrations.spark.jobs": {
+        "radiator.client",
+        "radiator.integrations.spark",
+        "radiator.integrations.spark.jobs",
+        "radiator.model",
+        "radiator.tools.archive",
+        "radiator.tools.cli.text",
     },
-    "radiator.audit": {
-        "radiator",
-        "radiator.archive",
-        "radiator.audit",
-        "radiator.store",
-        "radiator.store.records",
-        "radiator.store.blocks",
+    "radiator.kombu": {"radiator.integrations.kombu"},
+    "radiator.spark": {"radiator.integrations.spark"},
+    "radiator.tools": set(),
+    "radiator.tools.archive": {
+        "radiator.model",
+        "radiator.storage",
+        "radiator.storage.codec",
+        "radiator.tools.archive",
+    },
+    "radiator.tools.audit": {
+        "radiator.model",
+        "radiator.storage",
+        "radiator.storage.codec",
+        "radiator.tools.archive",
+        "radiator.tools.audit",
     },
     # floor 3
     "radiator.server": {
         "radiator",
-        "radiator.broker",
+        "radiator.core",
+        "radiator.model",
         "radiator.protocols",
-        "radiator.store",
-        "radiator.store.records",
-        "radiator.store.__init__",
         "radiator.server",
+        "radiator.storage",
+        "radiator.storage.codec",
+        "radiator.storage.contract",
     },
     # roof
-    "radiator.config": {"radiator", "radiator.config"},
-    "radiator.cli.text": {"radiator"},
-    "radiator.cli": {
+    "radiator.tools.config": {"radiator.model", "radiator.tools.config"},
+    "radiator.tools.cli.text": {"radiator.model"},
+    "radiator.tools.cli": {
         "radiator",
-        "radiator.archive",
-        "radiator.audit",
-        "radiator.cli",
-        "radiator.cli.text",
         "radiator.client",
-        "radiator.config",
+        "radiator.model",
         "radiator.protocols",
         "radiator.server",
-        "radiator.store",
-        "radiator.store.__init__",
+        "radiator.storage",
+        "radiator.tools.archive",
+        "radiator.tools.audit",
+        "radiator.tools.cli",
+        "radiator.tools.cli.text",
+        "radiator.tools.config",
     },
-    "radiator.__main__": {"radiator.cli"},
+    "radiator.__main__": {"radiator.tools.cli"},
 }
 PURE = {
     "radiator",
-    "radiator.broker",
+    "radiator.model",
+    "radiator.core",
     "radiator.protocols",
-    "radiator.store.records",
-    "radiator.store.events",
-    "radiator.store.blocks",
-    "radiator.store.__init__",
+    "radiator.storage.codec",
+    "radiator.storage.contract",
 }
 # What the pure parts may import from Python itself: nothing that waits, reads a clock, or sees the machine.
 PURE_MODULES = {
@@ -129,23 +128,22 @@ PURE_MODULES = {
 OWNERS = {
     "gevent": {"radiator.server"},
     "greenlet": {"radiator.server"},
-    "lmdb": {"radiator.store"},
-    "toml": {"radiator.config"},
-    "kombu": {"radiator.kombu"},
-    "amqp": {"radiator.kombu"},
-    "pyarrow": {"radiator.archive", "radiator.spark", "radiator.spark.jobs"},
-    "pyspark": {"radiator.spark", "radiator.spark.jobs"},
-    "matplotlib": {"radiator.spark.jobs"},
+    "lmdb": {"radiator.storage"},
+    "toml": {"radiator.tools.config"},
+    "kombu": {"radiator.integrations.kombu"},
+    "amqp": {"radiator.integrations.kombu"},
+    "pyarrow": {"radiator.tools.archive", "radiator.integrations.spark", "radiator.integrations.spark.jobs"},
+    "pyspark": {"radiator.integrations.spark", "radiator.integrations.spark.jobs"},
+    "matplotlib": {"radiator.integrations.spark.jobs"},
 }
 NOWHERE = {"pickle", "marshal", "shelve", "dill", "yaml", "code", "codeop", "importlib", "imp", "pkgutil", "runpy"}
-EXCEPT = {("radiator.spark.jobs.mapreduce", "importlib")}  # of what its own command line names
+EXCEPT = {("radiator.integrations.spark.jobs.mapreduce", "importlib")}  # of what its own command line names
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 
 
 def module_of(path: Path) -> str:
-    """As Python names it; but `radiator.store.__init__` is the file itself, a floor below the rest of its folder."""
-    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-    return name if name == "radiator.store.__init__" else name.removesuffix(".__init__")
+    """As Python names it."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def part_of(module: str) -> str:
@@ -181,7 +179,7 @@ def broken_floors(module: str, source: str) -> list[str]:
         where = f"{module}, line {line}: imports {name}"
         top = name.partition(".")[0]
         if top == "radiator":
-            target = part_of("radiator.store.__init__" if name == "radiator.store" else name)
+            target = part_of(name)
             if target not in FLOORS[part]:
                 broken.append(f"{where}, but {part} may import only from {', '.join(sorted(FLOORS[part]))}.")
         elif (module, name) in EXCEPT:
@@ -215,41 +213,41 @@ def test_imports_go_down_only() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("radiator.message", "import time"),
-        ("radiator.message", "from radiator.broker import turn"),
-        ("radiator.broker.broker", "from radiator.protocols.stomp import session"),
-        ("radiator.broker.broker", "def f():\n    import logging"),
-        ("radiator.broker.broker", "import os.path"),
-        ("radiator.broker.broker", "from radiator import client"),
-        ("radiator.protocols.stomp.session", "from radiator.broker.states import READY"),
+        ("radiator.model.message", "import time"),
+        ("radiator.model.message", "from radiator.core import turn"),
+        ("radiator.core.broker", "from radiator.protocols.stomp import session"),
+        ("radiator.core.broker", "def f():\n    import logging"),
+        ("radiator.core.broker", "import os.path"),
+        ("radiator.core.broker", "from radiator import client"),
+        ("radiator.protocols.stomp.session", "from radiator.core.states import READY"),
         ("radiator.protocols.stomp.session", "import socket"),
-        ("radiator.store.records", "import lmdb"),
-        ("radiator.store.records", "from radiator.store.lmdb import LmdbStore"),
-        ("radiator.store.lmdb", "import gevent"),
-        ("radiator.store.lmdb", "from radiator.broker.turn import Batch"),
+        ("radiator.storage.codec.records", "import lmdb"),
+        ("radiator.storage.codec.records", "from radiator.storage.lmdb.store import LmdbStore"),
+        ("radiator.storage.lmdb.store", "import gevent"),
+        ("radiator.storage.lmdb.store", "from radiator.core.turn import Batch"),
         ("radiator.server.dispatcher", "import lmdb"),
         ("radiator.server.dispatcher", "from gevent.monkey import patch_all"),
-        ("radiator.server.dispatcher", "from radiator.cli import main"),
+        ("radiator.server.dispatcher", "from radiator.tools.cli import main"),
         ("radiator.client", "import gevent"),
         ("radiator.client", "from radiator.server import serve"),
-        ("radiator.config.values", "from radiator.cli import main"),
-        ("radiator.spark.read", "import gevent"),
-        ("radiator.spark.read", "from radiator.store.lmdb import LmdbStore"),
-        ("radiator.spark.read", "from radiator.spark.jobs.job import Job"),
-        ("radiator.spark.jobs.replay", "import importlib"),
-        ("radiator.archive.archiver", "import pyspark"),
-        ("radiator.archive.archiver", "from radiator.broker.broker import Broker"),
+        ("radiator.tools.config.values", "from radiator.tools.cli import main"),
+        ("radiator.integrations.spark.read", "import gevent"),
+        ("radiator.integrations.spark.read", "from radiator.storage.lmdb.store import LmdbStore"),
+        ("radiator.integrations.spark.read", "from radiator.integrations.spark.jobs.job import Job"),
+        ("radiator.integrations.spark.jobs.replay", "import importlib"),
+        ("radiator.tools.archive.archiver", "import pyspark"),
+        ("radiator.tools.archive.archiver", "from radiator.core.broker import Broker"),
         ("radiator.server.dispatcher", "import pyarrow"),
-        ("radiator.broker.broker", "from radiator.archive import manifest"),
-        ("radiator.cli.stats", "import gevent"),
-        ("radiator.cli.stats", "from radiator.broker.broker import Broker"),
-        ("radiator.cli.stats", "import pickle"),
-        ("radiator.cli.stats", "import yaml"),
-        ("radiator.cli.stats", "import requests"),
-        ("radiator.cli.stats", "eval('1')"),
-        ("radiator.broker.broker", "open('x')"),
-        ("radiator.broker.broker", "import io"),
-        ("radiator.broker.broker", "from io import open as read"),
+        ("radiator.core.broker", "from radiator.tools.archive import manifest"),
+        ("radiator.tools.cli.stats", "import gevent"),
+        ("radiator.tools.cli.stats", "from radiator.core.broker import Broker"),
+        ("radiator.tools.cli.stats", "import pickle"),
+        ("radiator.tools.cli.stats", "import yaml"),
+        ("radiator.tools.cli.stats", "import requests"),
+        ("radiator.tools.cli.stats", "eval('1')"),
+        ("radiator.core.broker", "open('x')"),
+        ("radiator.core.broker", "import io"),
+        ("radiator.core.broker", "from io import open as read"),
     ],
 )
 def test_a_broken_floor_is_seen(module: str, source: str) -> None:
@@ -259,12 +257,15 @@ def test_a_broken_floor_is_seen(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("radiator.message", "from dataclasses import dataclass"),
-        ("radiator.broker.broker", "from io import BytesIO"),
-        ("radiator.broker.broker", "from radiator.broker.turn import Turn\nfrom radiator import message"),
-        ("radiator.store.lmdb", "import lmdb\nimport os\nfrom radiator.store import records"),
-        ("radiator.server.dispatcher", "from gevent.event import Event\nfrom radiator.store.lmdb import LmdbStore"),
-        ("radiator.cli.serve", "from radiator import config\nfrom radiator.server import serve"),
+        ("radiator.model.message", "from dataclasses import dataclass"),
+        ("radiator.core.broker", "from io import BytesIO"),
+        ("radiator.core.broker", "from radiator.core.turn import Turn\nfrom radiator.model import message"),
+        ("radiator.storage.lmdb.store", "import lmdb\nimport os\nfrom radiator.storage.codec import records"),
+        (
+            "radiator.server.dispatcher",
+            "from gevent.event import Event\nfrom radiator.storage.lmdb.store import LmdbStore",
+        ),
+        ("radiator.tools.cli.serve", "from radiator.tools import config\nfrom radiator.server import serve"),
     ],
 )
 def test_a_floor_that_holds_is_let_be(module: str, source: str) -> None:
@@ -273,7 +274,13 @@ def test_a_floor_that_holds_is_let_be(module: str, source: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["radiator.client", "radiator.config", "radiator.broker.broker", "radiator.spark.ask", "radiator.store.lmdb"],
+    [
+        "radiator.client",
+        "radiator.tools.config",
+        "radiator.core.broker",
+        "radiator.integrations.spark.ask",
+        "radiator.storage.lmdb.store",
+    ],
 )
 def test_a_module_does_not_bring_gevent_with_it(module: str) -> None:
     program = f"import sys, {module}; sys.exit('gevent' in sys.modules)"

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from radiator.journal import COLUMNS, EVENTS, NUMBERS, Told, as_json
+from radiator.model.journal import COLUMNS, EVENTS, NUMBERS, JournalEvent, as_json
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 DOCUMENT = (CHECKOUT / "docs/JOURNAL.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def test_every_event_stands_there_with_its_column() -> None:
 
 def test_every_key_stands_there() -> None:
     said = [key for row in rows("A record") for key in re.findall(r"`(\w+)`", row[0])]
-    told = Told("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1)
+    told = JournalEvent("acked", 1, "q", 1, "c", 1, 1, 1, "o", "r", "a", 1)
     keys = [key for event in EVENTS for key in json.loads(as_json(told._replace(event=event), 0, "s"))]
     assert sorted(said) == sorted({*keys, *NUMBERS.values()})
 

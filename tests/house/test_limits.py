@@ -1,10 +1,10 @@
-"""radiator/limits.py: a bound has one name, and a name one bound; a second one would silently undo the first."""
+"""radiator/model/limits.py: a bound has one name, and a name one bound; a second one would silently undo the first."""
 
 import ast
 from collections import Counter
 from pathlib import Path
 
-LIMITS = Path(__file__).resolve().parent.parent.parent / "radiator/limits.py"
+LIMITS = Path(__file__).resolve().parent.parent.parent / "radiator/model/limits.py"
 
 
 def test_no_bound_is_given_twice() -> None:

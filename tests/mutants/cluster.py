@@ -24,7 +24,7 @@ MUTANTS = (
         "doubt-not-committed-before-transfer",
         "A message is handed over before it is on the disk that it is in doubt.",
         function="Handover.offer",
-        old="desk.open.then.append(say)",
+        old="context.open.then.append(say)",
         new="say()",
     ),
     Mutant(
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "interest-not-withdrawn",
         "Other nodes are not told that nobody subscribes to a pattern any more.",
-        function="OwnInterest.changes",
+        function="OwnSubscriptions.changes",
         old=(
             "return {p for p in changed if p in self.counts} - said, {p for p in changed if p not in self.counts} &"
             " said"
@@ -145,7 +145,7 @@ MUTANTS = (
     Mutant(
         "no-topic-dedup",
         'A message of a topic of scope "cluster" that comes a second time, or late, is delivered.',
-        function="Spreading.hear_publish",
+        function="Gossip.hear_publish",
         old="if word.sequence <= known.sequence:",
         new="if word.sequence <= 0:",
     ),
@@ -164,7 +164,7 @@ MUTANTS = (
         "published-elsewhere-not-kept",
         "What is published on other nodes does not come into the durable subscriptions here.",
         function="Cluster.deliver",
-        old="self.intake.collect(queue, message)",
+        old="self.admission.collect(queue, message)",
         new="pass",
     ),
     Mutant(
@@ -184,7 +184,7 @@ MUTANTS = (
     Mutant(
         "stale-interest",
         "News of a node that is older than what is known of it replaces the newer.",
-        function="Spreading.hear_news",
+        function="Gossip.hear_news",
         old="if known is not None and version <= known.version:",
         new="if known is not None and version == known.version:",
     ),

@@ -78,8 +78,8 @@ MUTANTS = (
         "receipt-before-commit",
         "A RECEIPT that promises the disk leaves at once, before its batch is committed.",
         function="Connection.say",
-        old="self.held_batch = desk.open.number",
-        new="return desk.turn.replies.append(reply)",
+        old="self.held_batch = context.open.number",
+        new="return context.turn.replies.append(reply)",
     ),
     Mutant(
         "sleep-in-the-core",
@@ -117,18 +117,18 @@ MUTANTS = (
         "An event is told in the batch after that of its change.",
         function="Broker.seal",
         old="""
-            if desk.journal is not None:
-                desk.journal.seal()
+            if context.journal is not None:
+                context.journal.seal()
         """,
         new="",
         also=(
             Edit(
                 function="Broker.seal",
-                old="desk.open = Batch(batch.number + 1)",
+                old="context.open = Batch(batch.number + 1)",
                 new="""
-                    desk.open = Batch(batch.number + 1)
-                    if desk.journal is not None:
-                        desk.journal.seal()
+                    context.open = Batch(batch.number + 1)
+                    if context.journal is not None:
+                        context.journal.seal()
                 """,
             ),
         ),

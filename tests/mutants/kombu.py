@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         "kombu-does-not-tell-the-loop",
         "The loss of a connection is noticed, and nobody is told: kombu's event loop waits for ever.",
-        function="Connection._pump",
+        function="SharedConnection._pump",
         old="""
             self._is_told |= tells
             raise self._lose(error, is_asked=False) from error

@@ -6,7 +6,7 @@ MUTANTS = (
     Mutant(
         "acked-record-comes-again",
         "A reader that takes a partition over gets records that are before the group's position by now.",
-        function="LogReader.take_record",
+        function="LogConsumer.take_record",
         old="if offset < group.positions[cursor.index] or offset in group.acked[cursor.index]:",
         new="if offset in group.acked[cursor.index]:",
     ),
@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         "position-before-ack-is-synced",
         "The RECEIPT of a group's ACK does not wait for the position to be on the disk.",
-        function="LogReader.__init__",
+        function="LogConsumer.__init__",
         old="self.is_persistent = command.group is not None",
         new="self.is_persistent = False",
     ),

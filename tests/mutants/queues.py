@@ -50,7 +50,7 @@ MUTANTS = (
         "dead-letter-not-put",
         "A dead letter is removed from its queue, and not put into its dead-letter queue.",
         function="Queue.kill",
-        old="self.bury(self, entry, reason)",
+        old="self.dead_letter(self, entry, reason)",
         new="",
     ),
     Mutant(
@@ -112,7 +112,7 @@ MUTANTS = (
         "expired-delivered",
         "What has expired is delivered all the same.",
         function="Queue.take_head",
-        old="if 0 < entry.message.expires_ms <= self.desk.now_ms:",
+        old="if 0 < entry.message.expires_ms <= self.context.now_ms:",
         new="if 0 > entry.message.expires_ms:",
     ),
     Mutant(
@@ -149,15 +149,15 @@ MUTANTS = (
         "load-not-asked-again",
         "A load that found nothing, and is answered after the commit it should have waited for, is not asked again.",
         function="DurableQueue.loaded",
-        old="self.wait_for_commit = not answer.messages and self.asked_at == self.desk.committed",
+        old="self.wait_for_commit = not answer.messages and self.asked_at == self.context.committed",
         new="self.wait_for_commit = not answer.messages",
     ),
     Mutant(
         "load-skips-a-message",
         "What is read back begins one position too late: off by one.",
         function="DurableQueue.refill",
-        old="load = Load(request, self.number, self.window_end, LOAD_MESSAGES, bytes_max)",
-        new="load = Load(request, self.number, self.window_end + 1, LOAD_MESSAGES, bytes_max)",
+        old="load = ReadQueue(request, self.number, self.window_end, LOAD_MESSAGES, bytes_max)",
+        new="load = ReadQueue(request, self.number, self.window_end + 1, LOAD_MESSAGES, bytes_max)",
     ),
     Mutant(
         "max-messages-off-by-one",
@@ -237,7 +237,7 @@ MUTANTS = (
         "redelivery-count-not-written",
         "A redelivery count is kept in memory only: a restart forgets it.",
         function="DurableQueue.keep_count",
-        old="self.desk.write(Count(self.number, entry.position, entry.redeliveries))",
+        old="self.context.write(Count(self.number, entry.position, entry.redeliveries))",
         new="",
     ),
     Mutant(
@@ -251,7 +251,7 @@ MUTANTS = (
         "remove-not-written",
         "What leaves a queue leaves its ledger, but not the disk.",
         function="DurableQueue.remove",
-        old="self.desk.write(Remove(self.number, entry.position))",
+        old="self.context.write(Remove(self.number, entry.position))",
         new="",
     ),
     Mutant(
@@ -296,7 +296,7 @@ MUTANTS = (
         "wake-not-written",
         "A delayed message that is woken is put at its place, and stays delayed on the disk too.",
         function="Delayed.end_delay",
-        old="desk.write(Wake(queue.number, entry.due_ms, entry.position))",
+        old="context.write(MakeDue(queue.number, entry.due_ms, entry.position))",
         new="pass",
     ),
     Mutant(
@@ -309,9 +309,9 @@ MUTANTS = (
     Mutant(
         "woken-before-due",
         "Delayed messages are woken up to a second before their time.",
-        function="Delayed.question",
-        old="before_ms = _ALL_MS if self.queue.purge_through else self.desk.now_ms + 1",
-        new="before_ms = _ALL_MS if self.queue.purge_through else self.desk.now_ms + 1000",
+        function="Delayed.read_request",
+        old="before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1",
+        new="before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1000",
     ),
     Mutant(
         "woken-behind-the-others",
@@ -325,7 +325,7 @@ MUTANTS = (
         "What is being woken is read back with the messages around it: it is there twice.",
         function="DurableQueue.refill",
         old="""
-            if self.delayed.woken_in > self.desk.committed:
+            if self.delayed.woken_in > self.context.committed:
                 return
         """,
         new="",

@@ -30,15 +30,15 @@ MUTANTS = (
     Mutant(
         "dedup-forgotten",
         "A dedup-id is known only until its SEND is on the disk: what the disk answers is not looked at.",
-        function="Intake.is_known",
+        function="Admission.is_known",
         old="return 0 if found[1] else None",
         new="return None",
     ),
     Mutant(
         "dedup-not-written",
         "A dedup-id is kept in memory only.",
-        function="Intake.store",
-        old="desk.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))",
+        function="Admission.store",
+        old="context.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))",
         new="",
     ),
     Mutant(
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "durable-copy-not-put",
         "The first node with a durable subscription is named as one that gets a copy, and gets none.",
-        function="Planner.plan_topic",
+        function="Router.plan_topic",
         old="plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept)",
         new="plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept[1:])",
     ),
@@ -96,11 +96,11 @@ MUTANTS = (
     Mutant(
         "exchange-send-in-two-batches",
         "Of what is sent by an exchange the first copy goes into the batch; the others follow it in the next.",
-        function="Intake.store",
+        function="Admission.store",
         old="queue.take_in(message, due_ms)",
         new=(
             'is_later = queue is not puts[0][0] and message.destination.startswith("/exchange/")\n'
-            "desk.open.then.append(lambda q=queue, m=message, d=due_ms: q.take_in(m, d)) if is_later else"
+            "context.open.then.append(lambda q=queue, m=message, d=due_ms: q.take_in(m, d)) if is_later else"
             " queue.take_in(message, due_ms)"
         ),
     ),
@@ -117,21 +117,21 @@ MUTANTS = (
             "Only the first copy of a fanout (or the first SEND of a transaction) goes into the batch; the others"
             " follow it in the next."
         ),
-        function="Intake.store",
+        function="Admission.store",
         old="queue.take_in(message, due_ms)",
         new=(
-            "queue.take_in(message, due_ms) if queue is puts[0][0] else desk.open.then.append(lambda q=queue,"
+            "queue.take_in(message, due_ms) if queue is puts[0][0] else context.open.then.append(lambda q=queue,"
             " m=message, d=due_ms: q.take_in(m, d))"
         ),
     ),
     Mutant(
         "fanout-outbox-in-another-batch",
         "The copies of a fanout for other nodes are stored by the batch after that of the local ones.",
-        function="Intake.store",
+        function="Admission.store",
         old="if queue.is_persistent:",
         new="""
             if queue in self.destinations.copies_to:
-                desk.open.then.append(lambda queue=queue, message=message: queue.put(message))
+                context.open.then.append(lambda queue=queue, message=message: queue.put(message))
             elif queue.is_persistent:
         """,
     ),
@@ -145,7 +145,7 @@ MUTANTS = (
     Mutant(
         "immediate-judged-too-late",
         "Whether a consumer can take an immediate message is judged when it is stored already.",
-        function="Intake.apply_plan",
+        function="Admission.apply_plan",
         old="""
             if plan.immediate:
                 self.check_immediate(plan, needs)
@@ -153,7 +153,7 @@ MUTANTS = (
         new="",
         also=(
             Edit(
-                function="Intake.apply_plan",
+                function="Admission.apply_plan",
                 old="self.store(puts)",
                 new="""
                     self.store(puts)
@@ -166,7 +166,7 @@ MUTANTS = (
     Mutant(
         "no-reserve",
         "SENDs do not wait for the disk: above the high-water mark, and below disk_free_min, they are accepted.",
-        function="Intake.blocked",
+        function="Admission.blocked",
         old="if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):",
         new="if disk.waiters and disk.waiters[0] is not connection:",
     ),
@@ -198,7 +198,7 @@ MUTANTS = (
         "slow-subscriber-never-dropped",
         "A subscriber of a topic that does not read is sent more and more.",
         function="Topics.publish",
-        old="if connection.posted_turn != desk.turn_number and subscription.is_over(size, self.is_pressed):",
+        old="if connection.posted_turn != context.turn_number and subscription.is_over(size, self.is_pressed):",
         new="if False:",
     ),
     Mutant(
@@ -256,7 +256,7 @@ MUTANTS = (
         "unbind-not-written",
         "A binding that is undone stays on the disk: it is there again after the next start.",
         function="Exchanges.take_off",
-        old="self.desk.write(Unbind(name, key, queue.number))",
+        old="self.context.write(Unbind(name, key, queue.number))",
         new="pass",
     ),
     Mutant(

@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "connection-leak",
         "A connection that is over stays in the table of all sockets.",
-        function="Connection.close",
+        function="ServerConnection.close",
         old="del self._commons.everyone[self.number]",
         new="",
     ),
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         "frame-deadline-off",
         "A client that stops in the middle of a frame is waited for for ever.",
-        function="Connection._silence_max_s",
+        function="ServerConnection._silence_max_s",
         old="""
             if self._session.buffered_bytes:
                 return min(self._session.silence_max_s, self._commons.limits.connect_timeout_s)
@@ -114,7 +114,7 @@ MUTANTS = (
     Mutant(
         "log-client-limit-off",
         "One client may cause as many lines as all together.",
-        function="Log.write",
+        function="EventLog.write",
         old='if level != "error" and client and self._is_left_out(client, event):',
         new="if False:",
     ),
@@ -128,12 +128,14 @@ MUTANTS = (
     Mutant(
         "log-rate-limit-off",
         "Every event is told, however many there are in a second, and whoever causes them.",
-        function="Log.write",
+        function="EventLog.write",
         old='if level != "error" and client and self._is_left_out(client, event):',
         new="if False:",
         also=(
             Edit(
-                function="Log.write", old='if level != "error" and self._is_flood(event, int(now_s)):', new="if False:"
+                function="EventLog.write",
+                old='if level != "error" and self._is_flood(event, int(now_s)):',
+                new="if False:",
             ),
         ),
     ),
@@ -147,7 +149,7 @@ MUTANTS = (
     Mutant(
         "login-deadline-off",
         "A connection that never says CONNECT is kept for ever.",
-        function="Connection.look",
+        function="ServerConnection.look",
         old="self.close(self._why_too_late())",
         new="""
             if self._state != _OPENING:
@@ -157,7 +159,7 @@ MUTANTS = (
     Mutant(
         "login-deadline-per-byte",
         "Each byte of a stranger gives it the whole time for its CONNECT anew.",
-        function="Connection._readable",
+        function="ServerConnection._readable",
         old="self._was_read_s = time.monotonic()",
         new="""
             self._was_read_s = time.monotonic()
@@ -196,7 +198,7 @@ MUTANTS = (
     Mutant(
         "reading-not-stopped",
         "Who does not read its answers is read from all the same: they pile up.",
-        function="Connection._hold_if_full",
+        function="ServerConnection._hold_if_full",
         old="""
             if self._outbox.pending_bytes > self._commons.limits.outbox_filled_bytes:
                 self._hold(_OUTBOX_FULL)

@@ -13,28 +13,28 @@ MUTANTS = (
     Mutant(
         "app-not-checked",
         "A version of an app is committed as often as somebody asks for it.",
-        function="Staging.is_committed",
+        function="PreparedTransactions.is_committed",
         old="return last is not None and version <= last.version",
         new="return last is None and version < 0",
     ),
     Mutant(
         "app-not-written",
         "The version that was committed is not on the disk.",
-        function="Staging.keep_app",
-        old="self.desk.write(row, WRITE_COST_BYTES + len(app))",
+        function="PreparedTransactions.keep_app",
+        old="self.context.write(row, WRITE_COST_BYTES + len(app))",
         new="",
     ),
     Mutant(
         "commit-receipt-does-not-wait",
         "The RECEIPT of a COMMIT does not wait for the disk.",
-        function="Intake.apply_plan",
+        function="Admission.apply_plan",
         old="if is_persistent or must_wait:",
         new="if (is_persistent or must_wait) and transaction is None:",
     ),
     Mutant(
         "committed-forgotten-at-a-restart",
         "After a restart a committed transaction does not go on.",
-        function="Staging.__init__",
+        function="PreparedTransactions.__init__",
         old="applying.begin(staged)",
         new="pass",
     ),
@@ -48,15 +48,15 @@ MUTANTS = (
     Mutant(
         "memory-part-before-sync",
         "The part of a transaction that is in memory happens before its persistent part is on the disk.",
-        function="Intake.apply_plan",
-        old="must_wait = (is_persistent or connection.rest_batch > desk.committed) and not rest.is_empty",
+        function="Admission.apply_plan",
+        old="must_wait = (is_persistent or connection.rest_batch > context.committed) and not rest.is_empty",
         new="must_wait = False",
     ),
     Mutant(
         "prepared-not-written",
         "What is prepared is on the disk without its SENDs.",
-        function="Staging.prepare",
-        old="self.desk.write(Stage(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)",
+        function="PreparedTransactions.prepare",
+        old="self.context.write(StorePrepared(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)",
         new="pass",
     ),
     Mutant(
@@ -98,19 +98,19 @@ MUTANTS = (
         "unstaged-in-another-batch",
         "A prepared transaction's SENDs are let go of in the batch after that of their Puts.",
         function="Applying.applied",
-        old="self.desk.write(DropStage(staged.stage))",
-        new="self.desk.open.then.append(lambda: self.desk.write(DropStage(staged.stage)))",
+        old="self.context.write(DropTransaction(staged.stage))",
+        new="self.context.open.then.append(lambda: self.context.write(DropTransaction(staged.stage)))",
         also=(
             Edit(
                 function="Applying.applied",
                 old="""
-                    self.desk.write(Unstage(staged.stage, first, staged.applied))
-                    self.desk.write(staged.row())
+                    self.context.write(RemovePrepared(staged.stage, first, staged.applied))
+                    self.context.write(staged.row())
                 """,
                 new="""
                     last, row = staged.applied, staged.row()
-                    self.desk.open.then.append(lambda: self.desk.write(Unstage(staged.stage, first, last)))
-                    self.desk.open.then.append(lambda: self.desk.write(row))
+                    self.context.open.then.append(lambda: self.context.write(RemovePrepared(staged.stage, first, last)))
+                    self.context.open.then.append(lambda: self.context.write(row))
                 """,
             ),
         ),

@@ -9,7 +9,7 @@ nodes together, and the time is that of one process that does the work of all of
 import random
 import time
 
-from tests.broker.cluster.mesh import Mesh
+from tests.core.cluster.mesh import Mesh
 
 SIZES = (8, 64, 512)
 
@@ -22,7 +22,7 @@ def settle(graph: Mesh) -> str:
             heard += len(end.words)
             with end.node.turn():
                 while end.words:
-                    end.node.spreading.hear(end.link, end.words.popleft())
+                    end.node.gossip.hear(end.link, end.words.popleft())
     return f"{heard} words, {(time.perf_counter() - began_s) * 1000:.1f} ms"
 
 

@@ -23,7 +23,7 @@ WITHIN = """\
 import ctypes, os, sys
 if ctypes.CDLL(None, use_errno=True).setns(os.open({path!r}, os.O_RDONLY), 0) != 0:
     raise OSError(ctypes.get_errno(), "setns")
-from radiator.cli import main
+from radiator.tools.cli import main
 sys.exit(main())
 """
 

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from radiator.settings import HEART_BEAT_MS
+from radiator.model.settings import HEART_BEAT_MS
 from tests.nodes.cluster import Nodes, ring, soon
 
 TABLES = '[topic."news.#"]\nscope = "cluster"\n'

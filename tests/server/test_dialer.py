@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from radiator.commands import NotLinked
-from radiator.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
+from radiator.model.commands import NotLinked
+from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_REFUSALS_KEPT, NODE_NEIGHBOURS_MAX, Limits
+from radiator.model.settings import Address, Node
 from radiator.server.dialer import back_off_s
 from radiator.server.links import Links
-from radiator.server.log import Log
-from radiator.settings import Address, Node
+from radiator.server.log import EventLog
 
 B = Address("peer", "127.0.0.1", 61614)
 
@@ -22,7 +22,7 @@ class Logged:
     def __init__(self, file: Path, node: Node | None) -> None:
         self.file = file
         self.number = os.open(file, os.O_WRONLY | os.O_CREAT)
-        self.log = Log(self.number)
+        self.log = EventLog(self.number)
         self.reports: list[NotLinked] = []
         self.links = Links(node, "s1", Limits(), self.log, self.reports.append)
 

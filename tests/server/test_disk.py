@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from radiator.limits import MIB
-from radiator.message import ESCAPING_1_2, Message
+from radiator.model.limits import MIB
+from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.writes import Declare, Put, Remove
 from radiator.server.disk import DiskRoom, measured
-from radiator.store.lmdb import open_store
-from radiator.writes import Declare, Put, Remove
+from radiator.storage.lmdb.store import open_store
 
 
 @pytest.mark.parametrize(

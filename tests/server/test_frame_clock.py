@@ -2,7 +2,7 @@
 
 import pytest
 
-from radiator.limits import CLIENT_LIMITS, FRAME_BYTES_PER_S, MIB, Limits
+from radiator.model.limits import CLIENT_LIMITS, FRAME_BYTES_PER_S, MIB, Limits
 from radiator.protocols.peer.frame import Frames
 from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.protocols.stomp.session import StompSession

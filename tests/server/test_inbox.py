@@ -1,5 +1,5 @@
-from radiator.commands import Ack, Closed, Command, Committed, Open, Read, Stop, Tick
-from radiator.limits import (
+from radiator.model.commands import Ack, Closed, Command, Committed, Open, Read, Stop, Tick
+from radiator.model.limits import (
     ADMIN_COPIES,
     COMMANDS_AT_ONCE,
     COMMANDS_PER_TURN,
@@ -8,8 +8,8 @@ from radiator.limits import (
     READS_PER_TURN,
 )
 from radiator.server.inbox import Inbox
-from tests.broker.node import Node
-from tests.broker.words import send
+from tests.core.node import Node
+from tests.core.words import send
 
 
 def summoned(inbox: Inbox) -> list[bool]:

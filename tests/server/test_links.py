@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from radiator.commands import Heard, Open
-from radiator.limits import Limits
-from radiator.links import Digest, News, Publish, Version, Word
-from radiator.message import ESCAPING_1_2, Message
+from radiator.model.commands import Open, PeerMessage
+from radiator.model.limits import Limits
+from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.peer import Digest, NodeState, PeerFrame, Publish, Version
+from radiator.model.replies import SendToPeer
+from radiator.model.settings import Node
 from radiator.protocols.peer.session import PeerSession
-from radiator.replies import Tell
-from radiator.settings import Node
 from tests.acceptance.wire import Wire
 from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
 
@@ -340,14 +340,14 @@ class FakeNode:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         node = Node(name="a", secret=SECRET, heart_beat_ms=HEART_BEAT_MS)
         self.session = PeerSession(1, Limits(), node, store_id, bytes(range(32)), "b", lambda name: True)
-        self.heard: list[Word] = []
+        self.heard: list[PeerFrame] = []
         self.socket.sendall(self.session.take_outgoing())
         while not self.session.is_open:
             self.read()
 
     def read(self) -> None:
         for said in self.session.receive(self.socket.recv(65536)):
-            if isinstance(said, Heard):
+            if isinstance(said, PeerMessage):
                 self.heard.append(said.word)
             else:
                 assert isinstance(said, Open), said
@@ -371,8 +371,8 @@ class FakeNode:
             over.set()
             thread.join()
 
-    def tell(self, word: Word) -> None:
-        self.socket.sendall(self.session.encode(Tell(1, word)))
+    def tell(self, word: PeerFrame) -> None:
+        self.socket.sendall(self.session.encode(SendToPeer(1, word)))
 
 
 def test_node_that_does_not_read_is_heard_all_the_same(place: Place) -> None:
@@ -385,8 +385,8 @@ def test_node_that_does_not_read_is_heard_all_the_same(place: Place) -> None:
         client.connect()
         client.subscribe("/topic/from.a")
         fake.tell(Digest([]))
-        fake.tell(News(Version("a", 1, 1), True, ["b"], [], ["to.a"], [], ""))
-        while not any(isinstance(word, News) for word in fake.heard):
+        fake.tell(NodeState(Version("a", 1, 1), True, ["b"], [], ["to.a"], [], ""))
+        while not any(isinstance(word, NodeState) for word in fake.heard):
             fake.read()
         sent = 0
         for number in range(1, 31):

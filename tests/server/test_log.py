@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from radiator.limits import (
+from radiator.model.limits import (
     LOG_CLIENTS_MAX,
     LOG_CLIENTS_TOLD,
     LOG_DROPPED_EVERY_S,
@@ -17,8 +17,8 @@ from radiator.limits import (
     LOG_TRACE_LINES_MAX,
     LOG_VALUE_CHARACTERS,
 )
-from radiator.server.log import Form, Log, form_of, line, shown
-from radiator.settings import Logging
+from radiator.model.settings import Logging
+from radiator.server.log import EventLog, Form, form_of, line, shown
 
 READ_MAX_S = 10.0
 
@@ -71,7 +71,7 @@ def test_line_has_the_time_in_utc_with_milliseconds() -> None:
 
 def test_log_writes_everything_before_it_closes() -> None:
     reader, writer = os.pipe()
-    log = Log(writer)
+    log = EventLog(writer)
     for number in range(100):
         log.info("event", number=number)
     log.close()
@@ -83,7 +83,7 @@ def test_log_writes_everything_before_it_closes() -> None:
 
 def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
     reader, writer = os.pipe()
-    log = Log(writer)
+    log = EventLog(writer)
     filler = "x" * LOG_VALUE_CHARACTERS
     for number in range(5 * LOG_LINES_MAX):  # a pipe holds about 300 of these; the rest finds it full
         log.error("event", number=number, filler=filler)
@@ -101,7 +101,7 @@ def test_log_drops_and_counts_lines_that_nobody_reads() -> None:
 
 def test_log_tells_what_it_dropped_once_a_second_however_much_else_it_tells() -> None:
     reader, writer = os.pipe()
-    log = Log(writer)
+    log = EventLog(writer)
     lines: list[str] = []
     began_s = time.monotonic()
     for number in range(LOG_LINES_PER_S // 2):
@@ -121,7 +121,7 @@ def test_log_tells_what_it_dropped_once_a_second_however_much_else_it_tells() ->
 
 def test_log_tells_what_it_dropped_though_nothing_follows() -> None:
     reader, writer = os.pipe()
-    log = Log(writer)
+    log = EventLog(writer)
     for _ in range(LOG_LINES_PER_S):
         log.info("flood")
     lines = read_until(reader, lambda lines: len(lines) == LOG_LINES_PER_S)
@@ -149,10 +149,12 @@ def dropped_in(lines: list[str]) -> list[int]:
     return [int(found[1]) for found in map(re.compile(r"log_lines_dropped lines=(\d+)$").search, lines) if found]
 
 
-def told_by(write: Callable[[Log], None], logging: Logging | None = None, client_every_s: float = 1000.0) -> list[str]:
+def told_by(
+    write: Callable[[EventLog], None], logging: Logging | None = None, client_every_s: float = 1000.0
+) -> list[str]:
     """All lines of a log that is closed behind what `write` does."""
     reader, writer = os.pipe()
-    log = Log(writer, logging, client_every_s)
+    log = EventLog(writer, logging, client_every_s)
     write(log)
     log.close()
     os.close(writer)
@@ -165,7 +167,7 @@ def told_by(write: Callable[[Log], None], logging: Logging | None = None, client
 
 @pytest.mark.parametrize("level, told", [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_a_level_leaves_out_what_is_below_it(level: str, told: int) -> None:
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         for event in (log.debug, log.info, log.warning, log.error):
             event("event")
 
@@ -174,7 +176,7 @@ def test_a_level_leaves_out_what_is_below_it(level: str, told: int) -> None:
 
 
 def test_the_level_and_the_form_change_from_the_next_line_on() -> None:
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         log.debug("one")
         log.use(Logging(level="debug", format="json"))
         log.debug("two")
@@ -210,7 +212,7 @@ def test_a_traceback_is_one_object_too_its_last_lines() -> None:
 
 
 def test_priorities_are_those_of_syslog_on_each_line() -> None:
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         for event in (log.debug, log.info, log.warning, log.error):
             event("event")
         log.trace("one\ntwo\n")
@@ -244,7 +246,7 @@ def left_out(lines: list[str]) -> dict[tuple[str, str], int]:
 
 
 def test_one_client_does_not_hide_what_others_cause() -> None:
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         for number in range(5 * LOG_LINES_PER_S):
             log.write("info", "refused", {"number": number}, "192.0.2.7")
         log.write("info", "refused", {"number": -1}, "192.0.2.8")
@@ -260,7 +262,7 @@ def test_one_client_does_not_hide_what_others_cause() -> None:
 
 def test_what_a_client_was_left_out_of_is_told_when_its_time_is_over_though_nothing_follows() -> None:
     reader, writer = os.pipe()
-    log = Log(writer, client_every_s=0.2)
+    log = EventLog(writer, client_every_s=0.2)
     for _ in range(LOG_LINES_OF_CLIENT + 3):
         log.write("info", "refused", {}, "192.0.2.7")
     lines = read_until(reader, lambda lines: bool(left_out(lines)))
@@ -273,7 +275,7 @@ def test_what_a_client_was_left_out_of_is_told_when_its_time_is_over_though_noth
 
 
 def test_errors_are_told_whoever_causes_them() -> None:
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         for _ in range(2 * LOG_LINES_OF_CLIENT):
             log.write("error", "damaged_record", {}, "192.0.2.7")
 
@@ -283,7 +285,7 @@ def test_errors_are_told_whoever_causes_them() -> None:
 def test_every_line_is_told_or_counted_however_many_clients_there_are() -> None:
     clients, each = LOG_CLIENTS_MAX + 50, LOG_LINES_OF_CLIENT + 2
 
-    def write(log: Log) -> None:
+    def write(log: EventLog) -> None:
         for number in range(clients):
             for _ in range(each):
                 log.write("info", "refused", {}, f"192.0.2.{number}")
@@ -298,7 +300,7 @@ def test_every_line_is_told_or_counted_however_many_clients_there_are() -> None:
 def test_log_survives_a_closed_stderr() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    log = Log(writer)
+    log = EventLog(writer)
     log.info("event")
     log.close()
     os.close(writer)

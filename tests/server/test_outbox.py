@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator.limits import WRITE_BYTES
+from radiator.model.limits import WRITE_BYTES
 from radiator.server.outbox import Outbox
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from radiator.limits import Limits
-from radiator.server.log import Log
+from radiator.model.limits import Limits
+from radiator.server.log import EventLog
 from radiator.server.places import Places, network_of
 
 
-class Lines(Log):
+class Lines(EventLog):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

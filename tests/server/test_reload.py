@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from radiator.client import Client
-from radiator.config import load
-from radiator.errors import ConfigError, Refusal
-from radiator.limits import CONFIG_MAX_BYTES
+from radiator.model.errors import ConfigError, Refusal
+from radiator.model.limits import CONFIG_MAX_BYTES
+from radiator.tools.config import load
 from tests.acceptance.wire import Wire
-from tests.broker.test_reload import written
 from tests.broker_process import SERVER, BrokerProcess
+from tests.core.test_reload import written
 from tests.server.test_serve import broken
 
 BEFORE = "[queue.orders]\nmax_messages = 5\n"
@@ -134,18 +134,18 @@ def test_what_waits_for_a_restart_is_in_force_after_it(broker: BrokerProcess) ->
 
 
 def test_without_a_file_there_is_nothing_to_read() -> None:
-    from radiator.config import load
     from radiator.server.serve import not_read
+    from radiator.tools.config import load
 
     assert not_read(load(None)).mistakes
 
 
 def test_a_bug_in_reading_the_file_does_not_end_the_broker(tmp_path: Path) -> None:
     program = """
-        import radiator.config
+        import radiator.tools.config
         def reread(path, running):
             raise RuntimeError("a bug")
-        radiator.config.reread = reread
+        radiator.tools.config.reread = reread
     """
     with broken(tmp_path, program) as broker:
         assert "A bug in reading the file (RuntimeError)" in hang_up(broker, "reload_refused")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from radiator.limits import LOG_LINES_OF_CLIENT
+from radiator.model.limits import LOG_LINES_OF_CLIENT
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import DEFAULT_CONFIG, BrokerProcess
 
@@ -26,7 +26,7 @@ def connected(broker: BrokerProcess) -> Wire:
 def broken(directory: Path, program: str, config: str = DEFAULT_CONFIG) -> BrokerProcess:
     """A broker in which `program` has replaced something before it starts."""
     file = directory / "broken.py"
-    ending = "\nimport sys\nfrom radiator.cli import main\nsys.exit(main())\n"
+    ending = "\nimport sys\nfrom radiator.tools.cli import main\nsys.exit(main())\n"
     file.write_text(textwrap.dedent(program) + ending)
     return BrokerProcess(directory, config, [str(file)])
 
@@ -35,8 +35,8 @@ def broken(directory: Path, program: str, config: str = DEFAULT_CONFIG) -> Broke
 
 
 FAILING_COMMIT = """
-    from radiator.errors import DiskFailed
-    from radiator.store.lmdb import LmdbStore
+    from radiator.model.errors import DiskFailed
+    from radiator.storage.lmdb.store import LmdbStore
     whole = LmdbStore.commit
     def commit(store, writes):
         if any(getattr(write, "message", None) is not None and write.message.body == b"bad" for write in writes):
@@ -73,7 +73,7 @@ COUNTING_COMMIT = """
     import sys
     import time
     from radiator.server.dispatcher import Dispatcher
-    from radiator.store.lmdb import LmdbStore
+    from radiator.storage.lmdb.store import LmdbStore
     turn, whole, turns = Dispatcher._turn, LmdbStore.commit, [0]
     def counted(dispatcher):
         turns[0] += 1
@@ -108,7 +108,7 @@ def test_a_commit_gets_python_s_lock_beside_background_work(tmp_path: Path, do: 
 
 BUGS = {
     "turn": """
-        from radiator.broker.broker import Broker
+        from radiator.core.broker import Broker
         whole = Broker.turn
         def turn(broker, events, now_s, now_ms):
             assert not any(type(event).__name__ == "Open" for event in events), "a bug"
@@ -116,7 +116,7 @@ BUGS = {
         Broker.turn = turn
     """,
     "loader": """
-        from radiator.store.lmdb import LmdbStore
+        from radiator.storage.lmdb.store import LmdbStore
         from radiator.server import disk
         def free_bytes(data_dir):
             assert len(calls) < 3, "a bug"
@@ -261,7 +261,7 @@ def test_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 LEFT = """
     import atexit, gc, os
-    from radiator.message import Message
+    from radiator.model.message import Message
     def tell():
         seen = sum(isinstance(one, Message) for one in gc.get_objects())
         os.write(2, f"AT EXIT {seen} messages\\n".encode())
@@ -369,7 +369,7 @@ def test_watchdog_is_silent_while_a_commit_is_stuck(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("WATCHDOG_USEC", "400000")
     program = """
         import time
-        from radiator.store.lmdb import LmdbStore
+        from radiator.storage.lmdb.store import LmdbStore
         whole = LmdbStore.commit
         def commit(store, writes):
             time.sleep(2)

@@ -3,7 +3,7 @@ import time
 import gevent
 import pytest
 
-from radiator.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
+from radiator.model.limits import LOOK_EVERY_S, LOOKS_AT_ONCE
 from radiator.server.timetable import Timetable
 
 

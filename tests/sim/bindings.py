@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from radiator.commands import CLIENT_INDIVIDUAL, Ack, Nack, Send, Subscribe, Unsubscribe
-from radiator.patterns import matches
-from radiator.replies import Deliver, Refuse, Reply
-from radiator.settings import DIRECT, TOPIC
+from radiator.model.commands import CLIENT_INDIVIDUAL, Ack, Nack, Send, Subscribe, Unsubscribe
+from radiator.model.patterns import matches
+from radiator.model.replies import Deliver, Refuse, Reply
+from radiator.model.settings import DIRECT, TOPIC
 from tests.sim.books import ACKED, NACKED, Books, Client
 from tests.sim.simulation import Scheduler, SimNode
 

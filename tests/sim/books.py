@@ -11,9 +11,9 @@ from random import Random
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
-from radiator.replies import Deliver, Receipt, Refuse, Reply
-from radiator.settings import QueueSettings
+from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Begin, Command, Commit, Nack, Send, Subscribe
+from radiator.model.replies import Deliver, Receipt, Refuse, Reply
+from radiator.model.settings import QueueSettings
 from tests.sim.simulation import Link, Scheduler, SimNode
 
 if TYPE_CHECKING:

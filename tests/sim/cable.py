@@ -7,9 +7,9 @@ old cable the words of the new one between the same nodes: one side may hold on 
 from collections import deque
 from collections.abc import Callable
 
-from radiator.commands import Heard, Open
-from radiator.links import Identity, Word
-from radiator.replies import Refuse, Reply, Tell
+from radiator.model.commands import Open, PeerMessage
+from radiator.model.peer import Identity, PeerFrame
+from radiator.model.replies import Refuse, Reply, SendToPeer
 from tests.sim.simulation import Scheduler, SimNode
 
 
@@ -65,14 +65,14 @@ class End:
             what()
 
     def reply(self, reply: Reply) -> None:
-        if isinstance(reply, Tell):
+        if isinstance(reply, SendToPeer):
             word = self.cable.mesh_word(self, reply.word)
             self.carry(lambda: self.other.hear(word))
         elif isinstance(reply, Refuse):
             self.carry(self.other.over)
 
-    def hear(self, word: Word) -> None:
-        self.node.read(self, [Heard(self.number, word)])
+    def hear(self, word: PeerFrame) -> None:
+        self.node.read(self, [PeerMessage(self.number, word)])
 
     def over(self) -> None:
         """This side has found out that there is no connection any more; so will the other one, if it listens."""
@@ -100,7 +100,7 @@ class Cable:
         dialler: SimNode,
         acceptor: SimNode,
         delay_s: float,
-        on_word: Callable[[End, Word], Word],
+        on_word: Callable[[End, PeerFrame], PeerFrame],
     ) -> None:
         self.scheduler = scheduler
         self.delay_s = delay_s

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from radiator.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Nack, Send, Subscribe, Unsubscribe
-from radiator.patterns import matches
-from radiator.replies import Deliver
+from radiator.model.commands import CLIENT, CLIENT_INDIVIDUAL, Ack, Nack, Send, Subscribe, Unsubscribe
+from radiator.model.patterns import matches
+from radiator.model.replies import Deliver
 from tests.sim.books import Books, Client
 from tests.sim.custody import CHILDREN, WORK, Custody, numbered
 from tests.sim.simulation import Scheduler, SimNode

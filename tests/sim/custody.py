@@ -8,11 +8,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from radiator.broker.turn import Batch
-from radiator.limits import STARVING_S
-from radiator.replies import Deliver
-from radiator.settings import QueueSettings
-from radiator.writes import Delay, Doubt, Put, Remove, Settle, Wake
+from radiator.core.turn import Batch
+from radiator.model.limits import STARVING_S
+from radiator.model.replies import Deliver
+from radiator.model.settings import QueueSettings
+from radiator.model.writes import Delay, Doubt, MakeDue, Put, Remove, Settle
 from tests.sim.simulation import SimNode
 
 WORK = ("work", "frail", "brief")  # queues of scope "cluster"; what is too often given back in `frail` goes to `dead`
@@ -71,7 +71,7 @@ class Custody:
                 self.bodies[key] = body
                 self.delayed += isinstance(write, Delay)
                 touched[body] = None
-            elif isinstance(write, Wake):
+            elif isinstance(write, MakeDue):
                 latest_ms = max(self.latest_ms.get(node.name, 0), node.now_ms)
                 if write.due_ms > latest_ms:
                     self.mistakes.append(f"woken early: {write} by {node.name} at {latest_ms}")

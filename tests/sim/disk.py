@@ -7,25 +7,25 @@ what its queue stores. A batch that fails one is kept in part: the test is over 
 
 from dataclasses import dataclass, field, replace
 
-from radiator.commands import (
+from radiator.model.commands import (
     Loaded,
     LoadedDelayed,
     LoadedLog,
-    LoadedStage,
+    LoadedPrepared,
     Send,
     StoredDelayed,
     StoredMessage,
     StoredRecord,
 )
-from radiator.journal import Told, as_json
-from radiator.limits import EVENT_BYTES
-from radiator.message import Message
-from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, LookUp
-from radiator.recovery import Recovery, StoredDoubt, StoredLog, StoredQueue
-from radiator.writes import (
+from radiator.model.journal import JournalEvent, as_json
+from radiator.model.limits import EVENT_BYTES
+from radiator.model.message import Message
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.recovery import Recovery, StoredDoubt, StoredLog, StoredQueue
+from radiator.model.writes import (
     Append,
+    AppendEvent,
     Bind,
-    Books,
     Count,
     Declare,
     DeclareLog,
@@ -36,7 +36,7 @@ from radiator.writes import (
     DropLog,
     DropPosition,
     DropSegment,
-    DropStage,
+    DropTransaction,
     Forget,
     KeepApp,
     KeepDeclared,
@@ -45,21 +45,21 @@ from radiator.writes import (
     KeepSegment,
     KeepSegments,
     KeepSettings,
-    KeepStage,
     KeepTime,
+    KeepTransaction,
     Ledger,
+    MakeDue,
     Put,
     Remember,
     Remove,
+    RemovePrepared,
     Retire,
+    SaveLedger,
     Settle,
-    Stage,
     StoppedClean,
+    StorePrepared,
     Sweep,
-    Tell,
     Unbind,
-    Unstage,
-    Wake,
     Write,
 )
 from tests.sim.journal import Journal
@@ -90,10 +90,10 @@ class Platter:
     declared: dict[tuple[str, str], str] = field(default_factory=dict)
     bindings: set[tuple[str, str, int]] = field(default_factory=set)
     logs: dict[int, str] = field(default_factory=dict)
-    records: dict[Partition, dict[int, Message | Told]] = field(default_factory=dict)
+    records: dict[Partition, dict[int, Message | JournalEvent]] = field(default_factory=dict)
     segments: dict[Partition, dict[int, KeepSegment]] = field(default_factory=dict)
     positions: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    stages: dict[int, KeepStage] = field(default_factory=dict)
+    stages: dict[int, KeepTransaction] = field(default_factory=dict)
     staged: dict[int, dict[int, Send]] = field(default_factory=dict)
     apps: dict[str, KeepApp] = field(default_factory=dict)
     boot: int = 0
@@ -233,7 +233,7 @@ class SimDisk:
 
     def commit(self, writes: list[Write]) -> None:
         there = {*self.platter.queues, *(write.queue for write in writes if isinstance(write, Declare))}
-        gone = {write.queue for write in writes if isinstance(write, Put | Delay | Books)} - there
+        gone = {write.queue for write in writes if isinstance(write, Put | Delay | SaveLedger)} - there
         assert not gone, f"something is written in the queues {gone}, which are not there"
         for write in writes:
             self._apply(self.platter, write)
@@ -266,9 +266,9 @@ class SimDisk:
 
     def _apply(self, p: Platter, write: Write) -> None:
         match write:
-            case DeclareLog() | DropLog() | Append() | Tell() | KeepSegments() | DropSegment():
+            case DeclareLog() | DropLog() | Append() | AppendEvent() | KeepSegments() | DropSegment():
                 self._apply_to_log(p, write)
-            case KeepStage() | Stage() | Unstage() | DropStage():
+            case KeepTransaction() | StorePrepared() | RemovePrepared() | DropTransaction():
                 self._apply_to_stage(p, write)
             case KeepPosition(log, group, offsets):
                 assert log in p.logs and min(offsets) >= 0, f"{write} of {p.logs}"
@@ -292,13 +292,13 @@ class SimDisk:
             case Count(queue, position, redeliveries, redelivered):
                 assert (queue, position) in p.messages
                 p.counts[queue, position] = (redeliveries, redelivered)
-            case Books(queue, ledger):
+            case SaveLedger(queue, ledger):
                 p.queues[queue] = (p.queues[queue][0], replace(ledger))
             case Delay(queue, due_ms, position):
                 assert due_ms > 0 and (queue, position) not in p.delayed_at, f"{write} of {p.delayed_at}"
                 p.delayed[queue, due_ms, position] = replace(write)
                 p.delayed_at[queue, position] = due_ms
-            case Wake(queue, due_ms, position):
+            case MakeDue(queue, due_ms, position):
                 del p.delayed[queue, due_ms, position]
                 del p.delayed_at[queue, position]
             case KeepSettings(queue, text):
@@ -364,8 +364,8 @@ class SimDisk:
                 p.positions = {key: offsets for key, offsets in p.positions.items() if key[0] != log}
             case Append(log, partition, offset, message):
                 self._append(p, log, partition, offset, [message])
-            case Tell(log, partition, offset, events):
-                self._append(p, log, partition, offset, [Told(*told) for told in events])
+            case AppendEvent(log, partition, offset, events):
+                self._append(p, log, partition, offset, [JournalEvent(*told) for told in events])
             case KeepSegments(log, segments):
                 for row in segments:
                     assert row.log == log, f"{row} in {write}"
@@ -379,7 +379,9 @@ class SimDisk:
                 if not rows and log not in p.logs:
                     del p.segments[log, partition], p.records[log, partition]
 
-    def _append(self, p: Platter, log: int, partition: int, offset: int, rows: "list[Message] | list[Told]") -> None:
+    def _append(
+        self, p: Platter, log: int, partition: int, offset: int, rows: "list[Message] | list[JournalEvent]"
+    ) -> None:
         assert log in p.logs, f"the log {log} is not there"
         there = p.records.setdefault((log, partition), {})
         # where all segments are gone nothing is left to tell the next offset by, but the log's own books
@@ -388,19 +390,19 @@ class SimDisk:
 
     def _apply_to_stage(self, p: Platter, write: Write) -> None:
         match write:
-            case KeepStage(stage):
+            case KeepTransaction(stage):
                 p.stages[stage] = replace(write)
-            case Stage(stage, sends):
+            case StorePrepared(stage, sends):
                 there = p.staged.setdefault(stage, {})
                 there.update(enumerate(sends, max(there, default=-1) + 1))
-            case Unstage(stage, first, end):
+            case RemovePrepared(stage, first, end):
                 for number in range(first, end):
                     del p.staged[stage][number]
-            case DropStage(stage):
+            case DropTransaction(stage):
                 del p.stages[stage]
                 p.staged.pop(stage, None)
 
-    def load(self, load: Load) -> Loaded:
+    def load(self, load: ReadQueue) -> Loaded:
         loaded = Loaded(load.request)
         found = loaded.messages
         size = 0
@@ -424,7 +426,7 @@ class SimDisk:
     def _is_suspect(self, position: int) -> bool:
         return position >> 64 < self.platter.suspect_below
 
-    def load_delayed(self, load: LoadDelayed) -> LoadedDelayed:
+    def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
         loaded = LoadedDelayed(load.request)
         size = 0
         for queue, due_ms, position in sorted(self.platter.delayed):
@@ -442,7 +444,7 @@ class SimDisk:
             loaded.messages.append(StoredDelayed(due_ms, found))
         return loaded
 
-    def load_log(self, load: LoadLog) -> LoadedLog:
+    def load_log(self, load: ReadLog) -> LoadedLog:
         loaded = LoadedLog(load.request)
         size = 0
         rows = self.platter.records.get((load.log, load.partition), {})
@@ -455,8 +457,8 @@ class SimDisk:
             loaded.records.append(StoredRecord(offset, message))
         return loaded
 
-    def load_stage(self, load: LoadStage) -> LoadedStage:
-        loaded = LoadedStage(load.request)
+    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+        loaded = LoadedPrepared(load.request)
         size = 0
         rows = self.platter.staged.get(load.stage, {})
         for number in sorted(number for number in rows if number >= load.first):
@@ -471,7 +473,7 @@ class SimDisk:
             loaded.sends.append(send)
         return loaded
 
-    def look_up(self, look_up: LookUp) -> bool:
+    def look_up(self, look_up: DedupLookup) -> bool:
         until_ms = self.platter.dedup.get((look_up.queue, look_up.dedup_id))
         return until_ms is not None and until_ms >= look_up.now_ms
 
@@ -489,10 +491,10 @@ class SimDisk:
         """Nothing is open."""
 
 
-def as_read(store_id: str, partition: int, offset: int, row: Message | Told) -> Message:
+def as_read(store_id: str, partition: int, offset: int, row: Message | JournalEvent) -> Message:
     """One record of a log, as readers get it."""
     message = row
-    if isinstance(row, Told):
+    if isinstance(row, JournalEvent):
         body = as_json(row, offset, store_id)
         message = Message("/log/journal", b"content-type:application/json\n", 2, body, row.ms)
     headers = b"partition:%d\noffset:%d\n%b" % (partition, offset, message.headers)

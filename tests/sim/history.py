@@ -13,11 +13,11 @@ from random import Random
 
 import pytest
 
-from radiator.broker.turn import Batch
-from radiator.limits import GIB, MIB, Limits
-from radiator.settings import JOURNAL, TOPIC, Declarations, ExchangeSettings, LogSettings, QueueSettings
-from radiator.writes import Wake
-from tests.broker.conftest import shrink
+from radiator.core.turn import Batch
+from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.settings import JOURNAL, TOPIC, Declarations, ExchangeSettings, LogSettings, QueueSettings
+from radiator.model.writes import MakeDue
+from tests.core.conftest import shrink
 from tests.sim.bindings import BOUND, EXCHANGES, KEYS, Binder, Durable, Routes
 from tests.sim.books import Books, Client, Consumer, Job, Producer
 from tests.sim.faults import draw_ends, draw_slowness, during_the_faults, end_the_faults
@@ -67,7 +67,7 @@ def drawn_queues(random: Random) -> dict[str, QueueSettings]:
 
 
 def drawn_bounds(random: Random) -> dict[str, int]:
-    """Bounds of radiator/limits.py. Windows keep what that file asserts of them."""
+    """Bounds of radiator/model/limits.py. Windows keep what that file asserts of them."""
     if random.random() < 0.2:
         return {}  # as it is
     window = random.choice([1, 2, 3, 6, 20])
@@ -190,7 +190,7 @@ class History:
             if most is not None and ledger.stored > most:
                 self.books.mistakes.append(f"bound: {name} holds {ledger.stored} messages, of {most} at most")
         latest_ms = self.books.latest_ms(0.0, self.node.now_ms)
-        early = [write.due_ms for write in batch.writes if isinstance(write, Wake) and write.due_ms > latest_ms]
+        early = [write.due_ms for write in batch.writes if isinstance(write, MakeDue) and write.due_ms > latest_ms]
         if early:
             self.books.mistakes.append(f"woken early: messages due at {early}, and it was {latest_ms} at the latest")
 

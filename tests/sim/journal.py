@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from radiator.journal import (
+from radiator.model.journal import (
     ACCEPTED,
     ACKED,
     CHECKED_OUT,
@@ -29,10 +29,10 @@ from radiator.journal import (
     RETURNED,
     SET_ASIDE,
     STARTED,
-    Told,
+    JournalEvent,
 )
-from radiator.settings import JOURNAL
-from radiator.writes import Books, Delay, Ledger, Put, Remove, Retire, Tell, Wake, Write
+from radiator.model.settings import JOURNAL
+from radiator.model.writes import AppendEvent, Delay, Ledger, MakeDue, Put, Remove, Retire, SaveLedger, Write
 
 if TYPE_CHECKING:
     from tests.sim.disk import Platter
@@ -77,7 +77,7 @@ class Journal:
             + str(self.there.items() - stored.items())
         )
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: JournalEvent) -> None:
         """The next event is possible after those before it."""
         event, position, queue = told.event, told.position, told.queue
         assert event in EVENTS, f"{told} is no event"
@@ -108,12 +108,12 @@ class Journal:
 
     def committed(self, writes: list[Write], platter: "Platter") -> None:
         """That batch is on the disk."""
-        events = [Told(*told) for write in writes if isinstance(write, Tell) for told in write.events]
+        events = [JournalEvent(*told) for write in writes if isinstance(write, AppendEvent) for told in write.events]
         for told in events:
             self.tell(told)
         names = {number: name for number, (name, _) in platter.queues.items() if not name.startswith(OUTBOX)}
         for write in writes:
-            if isinstance(write, Put | Remove | Delay | Wake) and write.queue in names:
+            if isinstance(write, Put | Remove | Delay | MakeDue) and write.queue in names:
                 place = write.queue, write.position
                 is_there = place in platter.messages or place in platter.delayed_at
                 is_told = write.position in self.there
@@ -122,7 +122,7 @@ class Journal:
                 )
         self._judge_ledgers(events, writes, names)
 
-    def _judge_ledgers(self, events: list[Told], writes: list[Write], names: dict[int, str]) -> None:
+    def _judge_ledgers(self, events: list[JournalEvent], writes: list[Write], names: dict[int, str]) -> None:
         """What is added to the columns of each queue is what is told of it."""
         # of a queue that is deleted and made anew, the events up to `deleted` are of the old one
         said: Counter[tuple[str, int, str]] = Counter()
@@ -137,7 +137,7 @@ class Journal:
         retired = {write.queue: write.name for write in writes if isinstance(write, Retire)}
         names = names | {number: name for number, name in retired.items() if not name.startswith(OUTBOX)}
         for write in writes:
-            if not isinstance(write, Books) or write.queue not in names:
+            if not isinstance(write, SaveLedger) or write.queue not in names:
                 continue
             name = names[write.queue]
             life = ended[name] if write.queue in retired else lives[name]
@@ -154,10 +154,10 @@ class Journal:
         assert not said, f"told, and in no ledger: {said} of {events}"
 
 
-def events_of(platter: "Platter") -> Iterator[Told]:
+def events_of(platter: "Platter") -> Iterator[JournalEvent]:
     """All of the journal, in order."""
     for (log, _), rows in sorted(platter.records.items()):
         if platter.logs.get(log) == JOURNAL:
             for _, row in sorted(rows.items()):
-                assert isinstance(row, Told)
+                assert isinstance(row, JournalEvent)
                 yield row

@@ -14,8 +14,8 @@ from zlib import crc32
 
 import pytest
 
-from radiator.broker.turn import Batch
-from radiator.commands import (
+from radiator.core.turn import Batch
+from radiator.model.commands import (
     AUTO,
     CLIENT,
     CLIENT_INDIVIDUAL,
@@ -31,11 +31,11 @@ from radiator.commands import (
     Subscribe,
     Unsubscribe,
 )
-from radiator.limits import Limits
-from radiator.replies import Deliver
-from radiator.settings import TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
-from radiator.writes import DropSegment, KeepSegment
-from tests.broker.conftest import shrink
+from radiator.model.limits import Limits
+from radiator.model.replies import Deliver
+from radiator.model.settings import TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
+from radiator.model.writes import DropSegment, KeepSegment
+from tests.core.conftest import shrink
 from tests.sim.bindings import Routes
 from tests.sim.books import Books, Client
 from tests.sim.faults import draw_ends, draw_slowness, end_the_faults

@@ -16,15 +16,15 @@ from random import Random
 
 import pytest
 
-from radiator import settings
-from radiator.broker.cluster.handover import path_of
-from radiator.broker.turn import Note
-from radiator.commands import Send
-from radiator.limits import MIB, PATH_HOPS_MAX, Limits
-from radiator.links import Publish, Word
+from radiator.core.cluster.handover import path_of
+from radiator.core.turn import Note
+from radiator.model import settings
+from radiator.model.commands import Send
+from radiator.model.limits import MIB, PATH_HOPS_MAX, Limits
+from radiator.model.peer import PeerFrame, Publish
+from radiator.model.settings import CLUSTER, JOURNAL, Address, Declarations, LogSettings, QueueSettings
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
-from radiator.settings import CLUSTER, JOURNAL, Address, Declarations, LogSettings, QueueSettings
 from tests.sim.bindings import Routes
 from tests.sim.books import Books, Client
 from tests.sim.cable import Cable, Dialler, End
@@ -82,8 +82,8 @@ def drawn_lists(random: Random, choices: list[str], least: int, most: int) -> li
 
 
 def shrink_everywhere(patch: pytest.MonkeyPatch, bounds: dict[str, int]) -> None:
-    """Set bounds of radiator/limits.py in every module of the core that uses them."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("radiator.broker.")]
+    """Set bounds of radiator/model/limits.py in every module of the core that uses them."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("radiator.core.")]
     for name, value in bounds.items():
         for module in modules:
             if hasattr(module, name):
@@ -179,7 +179,7 @@ class Mesh:
         self.cables[:] = [old for old in self.cables if not old.is_over] + [cable]
         return cable
 
-    def heard(self, end: End, word: Word) -> Word:
+    def heard(self, end: End, word: PeerFrame) -> PeerFrame:
         """Every word on every cable."""
         self.words += 1
         if self.is_encoded:
@@ -445,7 +445,7 @@ class Mesh:
         too, each second that a copy waits for one that is not linked.
         """
         names = ("topic_messages_dropped", "slow_topic_subscribers")
-        return sum(node.broker.desk.counters.get(name, 0) for node in self.nodes.values() for name in names)
+        return sum(node.broker.context.counters.get(name, 0) for node in self.nodes.values() for name in names)
 
     def judge_ways(self, origin: str, body: bytes, wanting: set[str]) -> None:
         distances = self.distances(origin)  # of those whom it can reach: what is said to others is lost

@@ -15,10 +15,10 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from radiator.commands import AUTO, CLIENT
-from radiator.patterns import matches
-from radiator.replies import Deliver
-from radiator.settings import DIRECT, DROP_OLDEST, FANOUT, QueueSettings
+from radiator.model.commands import AUTO, CLIENT
+from radiator.model.patterns import matches
+from radiator.model.replies import Deliver
+from radiator.model.settings import DIRECT, DROP_OLDEST, FANOUT, QueueSettings
 
 STORING, READY, OUT, DELAYED, WAKING = "storing", "ready", "out", "delayed", "waking"
 START_S = 100.0  # what a node's monotonic clock shows as it starts

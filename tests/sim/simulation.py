@@ -10,24 +10,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from radiator.broker.broker import Broker
-from radiator.broker.turn import Batch, Note
-from radiator.commands import (
-    Closed,
-    Command,
-    Committed,
-    Event,
-    Found,
-    Open,
-    Read,
-    Stop,
-    Tick,
-    Written,
-)
-from radiator.limits import GIB, Limits
-from radiator.reads import Load, LoadDelayed, LoadLog, LoadStage, Question
-from radiator.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, Tell
-from radiator.settings import Declarations, Node
+from radiator.core.broker import Broker
+from radiator.core.turn import Batch, Note
+from radiator.model.commands import Closed, Command, Committed, Event, Found, Open, Read, Stop, Tick, Written
+from radiator.model.limits import GIB, Limits
+from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, SendToPeer
+from radiator.model.settings import Declarations, Node
 from tests.sim.disk import Platter, SimDisk
 
 STEPS_OF_A_MOMENT_MAX = 10_000
@@ -179,7 +168,7 @@ class SimNode:
         self.delivers: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.paused: dict[int, list[list[Command]]] = {}
-        self.at_sea: Batch | None = None
+        self.being_committed: Batch | None = None
         self.is_on_the_disk = False  # though the broker has not been told
         self.is_up = True
         self.is_stopping = False
@@ -202,9 +191,9 @@ class SimNode:
     def crash(self) -> None:
         """The power goes. What was on its way to the disk may have reached it."""
         self.scheduler.trace(self.name, "crash")
-        if self.at_sea is not None and not self.is_on_the_disk and self.scheduler.random.random() < 0.5:
-            self.disk.commit(self.at_sea.writes)
-            self.on_commit(self.at_sea)
+        if self.being_committed is not None and not self.is_on_the_disk and self.scheduler.random.random() < 0.5:
+            self.disk.commit(self.being_committed.writes)
+            self.on_commit(self.being_committed)
         self.down()
 
     def stop(self) -> None:
@@ -282,16 +271,16 @@ class SimNode:
             self.post(reply)
         for note in turn.notes:
             self.on_note(note)
-        for question in turn.questions:
+        for read_request in turn.read_requests:
             delay_s = self.scheduler.random.expovariate(1 / self.load_s)
-            self._at_this_boot(delay_s / 2, lambda q=question: self.read_back(q))  # type: ignore[misc]
+            self._at_this_boot(delay_s / 2, lambda q=read_request: self.read_back(q))  # type: ignore[misc]
         if turn.stopped:
             self.down()
         elif turn.again or self.broker.wants_turn:
             self._at_this_boot(0.0, self.turn)
-        if self.is_up and self.at_sea is None:
-            self.at_sea = self.broker.seal()
-            if self.at_sea is not None:
+        if self.is_up and self.being_committed is None:
+            self.being_committed = self.broker.seal()
+            if self.being_committed is not None:
                 self.is_on_the_disk = False
                 self._at_this_boot(self.drawn_commit_s(), self.on_the_disk)
 
@@ -300,30 +289,30 @@ class SimNode:
         mean_s = self.commit_s * (100 if random.random() < self.stall_share else 1)
         return min(2.0, random.expovariate(1 / mean_s))
 
-    def read_back(self, question: Question) -> None:
+    def read_back(self, read_request: ReadRequest) -> None:
         """The disk is read now; the answer comes a little later, perhaps after other news."""
         if self.scheduler.random.random() < self.load_fails_share:
             self.crash()
             return
         delay_s = self.scheduler.random.expovariate(1 / self.load_s) / 2
-        if isinstance(question, Load):
-            found = self.disk.load(question)
+        if isinstance(read_request, ReadQueue):
+            found = self.disk.load(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(found))
-        elif isinstance(question, LoadDelayed):
-            late = self.disk.load_delayed(question)
+        elif isinstance(read_request, ReadDelayed):
+            late = self.disk.load_delayed(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(late))
-        elif isinstance(question, LoadLog):
-            records = self.disk.load_log(question)
+        elif isinstance(read_request, ReadLog):
+            records = self.disk.load_log(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(records))
-        elif isinstance(question, LoadStage):
-            sends = self.disk.load_stage(question)
+        elif isinstance(read_request, ReadPrepared):
+            sends = self.disk.load_stage(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(sends))
         else:
-            known = self.disk.look_up(question)
-            self._at_this_boot(delay_s, lambda: self.turn(Found(question.request, known)))
+            known = self.disk.look_up(read_request)
+            self._at_this_boot(delay_s, lambda: self.turn(Found(read_request.request, known)))
 
     def on_the_disk(self) -> None:
-        batch = self.at_sea
+        batch = self.being_committed
         assert batch is not None
         self.disk.commit(batch.writes)
         self.on_commit(batch)
@@ -333,7 +322,7 @@ class SimNode:
 
     def told(self, batch: Batch, boot: int) -> None:
         if self.is_up and self.boots == boot:
-            self.at_sea = None
+            self.being_committed = None
             self.turn(Committed(batch.number))
 
     def post(self, reply: Reply) -> None:
@@ -347,7 +336,7 @@ class SimNode:
             for commands in self.paused.pop(link.number, []):
                 self._at_this_boot(0.0, lambda c=commands: self.read(link, c))  # type: ignore[misc]
         else:
-            if isinstance(reply, Deliver | Tell):
+            if isinstance(reply, Deliver | SendToPeer):
                 if isinstance(reply, Deliver):
                     self.on_deliver(reply)
                 self.delivers[link.number] += 1

@@ -13,11 +13,11 @@ from zlib import crc32
 
 import pytest
 
-from radiator.commands import AUTO, OFFSET, Begin, Commit, Send, Subscribe, Unsubscribe
-from radiator.limits import GIB, MIB, Limits
-from radiator.replies import Deliver, Refuse, Reply
-from radiator.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
-from tests.broker.conftest import shrink
+from radiator.model.commands import AUTO, OFFSET, Begin, Commit, Send, Subscribe, Unsubscribe
+from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.replies import Deliver, Refuse, Reply
+from radiator.model.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
+from tests.core.conftest import shrink
 from tests.sim.bindings import ANSWERS, Routes
 from tests.sim.books import Books, Client, Consumer, Producer, Told
 from tests.sim.faults import draw_ends, draw_slowness, end_the_faults

@@ -2,11 +2,11 @@
 
 import pytest
 
-from radiator.commands import Closed, Event, Heard, Open, Read
-from radiator.limits import Limits
-from radiator.links import Taken
-from radiator.replies import Refuse, Tell
-from radiator.settings import Declarations
+from radiator.model.commands import Closed, Event, Open, PeerMessage, Read
+from radiator.model.limits import Limits
+from radiator.model.peer import Taken
+from radiator.model.replies import Refuse, SendToPeer
+from radiator.model.settings import Declarations
 from tests.sim.cable import Cable, Dialler, End
 from tests.sim.disk import Platter
 from tests.sim.simulation import Scheduler, SimNode
@@ -20,7 +20,7 @@ class Ear(SimNode):
 
     def words(self, number: int) -> list[int]:
         reads = [event for event in self.events if isinstance(event, Read) and event.connection == number]
-        return [word.word.last for read in reads for word in read.commands if isinstance(word, Heard)]
+        return [word.word.last for read in reads for word in read.commands if isinstance(word, PeerMessage)]
 
     def count(self, kind: type[Event]) -> int:
         return sum(isinstance(event, kind) for event in self.events)
@@ -45,7 +45,7 @@ class Bench:
 
     def say(self, end: End, *numbers: int) -> None:
         for number in numbers:
-            end.reply(Tell(end.number, Taken(number)))
+            end.reply(SendToPeer(end.number, Taken(number)))
 
     def run(self, for_s: float = 1.0) -> None:
         self.scheduler.run(self.scheduler.now_s + for_s)

@@ -7,10 +7,21 @@ import os
 
 import pytest
 
-from radiator.journal import ACCEPTED, ACKED, DELIVERED, Told
-from radiator.message import Message
-from radiator.settings import JOURNAL
-from radiator.writes import Books, Declare, DeclareLog, KeepSegment, KeepSegments, Ledger, Put, Remove, Tell, Write
+from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
+from radiator.model.message import Message
+from radiator.model.settings import JOURNAL
+from radiator.model.writes import (
+    AppendEvent,
+    Declare,
+    DeclareLog,
+    KeepSegment,
+    KeepSegments,
+    Ledger,
+    Put,
+    Remove,
+    SaveLedger,
+    Write,
+)
 from tests.sim.disk import SimDisk
 from tests.sim.history import History
 from tests.sim.log_history import LogHistory
@@ -51,17 +62,17 @@ def test_each_batch_tells_what_it_does() -> None:
 POSITION = 1 << 64 | 1
 
 
-def told(event: str, position: int = POSITION) -> Told:
-    return Told(event, 1, "q", position, size=4)
+def told(event: str, position: int = POSITION) -> JournalEvent:
+    return JournalEvent(event, 1, "q", position, size=4)
 
 
-def batch(events: list[Told], *writes: Write, offset: int = 0, ledger: Ledger | None = None) -> list[Write]:
+def batch(events: list[JournalEvent], *writes: Write, offset: int = 0, ledger: Ledger | None = None) -> list[Write]:
     """These writes, the queue's books, and these events."""
     count = offset + len(events)
     return [
         *writes,
-        *([Tell(1, 0, offset, events)] if events else []),
-        *([Books(2, ledger)] if ledger is not None else []),
+        *([AppendEvent(1, 0, offset, events)] if events else []),
+        *([SaveLedger(2, ledger)] if ledger is not None else []),
         KeepSegments(1, [KeepSegment(1, 0, 0, 0, count, 32 * count, 1, 1)]),
     ]
 
@@ -97,7 +108,9 @@ def test_what_is_right_is_right(disk: SimDisk) -> None:
         ([told(DELIVERED, POSITION + 1)], [], None),
     ],
 )
-def test_what_the_judge_refuses(disk: SimDisk, events: list[Told], writes: list[Write], ledger: Ledger | None) -> None:
+def test_what_the_judge_refuses(
+    disk: SimDisk, events: list[JournalEvent], writes: list[Write], ledger: Ledger | None
+) -> None:
     with pytest.raises(AssertionError):
         disk.commit(batch(events, *writes, offset=2, ledger=ledger))
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from radiator.addresses import ADDRESS_MAX_BYTES
-from radiator.carriage import NODE_NAME, block_bytes, carried_address, check_headers, check_sizes
-from radiator.errors import Violation, shown
-from radiator.limits import (
+from radiator.model.addresses import ADDRESS_MAX_BYTES
+from radiator.model.carriage import NODE_NAME, block_bytes, carried_address, check_headers, check_sizes
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import (
     LINK_CHILDREN_MAX,
     LINK_REFUSAL_BYTES,
     LINK_SETTINGS_MAX,
@@ -36,9 +36,9 @@ from radiator.limits import (
     TOPIC_WORDS_MAX,
     Limits,
 )
-from radiator.links import Version
-from radiator.message import Message
-from radiator.patterns import is_pattern, name_mistake
+from radiator.model.message import Message
+from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.peer import Version
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ be used again.
 import struct
 from collections.abc import Iterator
 
-from radiator.errors import Violation
-from radiator.limits import Limits
+from radiator.model.errors import Violation
+from radiator.model.limits import Limits
 from radiator.protocols.peer.fields import Reader
 from radiator.protocols.peer.spec import BEAT, SPECS, Said, WordSpec
 

@@ -13,15 +13,15 @@ given to whoever answers at an address that we dial, or listens on the way, and 
 from collections.abc import Callable
 
 from radiator import __version__
-from radiator.commands import Command, Fail, Heard, Open
-from radiator.errors import Refusal, Violation, shown
-from radiator.limits import GREETING_MAX_BYTES, Limits
-from radiator.links import Identity
+from radiator.model.commands import Command, Fail, Open, PeerMessage
+from radiator.model.errors import Refusal, Violation, shown
+from radiator.model.limits import GREETING_MAX_BYTES, Limits
+from radiator.model.peer import Identity
+from radiator.model.replies import Deliver, Refuse, Reply, SendToPeer
+from radiator.model.settings import Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, LINK_VERSION, Challenge, Proof, Refused, Said
-from radiator.replies import Deliver, Refuse, Reply, Tell
-from radiator.settings import Node
 
 PROTOCOL_CODE = "protocol"
 GREETING = LINK_VERSION + b" radiator/" + __version__.encode() + b"\n"
@@ -116,7 +116,7 @@ class PeerSession:
                 data = self._behind_line(data)
             for word in self._frames.words(data):
                 if self._state == _OPEN and type(word) is not Refused:
-                    said.append(Heard(self._connection, word))  # type: ignore[arg-type]  # AFTER_PROOF has only these
+                    said.append(PeerMessage(self._connection, word))  # type: ignore[arg-type]  # AFTER_PROOF has only these
                 else:
                     self._handshake(word, said)
                     if self._state == _ENDED:
@@ -146,7 +146,7 @@ class PeerSession:
 
     def encode(self, reply: Reply) -> bytes:
         """A word, or a refusal."""
-        if type(reply) is Tell:
+        if type(reply) is SendToPeer:
             return encode(reply.word)
         if isinstance(reply, Refuse):
             return self._refusal(reply.code, reply.sentence)

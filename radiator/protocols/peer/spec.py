@@ -5,28 +5,28 @@ fields.py has how each is written; docs/PROTOCOL.md draws the bytes.
 
 from dataclasses import dataclass
 
-from radiator.limits import Limits
-from radiator.links import (
+from radiator.model.limits import Limits
+from radiator.model.peer import (
     Answer,
-    Ask,
+    Capacity,
+    Credit,
     Declared,
+    Demand,
     Digest,
-    Grant,
     Hello,
-    News,
-    Offer,
+    NodeState,
     Parcel,
+    PeerFrame,
     Piece,
     Proceed,
     Publish,
-    Room,
     Standing,
+    Supply,
     Taken,
     Transfer,
     Untaken,
     Want,
     Welcome,
-    Word,
 )
 from radiator.protocols.peer.fields import (
     ADDRESS,
@@ -100,7 +100,7 @@ class Refused:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
-Said = Word | Challenge | Proof | Refused
+Said = PeerFrame | Challenge | Proof | Refused
 
 
 @dataclass(slots=True, frozen=True)
@@ -127,14 +127,14 @@ _TABLE = (
     WordSpec(17, Welcome, (NUMBER, NUMBER)),
     WordSpec(18, Transfer, (NUMBER, NUMBER, DESTINATION, MESSAGE, PATH, REDELIVERIES, FLAG, NUMBER, NUMBER)),
     WordSpec(19, Taken, (NUMBER,)),
-    WordSpec(20, Ask, (NAME, PATH)),
-    WordSpec(21, Offer, (NAME, NUMBER, NUMBER, FLAG)),
-    WordSpec(22, Grant, (NAME_OR_NONE, NUMBER)),
+    WordSpec(20, Demand, (NAME, PATH)),
+    WordSpec(21, Supply, (NAME, NUMBER, NUMBER, FLAG)),
+    WordSpec(22, Credit, (NAME_OR_NONE, NUMBER)),
     WordSpec(23, Digest, (VERSIONS,)),
-    WordSpec(24, News, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
+    WordSpec(24, NodeState, (VERSION, FLAG, NEIGHBOURS, NEIGHBOURS, PATTERNS, PATTERNS, ADDRESS)),
     WordSpec(25, Publish, (NODE, NUMBER, NUMBER, NUMBER, MESSAGE_ID, PUBLISHED, NEIGHBOURS)),
     WordSpec(26, Declared, (NAME, SETTINGS)),
-    WordSpec(27, Room, (FLAG, NUMBER)),
+    WordSpec(27, Capacity, (FLAG, NUMBER)),
     WordSpec(28, Want, (FLAG, NUMBER)),
     WordSpec(29, Untaken, (NUMBER, NAME)),
     WordSpec(30, Standing, (FLAG, PATTERNS, COUNTS, PATTERNS)),

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from radiator.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
-from radiator.errors import Violation, shown
-from radiator.limits import CLIENT_LIMITS, Limits
+from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import CLIENT_LIMITS, Limits
 from radiator.protocols.stomp.frame import Frame, encode_frame
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (

@@ -4,8 +4,8 @@ Each broker has words of its own, and its clients send them to any other. A word
 sent while its subscriber is away, without an error: so each is understood, or refused.
 """
 
-from radiator.errors import Violation, shown
-from radiator.limits import ID_MAX_BYTES
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import ID_MAX_BYTES
 from radiator.protocols.stomp.values import flag
 
 # yes or no; the name is the `id`. `persistent` is RabbitMQ's older word, and Apollo's.

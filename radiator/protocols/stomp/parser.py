@@ -8,8 +8,8 @@ parser must not be used again.
 import re
 from collections.abc import Iterator
 
-from radiator.errors import shown
-from radiator.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
+from radiator.model.errors import shown
+from radiator.model.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, NUMBER_DIGITS_MAX, Limits
 from radiator.protocols.stomp.frame import BrokenFrame, Frame, unescape
 from radiator.protocols.stomp.spec import ECHOED_HEADERS, V1_0, V1_2, VERSION_NAMES, CommandSpec
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from math import inf
 
 from radiator import __version__
-from radiator.addresses import EXISTING_PREFIX, queue_address
-from radiator.commands import (
+from radiator.model.addresses import EXISTING_PREFIX, queue_address
+from radiator.model.commands import (
     AUTO,
     CLIENT,
     CLIENT_INDIVIDUAL,
@@ -30,8 +30,8 @@ from radiator.commands import (
     Unheeded,
     Unsubscribe,
 )
-from radiator.errors import Violation, shown
-from radiator.limits import (
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import (
     ACK_TIMEOUT_MAX_S,
     ADDRESSES_KEPT,
     DEDUP_ID_MAX_BYTES,
@@ -42,6 +42,7 @@ from radiator.limits import (
     TIME_MAX_MS,
     Limits,
 )
+from radiator.model.replies import Deliver, Receipt, Refuse, Reply
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
     FRAME_END,
@@ -77,7 +78,6 @@ from radiator.protocols.stomp.values import (
     offered_heart_beats,
     place,
 )
-from radiator.replies import Deliver, Receipt, Refuse, Reply
 
 PROTOCOL_CODE = "protocol"  # the `code` of an ERROR for a broken rule (docs/PROTOCOL.md)
 

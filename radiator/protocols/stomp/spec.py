@@ -6,7 +6,7 @@ cannot say (how a frame is cut from bytes) is parser.py.
 
 from dataclasses import dataclass
 
-from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2
+from radiator.model.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2
 
 V1_0, V1_1, V1_2 = ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2
 

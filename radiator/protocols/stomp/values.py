@@ -4,10 +4,10 @@ raises a Violation that names the header, the value, and what would be right. No
 
 import re
 
-from radiator.addresses import address_mistake
-from radiator.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
-from radiator.errors import Violation, shown
-from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX, TIME_MAX_MS
+from radiator.model.addresses import address_mistake
+from radiator.model.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
+from radiator.model.errors import Violation, shown
+from radiator.model.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, NUMBER_DIGITS_MAX, TIME_MAX_MS
 from radiator.protocols.stomp.spec import VERSIONS
 
 TEMP_QUEUE = b"/temp-queue/"

@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator import limits as bounds
-from radiator.errors import Violation
-from radiator.limits import Limits
-from radiator.links import (
-    Ask,
+from radiator.model import limits as bounds
+from radiator.model.errors import Violation
+from radiator.model.limits import Limits
+from radiator.model.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
+from radiator.model.peer import (
+    Credit,
     Declared,
+    Demand,
     Digest,
-    Grant,
     Hello,
-    News,
-    Offer,
+    NodeState,
+    PeerFrame,
     Piece,
     Publish,
     Standing,
+    Supply,
     Taken,
     Transfer,
     Version,
     Welcome,
-    Word,
 )
-from radiator.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, SPECS, Said
 from radiator.protocols.stomp.frame import encode_message
@@ -42,27 +42,27 @@ SMALL = Limits(max_frame_bytes=2000, max_header_bytes=1000, max_headers=10, max_
 MESSAGE = Message("/queue/q", b"a:b\n", ESCAPING_1_2, b"body", 1, 2)
 TRANSFER = Transfer(1, 2, "/queue/q", MESSAGE, ["a"], 0, False, 0)
 PUBLISH = Publish("a", 1, 2, 3, b"00ff-1-2t", replace(MESSAGE, destination="/topic/t"))
-NEWS = News(Version("a", 1, 2), True, [], [], [], [], "")
+NEWS = NodeState(Version("a", 1, 2), True, [], [], [], [], "")
 
 
 def words(data: bytes, limits: Limits | None = None) -> list[Said]:
     return list(Frames(limits or Limits(), AFTER_PROOF).words(data))
 
 
-def refusal(word: Word, limits: Limits | None = None) -> str:
+def refusal(word: PeerFrame, limits: Limits | None = None) -> str:
     with pytest.raises(Violation) as broken:
         words(encode(word), limits)
     return str(broken.value)
 
 
 def test_every_word_is_in_the_table_with_each_of_its_fields() -> None:
-    assert set(get_args(Word)) == set(MAKERS) == {spec.word for kind, spec in AFTER_PROOF.items() if kind > 3}
+    assert set(get_args(PeerFrame)) == set(MAKERS) == {spec.word for kind, spec in AFTER_PROOF.items() if kind > 3}
     for spec in SPECS.values():
         assert len(spec.fields) == len(spec.word.__slots__)  # type: ignore[attr-defined]
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(MAKERS)))
-def test_round_trip_of_every_word_in_any_pieces(seed: int, kind: type[Word]) -> None:
+def test_round_trip_of_every_word_in_any_pieces(seed: int, kind: type[PeerFrame]) -> None:
     chance = Random(seed)
     said = [MAKERS[kind](chance) for _ in range(chance.randrange(1, 4))]
     data = HEART_BEAT + b"".join(encode(word) + HEART_BEAT * chance.randrange(2) for word in said)
@@ -83,7 +83,7 @@ def test_byte_by_byte_nothing_comes_before_the_last() -> None:
 
 
 @pytest.mark.parametrize("kind", list(MAKERS))
-def test_cut_short_or_too_long_is_refused(kind: type[Word]) -> None:
+def test_cut_short_or_too_long_is_refused(kind: type[PeerFrame]) -> None:
     for seed in range(20):
         data = encode(MAKERS[kind](Random(seed)))
         for size in {0, 1, (len(data) - 5) // 2, len(data) - 6} - {-1}:
@@ -146,7 +146,7 @@ def sent(**changes: object) -> Transfer:
     return replace(TRANSFER, message=replace(MESSAGE, **changes))  # type: ignore[arg-type]
 
 
-AT_THE_BOUND: list[tuple[Word, Word, str]] = [
+AT_THE_BOUND: list[tuple[PeerFrame, PeerFrame, str]] = [
     (Taken(2**63 - 1), Taken(2**63), "too large: at most 9223372036854775807"),
     (Hello(1, ["q"] * 3, []), Hello(1, ["q"] * 4, []), "A list has 4 items: at most 3"),
     (Piece(1, 0, bytes(PIECE_MOST)), Piece(1, 0, bytes(PIECE_MOST + 1)), "A frame of kind 34 and 32788 bytes"),
@@ -154,13 +154,13 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
     (Hello(1, [], [1] * 3), Hello(1, [], [1] * 4), "A list has 4 items: at most 3"),
     (Hello(1, [NAME_MOST], []), Hello(1, [NAME_MOST + "x"], []), "has 256 bytes of UTF-8; a name has at most 255"),
     (Hello(1, ["q"], []), Hello(1, [""], []), "is empty"),
-    (Grant("", 1), Ask("", ["a"]), "is empty"),
-    (Ask("q", [NODE_MOST]), Ask("q", [NODE_MOST + "n"]), "is no name of a node"),
-    (Ask("q", ["a"] * 8), Ask("q", ["a"] * 9), "A list has 9 items: at most 8"),
-    (Ask("q", ["a"]), Ask("q", []), "A list has 0 items: it must have at least 1"),
+    (Credit("", 1), Demand("", ["a"]), "is empty"),
+    (Demand("q", [NODE_MOST]), Demand("q", [NODE_MOST + "n"]), "is no name of a node"),
+    (Demand("q", ["a"] * 8), Demand("q", ["a"] * 9), "A list has 9 items: at most 8"),
+    (Demand("q", ["a"]), Demand("q", []), "A list has 0 items: it must have at least 1"),
     (replace(TRANSFER, path=["a"] * 8), replace(TRANSFER, path=["a"] * 9), "A list has 9 items: at most 8"),
     (TRANSFER, replace(TRANSFER, path=[]), "A list has 0 items: it must have at least 1"),
-    (Ask("q", ["-.a"]), Ask("q", [".a"]), "is no name of a node"),
+    (Demand("q", ["-.a"]), Demand("q", [".a"]), "is no name of a node"),
     (Digest([Version("a", 1, 2)] * 1024), Digest([Version("a", 1, 2)] * 1025), "A list has 1025 items: at most 1024"),
     (replace(NEWS, neighbours=["a"] * 1024), replace(NEWS, neighbours=["a"] * 1025), "at most 1024"),
     (replace(NEWS, neighbours_gone=["a"] * 1024), replace(NEWS, neighbours_gone=["a"] * 1025), "at most 1024"),
@@ -226,19 +226,19 @@ AT_THE_BOUND: list[tuple[Word, Word, str]] = [
         replace(PUBLISH, message_id=b"f" * 65 + b"-" + b"1" * 20 + b"-" + b"1" * 20 + b"t"),
         "is no id of a message",
     ),
-    (Offer("q", 1, 1, True), Offer("q\0", 1, 1, True), "control character"),
+    (Supply("q", 1, 1, True), Supply("q\0", 1, 1, True), "control character"),
     (Welcome(0, 2**63 - 1), Welcome(2**64 - 1, 0), "too large"),
 ]
 
 
 @pytest.mark.parametrize(("right", "wrong", "sentence"), AT_THE_BOUND, ids=range(len(AT_THE_BOUND)))
-def test_a_bound_is_taken_and_one_past_it_refused(right: Word, wrong: Word, sentence: str) -> None:
+def test_a_bound_is_taken_and_one_past_it_refused(right: PeerFrame, wrong: PeerFrame, sentence: str) -> None:
     assert words(encode(right), SMALL) == [right]
     assert re.search(sentence, refusal(wrong, SMALL))
 
 
 def test_a_flag_is_0_or_1() -> None:
-    data = bytearray(encode(Offer("q", 1, 1, True)))
+    data = bytearray(encode(Supply("q", 1, 1, True)))
     data[-1] = 2
     with pytest.raises(Violation, match="A flag is 2: it must be 0 or 1"):
         words(bytes(data))
@@ -246,7 +246,7 @@ def test_a_flag_is_0_or_1() -> None:
 
 @pytest.mark.parametrize("raw", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
 def test_names_and_headers_are_utf_8(raw: bytes) -> None:
-    data = encode(Ask("??", ["a"])).replace(b"??", (raw * 2)[:2])
+    data = encode(Demand("??", ["a"])).replace(b"??", (raw * 2)[:2])
     with pytest.raises(Violation, match="is not UTF-8"):
         words(data)
     assert "is not UTF-8" in refusal(sent(headers=b"a:" + raw + b"\n"))
@@ -331,5 +331,5 @@ def test_the_bytes_are_those_of_the_document() -> None:
         b"\0\0\0\x66\x12" + b"\0" * 7 + b"\x01" + b"\0" * 7 + b"\x02" + b"\0\x08/queue/q"
         + message + b"/queue/qa:b\nbody" + b"\0\0\0\x01\0\x01a" + b"\0" * 8 + b"\0" + b"\0" * 16
     )  # fmt: skip
-    assert encode(Grant("q", 5)) == b"\0\0\0\x0c\x16\0\x01q\0\0\0\0\0\0\0\x05"
+    assert encode(Credit("q", 5)) == b"\0\0\0\x0c\x16\0\x01q\0\0\0\0\0\0\0\x05"
     assert HEART_BEAT == b"\0\0\0\x01\0"

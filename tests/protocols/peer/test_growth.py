@@ -2,15 +2,15 @@
 
 import pytest
 
-from radiator.commands import Open, Send
-from radiator.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES, PATH_HOPS_MAX, Limits
-from radiator.links import Transfer
+from radiator.model.commands import Open, Send
+from radiator.model.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES, PATH_HOPS_MAX, Limits
+from radiator.model.peer import Transfer
+from radiator.model.settings import Declarations, QueueSettings
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.spec import AFTER_PROOF
 from radiator.protocols.stomp.session import StompSession
-from radiator.settings import Declarations, QueueSettings
-from tests.broker.cluster.nodes import Nodes
-from tests.broker.words import ack, header, nack, subscribe
+from tests.core.cluster.nodes import Nodes
+from tests.core.words import ack, header, nack, subscribe
 from tests.sim.disk import Platter
 
 NAMES = [letter * NODE_NAME_MAX_BYTES for letter in "abcdefghi"]

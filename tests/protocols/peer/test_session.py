@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator.commands import Fail, Heard, Open
-from radiator.limits import CONNECT_MAX_BYTES, GREETING_MAX_BYTES, Limits
-from radiator.links import Identity, Taken, Word
+from radiator.model.commands import Fail, Open, PeerMessage
+from radiator.model.limits import CONNECT_MAX_BYTES, GREETING_MAX_BYTES, Limits
+from radiator.model.peer import Identity, PeerFrame, Taken
+from radiator.model.replies import Bye, Pause, Receipt, Refuse, Resume, SendToPeer
+from radiator.model.settings import Address, Node
 from radiator.protocols import Session
 from radiator.protocols.peer.frame import Frames, encode
 from radiator.protocols.peer.proof import proof
 from radiator.protocols.peer.session import GREETING, PeerSession
 from radiator.protocols.peer.spec import AFTER_PROOF, BEFORE_PROOF, CODES, Proof, Refused
-from radiator.replies import Bye, Pause, Receipt, Refuse, Resume, Tell
-from radiator.settings import Address, Node
 from tests.protocols.peer.words import MAKERS, SECRET, challenge, cut, linked, side, talk
 
 A = challenge("a", b"a" * 32, "61")
@@ -48,7 +48,7 @@ def test_it_is_a_session_of_a_link() -> None:
     assert (session.heart_beat_send_s, session.silence_max_s) == (1.5, 4.5)
     assert not session.is_open and not session.is_closing
     assert session.take_outgoing() == b""  # who is dialled waits for the other
-    assert session.encode(Tell(7, Taken(5))) == encode(Taken(5))
+    assert session.encode(SendToPeer(7, Taken(5))) == encode(Taken(5))
     for reply in (Bye(7), Pause(7), Resume(7), Receipt(7, b"r")):
         assert session.encode(reply) == b""
 
@@ -65,8 +65,8 @@ def test_each_says_open_when_the_other_has_proved() -> None:
     assert dialler.receive(GREETING + encode(B)) == []
     assert acceptor.receive(dialler.take_outgoing()) == [Open(7, Identity("a", "aa", False, "peer://[::1]:5"))]
     assert acceptor.is_open and not dialler.is_open
-    last = acceptor.take_outgoing() + acceptor.heart_beat() + acceptor.encode(Tell(7, Taken(3)))
-    assert dialler.receive(last) == [Open(1, Identity("b", "62", True, "")), Heard(1, Taken(3))]
+    last = acceptor.take_outgoing() + acceptor.heart_beat() + acceptor.encode(SendToPeer(7, Taken(3)))
+    assert dialler.receive(last) == [Open(1, Identity("b", "62", True, "")), PeerMessage(1, Taken(3))]
     assert dialler.take_outgoing() == b"" and dialler.buffered_bytes == 0
 
 
@@ -79,7 +79,7 @@ def test_any_pieces_say_the_same(seed: int) -> None:
     again = side("b")
     pieces = cut(transcript + b"".join(map(encode, words)), chance)
     heard = [said for piece in pieces for said in again.receive(piece)]
-    assert heard[1:] == [Heard(7, word) for word in words]
+    assert heard[1:] == [PeerMessage(7, word) for word in words]
     assert isinstance(heard[0], Open)
 
 
@@ -281,7 +281,7 @@ def test_a_refusal_by_the_shell_stands_behind_the_line() -> None:
 def test_a_refusal_of_the_other_side_ends_the_link() -> None:
     dialler, acceptor = linked()
     data = acceptor.encode(Refuse(7, "duplicate-link", "b is linked already.\n" + "x" * 2000))
-    (fail,) = dialler.receive(data + acceptor.encode(Tell(7, Taken(1))))
+    (fail,) = dialler.receive(data + acceptor.encode(SendToPeer(7, Taken(1))))
     assert isinstance(fail, Fail)
     assert fail.code == "duplicate-link"
     assert fail.sentence.startswith("b refused: b is linked already. xxx")
@@ -323,7 +323,7 @@ def test_the_first_broken_rule_is_the_last_word() -> None:
     dialler, acceptor = linked()
     good, bad = encode(Taken(1)), encode(B)
     assert acceptor.receive(good + bad + good) == [
-        Heard(7, Taken(1)),
+        PeerMessage(7, Taken(1)),
         Fail(7, "A frame of kind 1, which has no meaning here; " + ", ".join(map(str, sorted(AFTER_PROOF))) + " have."),
     ]
     assert acceptor.receive(good) == []
@@ -349,12 +349,12 @@ def test_random_bytes_of_a_stranger_never_raise(data: bytes, known: int) -> None
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(MAKERS)))
-def test_flipped_bits_never_raise_and_end_in_one_fail(seed: int, kind: type[Word]) -> None:
+def test_flipped_bits_never_raise_and_end_in_one_fail(seed: int, kind: type[PeerFrame]) -> None:
     chance = Random(seed)
     _, acceptor = linked()
     data = bytearray(encode(MAKERS[kind](chance)))
     for _ in range(chance.randrange(1, 4)):
         data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     said = [word for piece in cut(bytes(data), chance) for word in acceptor.receive(piece)]
-    assert [type(word) for word in said] in ([], [Heard], [Fail])
+    assert [type(word) for word in said] in ([], [PeerMessage], [Fail])
     assert acceptor.buffered_bytes <= len(data)

@@ -3,35 +3,35 @@
 from collections.abc import Callable
 from random import Random
 
-from radiator.commands import Command, Open
-from radiator.limits import PATH_HOPS_MAX, PIECE_BYTES, Limits
-from radiator.links import (
+from radiator.model.commands import Command, Open
+from radiator.model.limits import PATH_HOPS_MAX, PIECE_BYTES, Limits
+from radiator.model.message import Message, escape, header_line
+from radiator.model.peer import (
     Answer,
-    Ask,
+    Capacity,
+    Credit,
     Declared,
+    Demand,
     Digest,
-    Grant,
     Hello,
-    News,
-    Offer,
+    NodeState,
     Parcel,
+    PeerFrame,
     Piece,
     Proceed,
     Publish,
-    Room,
     Standing,
+    Supply,
     Taken,
     Transfer,
     Untaken,
     Version,
     Want,
     Welcome,
-    Word,
 )
-from radiator.message import Message, escape, header_line
+from radiator.model.settings import HEART_BEAT_MS, Node
 from radiator.protocols.peer.session import PeerSession
 from radiator.protocols.peer.spec import Challenge
-from radiator.settings import HEART_BEAT_MS, Node
 
 SECRET = b"0123456789abcdef"
 TEXTS = ("a", "orders.new", "größe", "a:b", "x\\y", "zeile\nzwei", "cr\rhier", "", " ", "0" * 40)
@@ -91,12 +91,12 @@ def address(chance: Random) -> str:
     return chance.choice(("", "peer://10.0.0.1:61614", "peer://[::1]:1", "peer://node-b.example:61614"))
 
 
-MAKERS: dict[type[Word], Callable[[Random], Word]] = {
+MAKERS: dict[type[PeerFrame], Callable[[Random], PeerFrame]] = {
     Hello: lambda c: Hello(number(c), some(c, name), [c.randrange(1000) for _ in range(c.randrange(4))]),
     Parcel: lambda c: Parcel(working(c), number(c), number(c), number(c), number(c), number(c)),
     Proceed: lambda c: Proceed(number(c), number(c)),
     Piece: lambda c: Piece(number(c), number(c), c.randbytes(c.choice((0, 1, 1000, PIECE_BYTES)))),
-    Room: lambda c: Room(c.random() < 0.5, number(c)),
+    Capacity: lambda c: Capacity(c.random() < 0.5, number(c)),
     Want: lambda c: Want(c.random() < 0.5, number(c)),
     Welcome: lambda c: Welcome(number(c), number(c)),
     Transfer: lambda c: Transfer(
@@ -105,12 +105,12 @@ MAKERS: dict[type[Word], Callable[[Random], Word]] = {
     ),
     Taken: lambda c: Taken(number(c)),
     Untaken: lambda c: Untaken(number(c), name(c)),
-    Ask: lambda c: Ask(name(c), path(c)),
-    Offer: lambda c: Offer(name(c), number(c), number(c), c.random() < 0.5),
-    Grant: lambda c: Grant(c.choice(("", name(c))), number(c)),
+    Demand: lambda c: Demand(name(c), path(c)),
+    Supply: lambda c: Supply(name(c), number(c), number(c), c.random() < 0.5),
+    Credit: lambda c: Credit(c.choice(("", name(c))), number(c)),
     Declared: lambda c: Declared(name(c), some(c, lambda c: f"{name(c)[:60]}={name(c)}")),
     Digest: lambda c: Digest([version(c) for _ in range(c.randrange(4))]),
-    News: lambda c: News(
+    NodeState: lambda c: NodeState(
         version(c), c.random() < 0.5, some(c, node_name), some(c, node_name), some(c, pattern), some(c, pattern),
         address(c),
     ),

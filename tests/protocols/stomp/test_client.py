@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radiator.commands import Ack, Nack, Open, Send
-from radiator.errors import Violation
-from radiator.limits import Limits
-from radiator.message import Message as StoredMessage
+from radiator.model.commands import Ack, Nack, Open, Send
+from radiator.model.errors import Violation
+from radiator.model.limits import Limits
+from radiator.model.message import Message as StoredMessage
+from radiator.model.replies import Deliver, Refuse
+from radiator.model.replies import Receipt as ReceiptReply
 from radiator.protocols.stomp.client import (
     CLOSED,
     CLOSING,
@@ -25,8 +27,6 @@ from radiator.protocols.stomp.client import (
 )
 from radiator.protocols.stomp.session import StompSession
 from radiator.protocols.stomp.spec import VERSIONS
-from radiator.replies import Deliver, Refuse
-from radiator.replies import Receipt as ReceiptReply
 
 NAMES = sorted(name.decode() for name in VERSIONS)
 A_MESSAGE = Message({"message-id": "m", "subscription": "0", "ack": "a", "destination": "/queue/a"}, b"")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from radiator.commands import Fail, Subscribe, Unsubscribe
-from radiator.limits import ID_MAX_BYTES, Limits
+from radiator.model.commands import Fail, Subscribe, Unsubscribe
+from radiator.model.limits import ID_MAX_BYTES, Limits
 from radiator.protocols.stomp.session import StompSession
 
 NAMES = [

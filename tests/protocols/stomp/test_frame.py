@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radiator.errors import Violation
-from radiator.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
-from radiator.message import ESCAPING_1_2, Message, escape
+from radiator.model.errors import Violation
+from radiator.model.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
+from radiator.model.message import ESCAPING_1_2, Message, escape
 from radiator.protocols.stomp import frame
 from radiator.protocols.stomp.frame import (
     BrokenFrame,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from radiator.limits import Limits
+from radiator.model.limits import Limits
 from radiator.protocols.stomp.client import OPEN, ClientSession, ServerEvent
 
 MESSAGE = b"MESSAGE\ndestination:/queue/a\nmessage-id:1\nsubscription:s\ncontent-length:3\n\na\0b\0"

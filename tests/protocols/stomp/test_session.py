@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radiator import __version__
-from radiator.commands import (
+from radiator.model.commands import (
     EARLIEST,
     END,
     OFFSET,
@@ -25,7 +25,7 @@ from radiator.commands import (
     Unheeded,
     Unsubscribe,
 )
-from radiator.limits import (
+from radiator.model.limits import (
     CONNECT_MAX_BYTES,
     DEDUP_ID_MAX_BYTES,
     HEART_BEAT_MIN_MS,
@@ -35,11 +35,11 @@ from radiator.limits import (
     TIME_MAX_MS,
     Limits,
 )
-from radiator.message import Message
+from radiator.model.message import Message
+from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
 from radiator.protocols import PROTOCOLS, Session
 from radiator.protocols.stomp.session import StompSession
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, V1_0, V1_1, V1_2, VERSION_NAMES
-from radiator.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
 
 VERSIONS = (V1_0, V1_1, V1_2)
 

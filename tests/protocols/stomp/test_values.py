@@ -2,9 +2,9 @@
 
 import pytest
 
-from radiator.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
-from radiator.errors import Violation
-from radiator.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.model.commands import EARLIEST, END, LATEST, OFFSET, TIME, Place
+from radiator.model.errors import Violation
+from radiator.model.limits import HEART_BEAT_MIN_MS, NAME_MAX_BYTES, TIME_MAX_MS
 from radiator.protocols.stomp.values import (
     address,
     agreed_s,

@@ -1,0 +1,128 @@
+"""`peek`: messages of a queue, as they are."""
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from heapq import nsmallest
+from typing import Any
+
+from radiator.core.admin.queues import named
+from radiator.core.admin.request import Request
+from radiator.core.answers import PAUSE, Answer, Part, Wait, rested
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.queue import Queue
+from radiator.core.states import State
+from radiator.core.turn import TurnContext
+from radiator.model.addresses import queue_address
+from radiator.model.commands import Loaded, StoredMessage
+from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
+from radiator.model.message import Message, unescape
+from radiator.model.reads import ReadQueue
+
+PEEK_COUNT = 10  # where none is asked for
+
+
+def peek(request: Request) -> None:
+    """The oldest messages of a queue, in order, unacked or not; nothing changes."""
+    broker = request.broker
+    queue = named(request)
+    count = request.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX)
+
+    def loaded(answer: Loaded) -> None:
+        request.answer_in_slices(lambda: _messages(broker.context, queue, count, answer.messages))
+
+    missing = count - queue.in_memory_count
+    if not isinstance(queue, DurableQueue) or missing <= 0 or queue.beyond == 0:
+        loaded(Loaded(0))
+        return
+    load = ReadQueue(broker.context.next_position(), queue.number, queue.window_end, missing, 4 * LOAD_BYTES)
+    broker.destinations.windows.ask(broker.context, load, loaded)
+
+
+def _messages(context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]) -> Iterator[Any]:
+    """The answer, after what it takes to find the oldest. beyond: what was read back of the others."""
+    oldest: list[Entry] = []
+    looked: list[Entry] = []
+    for entry in rested(queue.in_memory(count)):
+        if entry is not PAUSE:
+            looked.append(entry)
+            continue
+        oldest = nsmallest(count, [*oldest, *looked], key=_position)
+        looked.clear()
+        yield PAUSE
+    known = {entry.position for entry in (*oldest, *looked)}
+    for stored in beyond:
+        if stored.message is not None and stored.position not in known:
+            size = stored.message.size
+            looked.append(
+                Entry(stored.position, stored.message, State.READY, size, stored.redeliveries, stored.redelivered)
+            )
+    oldest = nsmallest(count, [*oldest, *looked], key=_position)
+    if isinstance(queue, DurableQueue):
+        stubs: list[int] = []
+        size = 0
+        for index, entry in enumerate(oldest):
+            size += entry.size if entry.is_stub else 0
+            if stubs and size > 4 * LOAD_BYTES:
+                del oldest[index:]  # what is beyond is not read back for one answer
+                break
+            stubs += [entry.position] if entry.is_stub else []
+        if stubs:
+            wait = Wait()
+            queue.read(stubs, wait.end)
+            yield wait
+            found = {stored.position: stored.message for stored in wait.found.messages}
+            oldest = [_read(entry, found.get(entry.position)) for entry in oldest]
+    body_bytes_max = min(PEEK_BODY_BYTES, PEEK_BODIES_BYTES // count)
+    # who has left meanwhile is not shown
+    left = (State.REMOVING, State.GONE)
+    shown = (_shown(context, one, body_bytes_max) for one in oldest if not one.is_stub and one.state not in left)
+    yield {"messages": Part(shown)}
+
+
+def _read(entry: Entry, message: Message | None) -> Entry:
+    """As it is, with bytes that were read back; a stub where it has left since, or is damaged."""
+    return replace(entry, message=message) if entry.is_stub and message is not None else entry
+
+
+def _position(entry: Entry) -> int:
+    return entry.position
+
+
+def _cut(body: bytes, most: int) -> bytes:
+    """At most so many bytes of it, without the beginning of a character that would be cut in two."""
+    if len(body) <= most:
+        return body
+    end = most
+    while end and end > most - 4 and body[end] & 0xC0 == 0x80:
+        end -= 1
+    return body[:end]
+
+
+def _shown(context: TurnContext, entry: Entry, body_bytes_max: int) -> Answer:
+    """One message as `peek` shows it."""
+    message = entry.message
+    headers = []
+    for line in message.headers.split(b"\n")[:-1]:
+        name, _, value = line.partition(b":")
+        headers.append([unescape(part, message.escaping).decode("utf-8", "replace") for part in (name, value)])
+    body = _cut(message.body, body_bytes_max)
+    answer: Answer = {
+        "message_id": context.message_id(entry.position).decode(),
+        "destination": queue_address(message.destination),
+        "timestamp": message.accepted_ms,
+        "expires": message.expires_ms,
+        "redelivered": entry.redelivered,
+        "redelivery_count": entry.redeliveries,
+        "state": entry.state.name.lower(),
+        "size": entry.size,
+        "headers": headers,
+        "body_bytes": len(message.body),
+    }
+    try:
+        answer["body"] = body.decode()
+    except UnicodeDecodeError:
+        answer["body"] = None
+        answer["body_base64"] = base64.b64encode(body).decode()
+    return answer

@@ -1,0 +1,471 @@
+"""The request `why`: why nothing moves in a queue, or to the readers of a log. One word, one sentence, and the numbers.
+
+The first reason that fits is the verdict; each is a row in the order of what an operator should look at first.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from radiator.core.admin.logs import named as named_log
+from radiator.core.admin.queues import named
+from radiator.core.admin.request import Request
+from radiator.core.answers import PAUSE, Answer, in_order, rested
+from radiator.core.connections import WINDOW_HELP, Subscription
+from radiator.core.logs.log import Log
+from radiator.core.logs.log_consumer import LogConsumer
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import OUTBOX_PREFIX
+from radiator.core.routing.exchanges import TOPICS
+from radiator.core.stats import MANY_PARTITIONS, readers_in, unread_of
+from radiator.core.stats import of_queue as numbers_of
+from radiator.model.commands import AUTO, CLIENT
+from radiator.model.errors import count_text
+from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
+
+if TYPE_CHECKING:
+    from radiator.core.broker import Broker
+    from radiator.core.cluster.work_sharing import Share
+
+# where a consumer stands
+CLOSING, OUTBOX, WINDOW, ROOM = "closing", "outbox-full", "window", "has-room"
+
+
+# ---- a queue --------------------------------------------------------------------------------------------------------
+
+
+def queue(request: Request) -> None:
+    """Of a queue."""
+    request.has_only("queue")
+    asked = named(request)
+
+    def told() -> Iterator[Any]:
+        crowd = Crowd()
+        yield from crowd.look([*asked.subscriptions])
+        if asked.entries_out and not asked.ready_count:
+            yield from crowd.look_at_holders(asked)
+        verdict, sentence = of_queue(request.broker, asked, crowd)
+        yield {
+            "verdict": verdict,
+            "sentence": sentence,
+            **numbers_of(asked, request.broker.checkouts.count(asked)),
+            **_rooms(request.broker),
+            "is_full": _is_full(asked),
+            "next_due_ms": asked.next_due_ms or None,
+            "consumer_list": _listed(asked.subscriptions),
+        }
+
+    request.answer_in_slices(told)
+
+
+def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+    """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
+    if asked.name.startswith(OUTBOX_PREFIX):
+        verdict, sentence = _of_outbox(broker, asked)
+    else:
+        verdict, sentence = (
+            _of_ready(broker, asked, crowd) if asked.ready_count else _of_none_ready(broker, asked, crowd)
+        )
+        sentence += _of_other_nodes(broker, asked)
+    if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
+        sentence += f" {otherwise}"
+    if asked.waiters and not asked.is_persistent and broker.admission.memory_room.is_tight and not _is_full(asked):
+        waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
+        sentence += f" {waiting} for room: {_of_memory(broker)}"
+    elif asked.waiters or _is_full(asked):
+        sentence += f" {_of_full(asked)}"
+    elif verdict != "disk-tight" and broker.admission.disk_room.is_tight:
+        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(broker)}"
+    return verdict, sentence
+
+
+def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
+    """The copies that wait for another node."""
+    name = asked.name.removeprefix(OUTBOX_PREFIX)
+    many, cluster = asked.ledger.stored, broker.cluster
+    copies = count_text(many, "copy waits", "copies wait")
+    peer = None if cluster is None else cluster.peers.get(name)
+    if cluster is not None and cluster.copies is not None and cluster.copies.is_dropped(name):
+        return "not-kept", (
+            f"No copies are kept for node {name} until it is linked, as an operator has said; "
+            f"{asked.ledger.dropped} were dropped. `radiator peer keep {name}` ends that."
+        )
+    if not many:
+        return "empty", f"No copy waits for node {name}."
+    if peer is None or peer.link is None:
+        cause = "" if peer is None or not peer.cause else f" ({peer.cause})"
+        return "not-linked", (
+            f"{copies} for node {name}, which is not linked{cause}; `radiator peer drop {name} --force` lets go of "
+            "them."
+        )
+    if asked.doubt_count:
+        return "in-doubt", f"{copies} for node {name}; {asked.doubt_count} are offered to it, and not confirmed yet."
+    return "not-taken", (
+        f"{copies} for node {name}, which is linked and takes none now: its queues, disk or memory are full, it is "
+        "being drained, or it lacks the fanout (`peer_lacks_fanout` in the log)."
+    )
+
+
+def _of_other_nodes(broker: "Broker", asked: Queue) -> str:
+    """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
+    destinations = broker.destinations
+    full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
+    if not full:
+        return ""
+    fanouts = [
+        f"/fanout/{name}"
+        for name in sorted(destinations.declarations.cluster_fanouts)
+        if asked.name in destinations.fanouts[name].children
+    ]
+    said = _of_copies(f"SENDs to {', '.join(fanouts)}", full) if fanouts else ""
+    standing = destinations.topics.standing
+    bound = destinations.exchanges.bound.get(asked, ())
+    if standing is not None and any(name == TOPICS and key in standing.counts for name, key in bound):
+        wanting = [outbox for outbox in full if standing.known.get(outbox.name.removeprefix(OUTBOX_PREFIX))]
+        said += _of_copies("SENDs to topics with durable subscriptions both here and there", wanting)
+    return said
+
+
+def _of_copies(sends: str, full: list[DurableQueue]) -> str:
+    """What becomes of them at outboxes that are full."""
+    said = ""
+    for drops, becomes in ((False, "find no room for their copies"), (True, "drop the oldest copies")):
+        outboxes = [outbox for outbox in full if drops == (_evicts(outbox) and not outbox.waiters)]
+        if outboxes:
+            names = ", ".join(outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in outboxes)
+            said += f" {sends} {becomes} for node {names}: `radiator why '{outboxes[0].name}'` says why."
+    return said
+
+
+def _most_stored(broker: "Broker") -> str:
+    """What takes most of the disk."""
+    stored = max(broker.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
+    if stored is None or not stored.ledger.stored:
+        return ""
+    held = f"{count_text(stored.ledger.stored, 'message')} of {count_text(stored.ledger.stored_bytes, 'byte')}"
+    return f" Of all queues {stored.name} holds most, {held}."
+
+
+def _of_memory(broker: "Broker") -> str:
+    """Who keeps producers waiting."""
+    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {broker.memory.told()}."
+
+
+def _is_full(asked: Queue) -> bool:
+    """Whether one more message, as large as those that it holds are on average, would be beyond its bounds."""
+    ledger = asked.ledger
+    return not asked.has_room(1, max(1, ledger.stored_bytes // max(1, ledger.stored)))
+
+
+def _evicts(asked: Queue) -> bool:
+    """Whether it makes room by letting go of its oldest messages: what is unacked or delayed stays."""
+    settings, (kept, kept_bytes) = asked.settings, asked.kept()
+    return settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (
+        (settings.max_messages is not None and kept >= settings.max_messages)
+        or (settings.max_bytes is not None and kept_bytes >= settings.max_bytes)
+    )
+
+
+def _of_full(asked: Queue) -> str:
+    """It is full, or producers wait for room in it: what becomes of a SEND."""
+    settings, ledger = asked.settings, asked.ledger
+    bounds = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
+    given = ", ".join(f"{name} {bound}" for name, bound in bounds.items() if bound is not None)
+    held = f"{count_text(ledger.stored, 'message')} of {count_text(ledger.stored_bytes, 'byte')} ({given})"
+    many = count_text(len(asked.waiters), "producer waits", "producers wait")
+    overflow = settings.overflow
+    if overflow == BLOCK:
+        said = f"{many} for room" if asked.waiters else "the next SEND waits for room"
+    elif overflow not in (DROP_OLDEST, DEAD_LETTER):
+        said = "SENDs are refused"
+    elif not _evicts(asked):
+        said = "SENDs are refused, since what it holds is unacked or delayed, which is not dropped"
+    elif asked.waiters:
+        said = f"{many} until its oldest messages are read back from the disk, to be dropped"
+    elif overflow == DROP_OLDEST:
+        said = "each SEND drops its oldest message"
+    else:
+        said = "each SEND makes its oldest message a dead letter"
+    return f"It is full, with {held}: {said} (overflow {overflow})."
+
+
+def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+    """Messages are ready, and nobody takes them."""
+    ready = count_text(asked.ready_count, "message is ready", "messages are ready")
+    at, worst = crowd.at, crowd.worst
+    if not at:
+        share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+        return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
+    if ROOM in at:
+        if isinstance(asked, DurableQueue) and asked.peek_head() is None:
+            return "loading", f"{ready}, and being read back from the disk; a consumer has room for them."
+        return "moving", f"{ready}, and a consumer has room: nothing here stands in the way."
+    consumers = count_text(at.total(), "consumer")
+    if OUTBOX in at and worst is None:
+        return "outbox-full", f"{ready}, but nobody reads what was sent to them already ({consumers})."
+    if worst is None:
+        return "closing", f"{ready}, but whoever consumes is being closed ({consumers})."
+    return "window", (
+        f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
+        f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
+        f"{_of_waiting(worst, broker.context.now_s)}."
+    )
+
+
+def _of_waiting(one: Subscription, now_s: float) -> str:
+    """Of ack:client: whether it may wait for more, to ack all at once."""
+    full_s = one.full_for_s(now_s) if one.ack == CLIENT else 0.0
+    return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
+
+
+def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+    """No message is ready."""
+    numbers = numbers_of(asked)
+    out, doubtful, delayed, storing = (numbers[name] for name in ("unacked", "in_doubt", "delayed", "storing"))
+    if out:
+        holders = crowd.holders
+        who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
+        if out > WHY_LOOKED_AT:
+            who += " (and perhaps others)"
+        return "unacked", f"No message is ready; {count_text(out, 'is', 'are')} out with {who}, and not acked yet."
+    if doubtful:
+        return "in-doubt", (
+            f"No message is ready; {count_text(doubtful, 'is', 'are')} offered to another node, which has not answered "
+            "yet: `radiator peers` says which."
+        )
+    if storing:
+        return "storing", f"No message is ready; {count_text(storing, 'is', 'are')} on the way to the disk."
+    if asked.damaged:
+        return "damaged", f"No message is ready; {asked.damaged} cannot be read: `radiator check` says why."
+    if asked.is_waking:
+        return (
+            "waking",
+            f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",
+        )
+    if delayed:
+        seconds = max(0, asked.next_due_ms - broker.context.now_ms) / 1000
+        return (
+            "delayed",
+            f"No message is ready; {count_text(delayed, 'is', 'are')} delayed, the next for {seconds:.1f} s.",
+        )
+    if broker.checkouts.count(asked):
+        return "checked-out", f"No message is ready; {broker.checkouts.described(asked)}"
+    if broker.admission.disk_room.is_tight:
+        return "disk-tight", (
+            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(broker)}"
+        )
+    if broker.admission.memory_room.is_tight:
+        return "memory-tight", f"It is empty, and {_of_memory(broker)}"
+    share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+    if share is None:
+        return "empty", f"It is empty: {_done_with(asked)}."
+    givers = sorted((name, giver.ready) for name, giver in share.neighbours.items() if giver.ready)
+    told = "No linked node says that it has some."
+    if givers:
+        offers = ", ".join(f"{count_text(ready, 'message')} at {name}" for name, ready in givers)
+        told = f"Linked nodes say that they have some: {offers}."
+    return "empty", f"It is empty here: {_done_with(asked)}. {told} `radiator why` at each node says what that has."
+
+
+def _done_with(asked: Queue) -> str:
+    """What has become of all that came."""
+    ledger = asked.ledger
+    if not ledger.accepted:
+        return "nothing has come to it yet"
+    ways = {
+        "acked or handed over": ledger.acked,
+        "expired": ledger.expired,
+        "dropped": ledger.dropped,
+        "purged or moved": ledger.purged,
+        "made dead letters": ledger.dead_lettered,
+    }
+    said = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    return f"of {count_text(ledger.accepted, 'message')} that came here, {said}"
+
+
+def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
+    """Messages of a queue of scope cluster are ready, and nobody is subscribed here."""
+    linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
+    if not linked:
+        return "no-consumer", f"{ready}, nobody is subscribed here, and no other node is linked."
+    if not any(taker.path for taker in share.neighbours.values()):
+        return "no-consumer", (
+            f"{ready}, nobody is subscribed here, and of the nodes that are linked ({', '.join(sorted(linked))}) none "
+            "has asked for messages."
+        )
+    if share.queue.ready_count <= share.queue.aside_count:
+        return "set-aside", (
+            f"{ready}, nobody is subscribed here, and no link can carry that to another node: the log says why "
+            "(`message_set_aside`). A consumer here gets it."
+        )
+    if share.staying:
+        return "resting", (
+            f"{ready}, and nobody is subscribed here; {share.staying} of the first have crossed {PATH_HOPS_MAX} links, "
+            f"and go on only where they are wanted for {STARVING_S:g} s; {_askers(share)}."
+        )
+    return "asked-elsewhere", (
+        f"{ready}, and nobody is subscribed here; {_askers(share)}. `radiator why` there says more."
+    )
+
+
+def _askers(share: "Share") -> str:
+    """Which nodes wait for messages of it now, or, where none does, which have asked since they were linked."""
+    takers = sorted(name for name, taker in share.neighbours.items() if taker.credit > 0)
+    if takers:
+        return f"node {', '.join(takers)} waits for messages"
+    askers = sorted(name for name, taker in share.neighbours.items() if taker.path)
+    return f"node {', '.join(askers)} asked for messages, and takes none now: its consumers have no room, or have left"
+
+
+# ---- a log ----------------------------------------------------------------------------------------------------------
+
+
+def log(request: Request) -> None:
+    """Of a log."""
+    request.has_only("log")
+    asked = named_log(request)
+
+    def told() -> Iterator[Any]:
+        unread: dict[str, int] = {}
+        for name in in_order(asked.groups, limit=WHY_CONSUMERS):
+            group = None if name is PAUSE else asked.groups.get(name)
+            if group is not None:
+                unread[name] = unread_of(asked, group)
+            if name is PAUSE or len(asked.partitions) >= MANY_PARTITIONS:
+                yield PAUSE
+        readers: set[LogConsumer] = set()
+        for found in readers_in(asked):
+            if found is PAUSE:
+                yield PAUSE
+            else:
+                readers = found
+        crowd = Crowd()
+        yield from crowd.look([one.subscription for one in readers])
+        verdict, sentence = of_log(asked, crowd, unread)
+        yield {
+            "verdict": verdict,
+            "sentence": sentence,
+            "records": asked.records,
+            "readers": len(readers),
+            "groups": len(asked.groups),
+            "unread": unread,
+            **_rooms(request.broker),
+            "consumer_list": _listed(one.subscription for one in readers),
+        }
+
+    request.answer_in_slices(told)
+
+
+def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str]:
+    """The verdict, and its sentence."""
+    records = count_text(asked.records, "record")
+    most = max(unread, key=lambda name: unread[name], default=None)
+    behind = (
+        f" Group {most!r:.80} is {count_text(unread[most], 'record')} behind."
+        if most is not None and unread[most]
+        else ""
+    )
+    if not asked.records:
+        return "empty", "It has no record."
+    at, worst = crowd.at, crowd.worst
+    if not at:
+        return "no-consumer", f"It has {records}, and nobody reads it.{behind}"
+    if most is not None and not behind and len(unread) == len(asked.groups) and len(asked.groups) >= at.total():
+        return "done", f"It has {records}, and its groups have acked them all."
+    if ROOM in at:
+        return "moving", f"It has {records}, and a reader has room: nothing stands in the way.{behind}"
+    if worst is not None:
+        return "window", (
+            f"It has {records}, but no reader has room in its window ({count_text(at.total(), 'reader')}): connection "
+            f"{worst.connection.number} has {_unacked(worst)} unacked, of {_window(worst)}.{behind}"
+        )
+    return "outbox-full", (
+        f"It has {records}, but nobody reads what was sent to them already ({count_text(at.total(), 'reader')})."
+        f"{behind}"
+    )
+
+
+# ---- who ------------------------------------------------------------------------------------------------------------
+
+
+class Crowd:
+    """Those who consume, as they stood when they were looked at. at: how many stand where; worst: of those whose window
+    is full the one with most unacked; holders: the numbers of connections that have something of the queue.
+    """
+
+    __slots__ = ("at", "holders", "worst")
+
+    def __init__(self) -> None:
+        self.at: Counter[str] = Counter()
+        self.worst: Subscription | None = None
+        self.holders: set[int] = set()
+
+    def look(self, consumers: list[Subscription]) -> Iterator[Any]:
+        """At all of them, with PAUSEs."""
+        for one in rested(consumers):
+            if one is PAUSE:
+                yield PAUSE
+                continue
+            stands = _stands(one)
+            self.at[stands] += 1
+            if stands == WINDOW and (self.worst is None or _unacked(one) > _unacked(self.worst)):
+                self.worst = one
+
+    def look_at_holders(self, asked: Queue) -> Iterator[Any]:
+        """At what is out longest, with PAUSEs."""
+        for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
+            if delivery is PAUSE:
+                yield PAUSE
+            else:
+                self.holders.add(delivery.subscription.connection.number)
+
+
+def _stands(one: Subscription) -> str:
+    """What keeps a consumer from the next message, or ROOM."""
+    connection = one.connection
+    if connection.is_closing:
+        return CLOSING
+    if connection.outbox_bytes >= connection.outbox_max_bytes:
+        return OUTBOX
+    return ROOM if one.has_window() else WINDOW
+
+
+def _unacked(one: Subscription) -> int:
+    return one.connection.shared_in_flight if one.is_shared else one.in_flight
+
+
+def _window(one: Subscription) -> int | None:
+    """None: it has none (ack:auto)."""
+    if one.ack == AUTO:
+        return None
+    return one.connection.shared_window if one.is_shared else one.prefetch_count
+
+
+def _listed(consumers: Iterable[Subscription]) -> list[Answer]:
+    """The first of them."""
+    return [
+        {
+            "connection": one.connection.number,
+            "subscription": one.name.decode("utf-8", "replace"),
+            "stands": _stands(one),
+            "unacked": _unacked(one),
+            "window": _window(one),
+            "outbox_bytes": one.connection.outbox_bytes,
+        }
+        for one in islice(consumers, WHY_CONSUMERS)
+    ]
+
+
+def _rooms(broker: "Broker") -> Answer:
+    """Producers that wait for what is not this queue's."""
+    admission = broker.admission
+    return {
+        "blocked_by_disk": len(admission.disk_room.waiters),
+        "blocked_by_memory": len(admission.memory_room.waiters),
+        "is_disk_tight": admission.disk_room.is_tight,
+        "is_memory_tight": admission.memory_room.is_tight,
+        "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
+    }

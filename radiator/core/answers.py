@@ -1,0 +1,363 @@
+"""Answers that may be long: made row by row, one slice of them in a turn, whoever asks for however many.
+
+A row is of one moment; two rows may be of different turns. Connections have their turns, one answer each, and short
+answers wait for no long ones: see ANSWER_LINES. Beyond ANSWERS_WAITING_MAX of one connection it waits itself: nothing
+more is read from it. An answer is begun only where its asker reads what it is sent, and dropped once that has gone.
+"""
+
+import heapq
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from io import BytesIO
+from itertools import islice
+from typing import Any
+
+from radiator.core.connections import Connection
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.admission import Waitable, WaitList
+from radiator.model.errors import Refusal
+from radiator.model.limits import (
+    ANSWER_LINES,
+    ANSWER_MAX_BYTES,
+    ANSWER_ROWS,
+    ANSWER_SLICE_BYTES,
+    ANSWERS_AT_ONCE,
+    ANSWERS_WAITING_MAX,
+    LOOKED_AT_ONCE,
+)
+
+Answer = dict[str, Any]
+Told = Answer | Iterator[Any]  # an iterator: PAUSEs and Waits, and then the Answer
+PAUSE = object()  # in place of a row: enough was looked at for one slice, and the next goes on here
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """In place of a row: the answer goes on when `end` was called. found: what it was called with."""
+
+    found: Any = None
+    then: Callable[[], None] | None = None
+
+    def end(self, found: Any) -> None:
+        self.found = found
+        if self.then is not None:
+            self.then()
+
+
+_text = json.JSONEncoder().encode  # what json.dumps is, without looking at its arguments each time
+
+
+@dataclass(slots=True)
+class Part:
+    """A value of an answer that is made row by row. brackets: "[]" for a list; "{}" for an object, whose rows are
+    pairs of name and value; "" for one value, which is the last row.
+    """
+
+    rows: Iterator[Any]
+    brackets: str = "[]"
+
+    def pieces(self) -> Iterator[str]:
+        """Its JSON; "" where a slice ends."""
+        if not self.brackets:
+            value: Any = None
+            for row in self.rows:
+                if row is PAUSE:
+                    yield ""
+                else:
+                    value = row
+            yield _text(value)
+            return
+        between, closing = self.brackets[0], self.brackets[1]
+        for row in self.rows:
+            if row is PAUSE:
+                yield ""
+                continue
+            if closing == "}":
+                name, row = row
+                between += _text(name) + ": "
+            if type(row) is Nested:
+                yield between
+                yield from pieces(row)
+            else:
+                yield between + _text(row)
+            between = ", "
+        yield closing if between == ", " else self.brackets
+
+
+class Nested(Answer):
+    """A row that has Parts itself."""
+
+
+def whole(told: Told) -> Iterator[Any]:
+    """The JSON of an answer that is there, or comes after PAUSEs and Waits."""
+    if not isinstance(told, dict):
+        for row in told:
+            if row is PAUSE:
+                yield ""
+            elif isinstance(row, Wait):
+                yield row
+            else:
+                yield from pieces({"ok": True, **row})
+        return
+    yield from pieces({"ok": True, **told})
+
+
+def pieces(answer: Answer) -> Iterator[str]:
+    """The JSON of an answer, some of whose values are Parts."""
+    between = "{"
+    for name, value in answer.items():
+        yield f"{between}{_text(name)}: "
+        between = ", "
+        if isinstance(value, Part):
+            yield from value.pieces()
+        else:
+            yield _text(value)
+    yield "}"
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+
+def rested(items: Iterable[Any], between: int = LOOKED_AT_ONCE) -> Iterator[Any]:
+    """The same, with a PAUSE after so many: for what is looked at and makes no row."""
+    for count, item in enumerate(items, 1):
+        yield item
+        if count % between == 0:
+            yield PAUSE
+
+
+def total(counts: Iterable[int]) -> Part:
+    """The sum of so many numbers that it takes several slices."""
+
+    def rows() -> Iterator[Any]:
+        found = 0
+        for count in rested(counts):
+            if count is PAUSE:
+                yield PAUSE
+            else:
+                found += count
+        yield found
+
+    return Part(rows(), "")
+
+
+def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[Any]:
+    """Names in their order; of those that come after one of them, at most so many."""
+    all_of_them = [*names]
+    runs = []
+    for begin in range(0, len(all_of_them), LOOKED_AT_ONCE):
+        run = all_of_them[begin : begin + LOOKED_AT_ONCE]
+        runs.append(sorted(run if after is None else [name for name in run if name > after])[:limit])
+        yield PAUSE
+    yield from islice(heapq.merge(*runs), limit)
+
+
+# ---- making them ----------------------------------------------------------------------------------------------------
+
+
+class Turnstile(WaitList):
+    """Where a connection waits that has asked for too much. It needs no room, so it is not refused for waiting long."""
+
+
+@dataclass(slots=True, eq=False)
+class Asker:
+    """A connection's long answers that were not given yet, in order. is_aside: it does not read what it is sent."""
+
+    turnstile: Turnstile = field(default_factory=lambda: Turnstile("answers"))
+    answers: "deque[Making]" = field(default_factory=deque)
+    is_aside: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Making:
+    """One answer. tell: makes it, once it is begun, and may be asked to again; give: gets its text; refuse: what is
+    said instead. wait: what it waits for. slices: how many were made since it was begun.
+    """
+
+    connection: Connection
+    queue: Queue
+    tell: Callable[[], Told]
+    give: Callable[[bytes], None]
+    refuse: Callable[[Refusal], None]
+    rest: Iterator[Any] | None = None
+    wait: Wait | None = None
+    text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
+    slices: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.connection.is_closing or self.queue.is_gone
+
+    def make_more(self) -> bool:
+        """A slice of it. Whether it has been given, or refused."""
+        self.slices += 1
+        text = self.text
+        begun = text.tell()
+        try:
+            if self.rest is None:
+                self.rest = whole(self.tell())
+            for _ in range(ANSWER_ROWS):
+                piece = next(self.rest, None)
+                if piece is None:
+                    self.give(text.getvalue())
+                    return True
+                if isinstance(piece, Wait):
+                    self.wait = piece
+                    return False
+                text.write(piece.encode())
+                if not piece or text.tell() - begun > ANSWER_SLICE_BYTES:
+                    break
+            if text.tell() > ANSWER_MAX_BYTES:
+                raise Refusal("too-large", f"The answer passes {ANSWER_MAX_BYTES} bytes: ask for less at once.")
+        except Refusal as refusal:
+            self.refuse(refusal)
+            return True
+        self.connection.answer_bytes = text.tell()
+        return False
+
+    def let_go(self) -> None:
+        """As if it had not been begun."""
+        self.rest = self.wait = None
+        self.text = BytesIO()
+        self.slices = 0
+        self.connection.answer_bytes = 0
+
+
+@dataclass(slots=True)
+class Line:
+    """ANSWERS_AT_ONCE that were begun and go on in turns, and those that wait for their places. An answer that is not
+    made in so many slices goes on to the next line: anew, where it has to wait there. away: how many of those that
+    were begun wait for the disk.
+    """
+
+    slices: float
+    next: "Line | None"
+    waiting: deque[Making] = field(default_factory=deque)
+    begun: deque[Making] = field(default_factory=deque)
+    away: int = 0
+
+    @property
+    def has_place(self) -> bool:
+        return len(self.begun) + self.away < ANSWERS_AT_ONCE
+
+
+class Answers:
+    """All that are made, or wait to be: a chore, of one slice in a turn. wake: has it done; freed: rooms whose waiters
+    are to be tried again.
+    """
+
+    __slots__ = ("unblocked", "is_awake", "lines", "turn", "wake")
+
+    def __init__(self, wake: Callable[["Answers"], None], unblocked: dict[Waitable, None]) -> None:
+        self.wake = wake
+        self.unblocked = unblocked
+        self.is_awake = False
+        self.lines: list[Line] = []
+        for slices in reversed(ANSWER_LINES):
+            self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
+        self.turn = 0  # whose: of these lines
+
+    def full(self, connection: Connection) -> Turnstile | None:
+        """Where the connection must wait before it asks for more."""
+        asker = connection.asker
+        return None if asker is None or len(asker.answers) < ANSWERS_WAITING_MAX else asker.turnstile
+
+    def begin(self, making: Making) -> None:
+        """It is made when its turn comes."""
+        connection = making.connection
+        asker = connection.asker
+        if asker is None:
+            asker = connection.asker = Asker()
+        asker.answers.append(making)
+        if len(asker.answers) == 1:
+            self.queue_up(asker)
+
+    def queue_up(self, asker: Asker) -> None:
+        """Its next answer, behind those of all others."""
+        self.lines[0].waiting.append(asker.answers[0])
+        self.go_on()
+
+    def go_on(self) -> None:
+        if not self.is_awake:
+            self.is_awake = True
+            self.wake(self)
+
+    def has_room(self, connection: Connection) -> None:
+        """Its outgoing buffer has."""
+        asker = connection.asker
+        if asker is not None and asker.is_aside:
+            asker.is_aside = False
+            self.queue_up(asker)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do, or only once one that waits has what it waits for."""
+        return not any(line.begun or (line.waiting and line.has_place) for line in self.lines)
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        for _ in self.lines:
+            line = self.lines[self.turn]
+            self.turn = (self.turn + 1) % len(self.lines)
+            self.fill(line)
+            if line.begun:
+                self.make(line.begun.popleft(), line)
+                break
+        self.is_awake = not self.is_done
+
+    def fill(self, line: Line) -> None:
+        """Its free places; who does not read what it is sent is passed over."""
+        for _ in range(LOOKED_AT_ONCE):
+            if not line.waiting or not line.has_place:
+                break
+            making = line.waiting.popleft()
+            connection = making.connection
+            assert connection.asker is not None
+            if connection.is_closing or connection.takes_more:
+                line.begun.append(making)
+            else:
+                connection.asker.is_aside = True
+
+    def make(self, making: Making, line: Line) -> None:
+        """A slice of it, and where it goes then."""
+        if making.is_over or making.make_more():
+            self.end(making)
+            return
+        if making.wait is not None:
+            line.away += 1
+            making.wait.then = partial(self.waited, making, line)
+            return
+        if making.slices >= line.slices:
+            assert line.next is not None
+            line = line.next
+            if line.waiting or not line.has_place:
+                making.let_go()
+                line.waiting.append(making)
+                return
+        line.begun.append(making)
+
+    def waited(self, making: Making, line: Line) -> None:
+        """It has what it waited for."""
+        line.away -= 1
+        making.wait = None
+        line.begun.append(making)
+        self.go_on()
+
+    def end(self, making: Making) -> None:
+        """It is over: the next of the same connection, behind all others."""
+        connection = making.connection
+        asker = connection.asker
+        assert asker is not None
+        connection.answer_bytes = 0
+        asker.answers.popleft()
+        if asker.answers:
+            self.queue_up(asker)
+        if asker.turnstile.waiters:
+            self.unblocked[asker.turnstile] = None

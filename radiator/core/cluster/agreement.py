@@ -1,0 +1,130 @@
+"""Whether two linked nodes have declared a shared queue alike. Where they have not, its messages live by the rules of
+whichever node they are on: told in the log, in `peers` and in `why`, at both.
+
+Each node says on each link once how it has declared a queue of scope "cluster"; who has declared it otherwise answers,
+though it be of scope "node" there. Bounds (max_messages, max_bytes) and windows may differ: each node has its own room.
+"""
+
+from radiator.core.cluster.link import Link
+from radiator.core.cluster.peer import Peer
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import Destinations
+from radiator.core.turn import TurnContext
+from radiator.model.limits import UNLIKE_KEPT, Limits
+from radiator.model.peer import Declared
+from radiator.model.settings import CLUSTER, QueueSettings
+
+_ALIKE = (
+    "scope", "dead_letter", "max_redeliveries", "message_ttl_ms", "overflow", "ack_timeout_s", "redelivery_delay_ms",
+    "redelivery_delay_factor", "redelivery_delay_max_ms",
+)  # fmt: skip
+
+
+def told(settings: QueueSettings) -> list[str]:
+    """What others must have alike: `NAME=VALUE`, and nothing behind the `=` where there is none."""
+    values = ((name, getattr(settings, name)) for name in _ALIKE)
+    return [
+        f"{name}={'' if value is None else f'{value:g}' if isinstance(value, float) else value}"
+        for name, value in values
+    ]
+
+
+class Agreement:
+    """Of this node with all that it is linked with."""
+
+    __slots__ = ("context", "destinations", "limits", "name", "peers")
+
+    def __init__(
+        self, context: TurnContext, name: str, destinations: Destinations, limits: Limits, peers: dict[str, Peer]
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.peers = peers
+        self.destinations = destinations
+        self.limits = limits
+
+    def say(self, link: Link, name: str, settings: QueueSettings) -> None:
+        """How this queue is declared here; once on a link."""
+        if name not in link.declared_here and len(link.declared_here) < self.limits.max_destinations:
+            link.declared_here.add(name)
+            word = Declared(name, told(settings))
+            link.tell(word, sum(map(len, word.settings)))
+
+    def changed(self, queue: Queue) -> None:
+        """It has other settings: those who have heard them are told again."""
+        for peer in self.peers.values():
+            link = peer.link
+            if link is not None and queue.name in link.declared_here:
+                link.declared_here.discard(queue.name)
+                self.say(link, queue.name, queue.settings)
+        self.made(queue)
+
+    def hear(self, peer: Peer, word: Declared) -> None:
+        """ON RECEIVE Declared."""
+        assert peer.link is not None, "a word is heard on a link only"
+        there = peer.link.declared_there
+        if word.queue not in there and len(there) >= self.limits.max_destinations:
+            return
+        there[word.queue] = tuple(word.settings)
+        if self.is_known(word.queue):
+            self.compare(peer, word.queue)
+
+    def is_known(self, name: str) -> bool:
+        """Whether there is such a queue here, or config.toml says how it would be."""
+        declarations = self.destinations.declarations
+        return name in self.destinations.queues or declarations.declares_queue(name)
+
+    def made(self, queue: Queue) -> None:
+        """A queue is here now, which others may have declared before."""
+        for peer in self.peers.values():
+            if peer.link is not None and queue.name in peer.link.declared_there:
+                self.compare(peer, queue.name)
+
+    def compare(self, peer: Peer, name: str) -> None:
+        """Tell of what is new; and see to it that no message comes back faster than one of the two would bear."""
+        assert peer.link is not None
+        settings = self.destinations.settings_for(name)
+        here = dict(line.split("=", 1) for line in told(settings))
+        there = _there(peer, name)
+        keys = [key for key in here if there.get(key, here[key]) != here[key]]
+        if here["scope"] != CLUSTER and there.get("scope") != CLUSTER:
+            keys = []
+        self.calm(name, settings)
+        if not keys:
+            peer.unlike.pop(name, None)
+            return
+        self.say(peer.link, name, settings)
+        differing = ", ".join(
+            f"{key} is {_shown(there[key])} at {peer.name} and {_shown(here[key])} at {self.name}" for key in keys
+        )
+        sentence = f"/queue/{name} is declared otherwise: {differing}. Declare it alike at all nodes that have it."
+        if peer.unlike.get(name) != sentence and (name in peer.unlike or len(peer.unlike) < UNLIKE_KEPT):
+            peer.unlike[name] = sentence
+            self.context.note("warning", "declared_otherwise", node=peer.name, queue=name, sentence=sentence)
+
+    def calm(self, name: str, settings: QueueSettings) -> None:
+        """Where only another node has a dead-letter queue, what that would have by now comes back slowly here."""
+        queue = self.destinations.queues.get(name)
+        if queue is None or settings.scope != CLUSTER:
+            return
+        bounds = []
+        for peer in self.peers.values():
+            there = _there(peer, name)
+            most = there.get("max_redeliveries", "")
+            if settings.dead_letter is None and there.get("dead_letter") and most.isascii() and most.isdecimal():
+                bounds.append(int(most))
+        queue.calm_after = min(bounds, default=None)
+
+    def told_of(self, name: str) -> str:
+        """What `why` adds about the queue."""
+        return " ".join(peer.unlike[name] for peer in self.peers.values() if name in peer.unlike)
+
+
+def _there(peer: Peer, name: str) -> dict[str, str]:
+    """How the queue is declared at a node that is linked, as far as it has said."""
+    lines = peer.link.declared_there.get(name, ()) if peer.link is not None else ()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def _shown(value: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in value) or "none"

@@ -1,0 +1,85 @@
+"""Copies, of fanouts and of topics, for the other nodes of the list: the bound of each outbox, and nodes for which none
+are kept.
+
+A node that is away must not stop those that are here. So what waits for it is bounded: by `peer_outbox_max_bytes`, and
+by what the disk leaves, however large map_size is. At the bound the SENDs to that fanout or
+topic wait, and no others. An operator
+may say that no copies are kept for a node; that lasts until it is linked again.
+"""
+
+from collections.abc import Callable
+
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.routing.destinations import Destinations
+from radiator.core.turn import TurnContext
+from radiator.model.limits import Limits
+from radiator.model.settings import Node
+from radiator.model.writes import DropDeclared, KeepDeclared
+
+KIND = "no-copies"  # of the row that says for which node none are kept
+
+
+class Copies:
+    """Destinations.copies_to and copies_dropped are kept by it. Only nodes of the list have outboxes that get more."""
+
+    __slots__ = ("context", "destinations", "limits", "node")
+
+    def __init__(
+        self, context: TurnContext, destinations: Destinations, limits: Limits, node: Node, dropped: set[str]
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.limits = limits
+        self.node = node
+        destinations.copies_to = [destinations.outbox(name) for name in node.peers if name not in dropped]
+        destinations.copies_dropped = [destinations.outbox(name) for name in node.peers if name in dropped]
+        for queue in self.all:
+            queue.is_declared = True
+            queue.settings.max_bytes = node.peer_outbox_max_bytes
+            queue.settings.overflow = node.peer_outbox_overflow
+
+    @property
+    def all(self) -> list[DurableQueue]:
+        """The outboxes of all nodes of the list."""
+        return [*self.destinations.copies_to, *self.destinations.copies_dropped]
+
+    def is_dropped(self, name: str) -> bool:
+        """Whether no copies are kept for that node."""
+        return self.destinations.outboxes.get(name) in self.destinations.copies_dropped
+
+    def bound(self, left_bytes: int) -> None:
+        """Together they take half of what they have and the disk still leaves (left_bytes), each the same share."""
+        outboxes = self.all
+        if not outboxes:
+            return
+        held = sum(queue.ledger.stored_bytes for queue in outboxes)
+        share = max((held + max(0, left_bytes)) // (2 * len(outboxes)), self.limits.max_frame_bytes)
+        given = self.node.peer_outbox_max_bytes
+        for queue in outboxes:
+            queue.settings.max_bytes = share if given is None else min(given, share)
+            if queue.waiters:
+                queue.on_room(queue)
+
+    def drop(self, name: str, done: Callable[[int], None]) -> None:
+        """No copies are kept for that node from now on, and those that wait go; `done` gets their number. What is in
+        doubt stays so.
+        """
+        queue = self.destinations.outboxes[name]
+        if queue in self.destinations.copies_to:
+            self.destinations.copies_to.remove(queue)
+            self.destinations.copies_dropped.append(queue)
+            self.context.write(KeepDeclared(KIND, name, "{}"))
+        queue.purge(done)
+        if queue.waiters:
+            queue.on_room(queue)
+
+    def keep(self, name: str) -> bool:
+        """Copies are kept for that node again. Whether they were not."""
+        queue = self.destinations.outboxes.get(name)
+        if queue is None or queue not in self.destinations.copies_dropped:
+            return False
+        self.destinations.copies_dropped.remove(queue)
+        self.destinations.copies_to.append(queue)
+        self.context.write(DropDeclared(KIND, name))
+        self.context.note("info", "copies_kept", node=name, dropped=queue.ledger.dropped)
+        return True

@@ -1,0 +1,429 @@
+"""Spreading: topics of scope "cluster", over all nodes, without a master.
+
+Each node tells its news to its neighbours, who pass on what was new to them; so everybody knows who is linked with
+whom, and who wants what. From that every node computes the same tree for each origin, and passes a message on to those
+neighbours below it behind which somebody wants it. On a link nothing is said of topics before the other side's Digest
+is answered: from then on each side has heard all that the other knows, so a change of what it does not know is a fault.
+"""
+
+from collections.abc import Callable, Sequence
+
+from radiator.core.cluster import routes
+from radiator.core.cluster.link import Link
+from radiator.core.cluster.node_state import (
+    NEVER,
+    Change,
+    Known,
+    check_version,
+    incarnation_above,
+    incarnation_of,
+    size_bytes,
+)
+from radiator.core.cluster.subscription_index import OwnSubscriptions, SubscriptionIndex
+from radiator.core.turn import TurnContext
+from radiator.model.errors import LinkError
+from radiator.model.limits import (
+    NODES_MAX,
+    PATTERNS_MAX,
+    ROUTES_KEPT,
+    ROUTES_PER_TURN,
+    SCOPES_KEPT,
+    TOPIC_HOPS_MAX,
+    TREES_KEPT,
+)
+from radiator.model.message import Message
+from radiator.model.patterns import overlaps
+from radiator.model.peer import Answer, Digest, NodeState, Publish, Version
+from radiator.model.settings import Declarations
+
+ADDRESS = "/topic/"
+TO_NODE = ""  # in routes, where an origin stands: the way to a node
+VERSION_COST_BYTES = 48
+
+
+class Gossip:
+    """Topics of this node among others.
+
+    boot: how often its store was opened. address: where this node can be dialled, or "". deliver(topic, message, id,
+    is_copied): to the subscribers here; is_copied: but to no durable one. tell(event, **fields): `joined` and `left`
+    (node: within TOPIC_HOPS_MAX links, or no more), `routes` (changed: how many other nodes are reached in another
+    way), `learned` (node, address).
+    """
+
+    __slots__ = (
+        "claims", "declarations", "deliver", "context", "has_forgotten", "interest", "is_changed", "is_rerouted",
+        "known", "links", "name", "own", "own_interest", "patterns", "reached", "routes", "scopes", "sequence",
+        "sought", "sought_turn", "tell", "told", "trees", "unreachable",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: TurnContext,
+        name: str,
+        boot: int,
+        declarations: Declarations,
+        address: str,
+        deliver: Callable[[str, Message, bytes, bool], None],
+        tell: Callable[..., None],
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.declarations = declarations
+        self.deliver = deliver
+        self.tell = tell
+        self.own = Known(incarnation_of(boot, context.now_ms), 1, address)  # as others were told
+        self.own_interest = OwnSubscriptions()
+        self.is_changed = False  # here, and others are not told yet
+        self.is_rerouted = False  # since `look`
+        self.sequence = 0
+        self.links: dict[str, Link] = {}
+        self.told: dict[str, Link] = {}  # those on which the other side's Digest is answered
+        self.known = {name: self.own}
+        self.interest = SubscriptionIndex()
+        self.patterns = 0  # of all other nodes together
+        # who claims to be linked with whom: what was told, but for this node what is
+        self.claims: dict[str, set[str]] = {name: set()}
+        self.reached: routes.Tree = {name: ("", 0)}  # as `tell` knows it
+        self.unreachable: dict[str, None] = {}  # longest first
+        self.has_forgotten = False
+        self.trees: dict[str, routes.Tree] = {}
+        self.routes: dict[tuple[str, str], tuple[Link, ...]] = {}
+        self.sought_turn = self.sought = 0  # routes that were found in that turn
+        self.scopes: dict[str, bool] = {}
+
+    # ---- what happens here ------------------------------------------------------------------------------------------
+
+    def linked(self, link: Link) -> None:
+        """A neighbour can be talked to: before it is heard. One of the same name is replaced."""
+        self.cut(link.name)
+        self.links[link.name] = link
+        self.say_digest(link)
+
+    def unlinked(self, link: Link) -> None:
+        """It is gone; nothing is done where it was replaced."""
+        if self.links.get(link.name) is link:
+            del self.links[link.name]
+            self.cut(link.name)
+
+    def cut(self, name: str) -> None:
+        """Nothing more goes to that neighbour, unless its Digest is answered again."""
+        if self.told.pop(name, None) is not None:
+            self.claims[self.name].discard(name)
+            self.forget_routes()
+            self.is_changed = True
+
+    def subscribed(self, pattern: str) -> None:
+        """One subscription more."""
+        if self.concerns(pattern):
+            self.own_interest.add(pattern)
+            self.is_changed = True
+
+    def unsubscribed(self, pattern: str) -> None:
+        """One subscription less."""
+        if self.concerns(pattern):
+            self.own_interest.remove(pattern)
+            self.is_changed = True
+
+    def concerns(self, pattern: str) -> bool:
+        """Whether a message of another node may be for it."""
+        return pattern in self.own_interest.counts or any(
+            overlaps(topic, pattern) for topic in self.declarations.cluster_topics
+        )
+
+    def end_turn(self) -> None:
+        """Must be called at the end of each turn: all that has changed in it is said as one."""
+        if self.is_rerouted:
+            self.look()
+        if self.is_changed:
+            self.is_changed = False
+            self.say_changes()
+
+    def is_cluster(self, name: str) -> bool:
+        """Whether messages of that topic go to other nodes, and are taken from them."""
+        is_cluster = self.scopes.get(name)
+        if is_cluster is None:
+            if len(self.scopes) >= SCOPES_KEPT:
+                self.scopes.clear()
+            is_cluster = self.scopes[name] = self.declarations.is_cluster_topic(name)
+        return is_cluster
+
+    # ---- messages ---------------------------------------------------------------------------------------------------
+
+    def publish(self, name: str, message: Message, message_id: bytes, copied: Sequence[str] = ()) -> None:
+        """Say it on the links behind which somebody wants it; who is subscribed here is the caller's business. copied:
+        see Publish.
+        """
+        links = self.route(self.name, name)
+        if links:
+            self.sequence += 1
+            word = Publish(self.name, self.own.incarnation, self.sequence, 1, message_id, message, [*copied])
+            self.say(links, word)
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether somebody on another node that is reached wants it."""
+        return bool(self.route(self.name, name))
+
+    def way(self, node: str) -> Link | None:
+        """The link on which what is for that node goes; None: it is not reached."""
+        links = self.routes.get((TO_NODE, node))
+        if links is None:
+            via = routes.branches(self.tree(self.name), self.name).get(node)
+            links = (self.told[via],) if via is not None else ()
+            self.keep_route((TO_NODE, node), links)
+        return links[0] if links else None
+
+    def must_flush_to(self, node: str) -> bool:
+        """Whether the link to it is full only because this turn's words have not been written yet."""
+        link = self.way(node)
+        return link is not None and link.is_full and link.connection.posted_turn == self.context.turn_number
+
+    def answer(self, word: Answer) -> bool:
+        """On its way to that node. False: it is lost, since there is no way, or no room on it."""
+        link = self.way(word.node)
+        if link is None or link.is_full:
+            return False
+        link.tell(word, word.message.size)
+        return True
+
+    def must_flush(self, name: str, size: int, origin: str | None = None) -> bool:
+        """Whether a link is full only because this turn's words have not been written yet, or enough routes for others
+        were found in it. origin: None: it is here.
+        """
+        turn = self.context.turn_number
+        if origin is not None and (origin, name) not in self.routes and origin in self.known:
+            self.sought = self.sought + 1 if self.sought_turn == turn else 1
+            self.sought_turn = turn
+            if self.sought > ROUTES_PER_TURN:
+                return True
+        links = self.route(self.name if origin is None else origin, name)
+        return any(link.connection.posted_turn == turn and link.is_full for link in links)
+
+    def say(self, links: tuple[Link, ...], word: Publish, heard_from: Link | None = None) -> None:
+        """Links that are full lose it."""
+        size = word.message.size
+        for link in links:
+            if link is heard_from:
+                continue
+            if link.is_full:
+                self.context.count("topic_messages_dropped")
+            else:
+                link.tell(word, size)
+
+    def hear_publish(self, link: Link, word: Publish) -> None:
+        """To the subscribers here, and on: once, and never out of order."""
+        if not 1 <= word.hops <= TOPIC_HOPS_MAX:
+            raise LinkError(f"A message of {word.origin} has crossed {word.hops} links: 1 to {TOPIC_HOPS_MAX} can be.")
+        known = self.known.get(word.origin)
+        if known is None or known is self.own or word.incarnation != known.incarnation:
+            self.context.count("topic_messages_strange")  # of a node that was forgotten, or of an earlier life
+            return
+        if word.sequence <= known.sequence:
+            self.context.count("topic_duplicates")
+            return
+        known.sequence = word.sequence
+        name = word.message.destination[len(ADDRESS) :]
+        if self.is_cluster(name):
+            self.deliver(name, word.message, word.message_id, self.name in word.copied)
+        links = self.route(word.origin, name)
+        if links and word.hops < TOPIC_HOPS_MAX:
+            onward = Publish(
+                word.origin,
+                word.incarnation,
+                word.sequence,
+                word.hops + 1,
+                word.message_id,
+                word.message,
+                word.copied,
+            )
+            self.say(links, onward, link)
+
+    def route(self, origin: str, name: str) -> tuple[Link, ...]:
+        """The links on which a message of that origin and topic goes on from here."""
+        links = self.routes.get((origin, name))
+        return self.find_route(origin, name) if links is None else links
+
+    def find_route(self, origin: str, name: str) -> tuple[Link, ...]:
+        links: tuple[Link, ...] = ()
+        if origin != self.name or self.is_cluster(name):
+            nodes = self.interest.nodes(name)
+            if nodes:
+                behind = routes.branches(self.tree(origin), self.name)
+                links = tuple(self.told[via] for via in sorted({behind[node] for node in nodes if node in behind}))
+        self.keep_route((origin, name), links)
+        return links
+
+    def keep_route(self, key: tuple[str, str], links: tuple[Link, ...]) -> None:
+        if len(self.routes) >= ROUTES_KEPT:
+            self.routes.clear()
+        self.routes[key] = links
+
+    def tree(self, origin: str) -> routes.Tree:
+        tree = self.trees.get(origin)
+        if tree is None:
+            if len(self.trees) >= TREES_KEPT:
+                self.trees.clear()
+            tree = self.trees[origin] = routes.tree(self.claims, origin)
+        return tree
+
+    def forget_routes(self) -> None:
+        """The graph is another."""
+        self.routes.clear()
+        self.trees.clear()
+        self.is_rerouted = True
+
+    # ---- news -------------------------------------------------------------------------------------------------------
+
+    def hear(self, link: Link, word: Digest | NodeState | Publish) -> None:
+        """A word of a neighbour. Raises LinkError where it cannot be."""
+        if self.links.get(link.name) is not link:
+            return
+        if isinstance(word, Digest):
+            self.hear_digest(link, word)
+        elif link.name not in self.told:
+            raise LinkError(f"{link.name} says {type(word).__name__} before its Digest.")
+        elif isinstance(word, NodeState):
+            self.hear_news(link, word)
+        else:
+            self.hear_publish(link, word)
+
+    def hear_digest(self, link: Link, word: Digest) -> None:
+        """What is newer here is its answer. Now it is a neighbour."""
+        theirs = {}
+        for version in word.versions:
+            check_version(version)
+            theirs[version.origin] = version.incarnation, version.number
+        self.rise_above(theirs.get(self.name, NEVER))
+        if link.name not in self.told:
+            self.told[link.name] = link
+            self.claims[self.name].add(link.name)
+            self.forget_routes()
+            self.is_changed = True
+        for name, known in self.known.items():
+            if known.version > theirs.get(name, NEVER):
+                news = known.news(name)
+                link.tell(news, size_bytes(news))
+
+    def hear_news(self, link: Link, word: NodeState) -> None:
+        """Passed on to all others, if it is new here."""
+        check_version(word.version)
+        origin, version = word.version.origin, (word.version.incarnation, word.version.number)
+        if origin == self.name:
+            self.rise_above(version)
+            return
+        known = self.known.get(origin)
+        if known is not None and version <= known.version:
+            return
+        if not word.is_full and (known is None or known.version != (version[0], version[1] - 1)):
+            self.miss(link, word, known)
+            return
+        change = (known or Known()).change(word)
+        patterns = self.patterns + len(change.wanted) - len(change.unwanted)
+        if patterns > PATTERNS_MAX:
+            raise LinkError(f"With {origin} all nodes want {patterns} patterns: at most {PATTERNS_MAX} are taken.")
+        if known is None:
+            if not self.make_room():
+                self.context.count("nodes_ignored")
+                return
+            known = self.known[origin] = Known()
+            self.claims[origin] = known.neighbours
+            self.unreachable[origin] = None
+        elif any(routes.is_link(self.claims, origin, other) for other in change.unlinked):
+            self.forget_routes()
+        if word.address and word.address != known.address:
+            self.tell("learned", node=origin, address=word.address)
+        known.apply(word, change)
+        self.patterns += len(change.wanted) - len(change.unwanted)
+        if any(routes.is_link(self.claims, origin, other) for other in change.linked):
+            self.forget_routes()
+        self.interest.remove(origin, change.unwanted)
+        self.interest.add(origin, change.wanted)
+        self.routes.clear()
+        self.pass_on(word, link)
+        if self.has_forgotten and origin in self.reached and any(other not in self.known for other in change.linked):
+            self.say_digest(link)  # one that was forgotten is back, perhaps with no news that others lack
+
+    def miss(self, link: Link, word: NodeState, known: Known | None) -> None:
+        """A change of what is not known here. It can only be news of a node that was forgotten: ask again."""
+        if known is not None or not self.has_forgotten:
+            has = f"number {known.number} of {known.incarnation}" if known is not None else "nothing"
+            raise LinkError(
+                f"{link.name} says what has changed at {word.version.origin} with number {word.version.number} of its "
+                f"incarnation {word.version.incarnation}, but has told {has} before."
+            )
+        if self.make_room():
+            self.say_digest(link)
+
+    def pass_on(self, news: NodeState, heard_from: Link | None = None) -> None:
+        size = size_bytes(news)
+        for link in self.told.values():
+            if link is not heard_from:
+                link.tell(news, size)
+
+    def say_digest(self, link: Link) -> None:
+        versions = [Version(name, known.incarnation, known.number) for name, known in self.known.items()]
+        link.tell(Digest(versions), VERSION_COST_BYTES * len(versions))
+
+    def say_changes(self, is_new: bool = False) -> None:
+        """To everybody, what has changed here since the last time; is_new: all that there is, in any case."""
+        own, neighbours = self.own, self.claims[self.name]
+        linked, unlinked = neighbours - own.neighbours, own.neighbours - neighbours
+        wanted, unwanted = self.own_interest.changes(own.patterns)
+        count = len(linked) + len(unlinked) + len(wanted) + len(unwanted)
+        if not count and not is_new:
+            return
+        version = Version(self.name, own.incarnation, own.number + 1)
+        news = NodeState(
+            version, False, sorted(linked), sorted(unlinked), sorted(wanted), sorted(unwanted), own.address
+        )
+        own.apply(news, Change(linked, unlinked, wanted, unwanted))
+        is_shorter = count < len(own.neighbours) + len(own.patterns)
+        self.pass_on(news if is_shorter and not is_new else own.news(self.name))
+
+    def rise_above(self, version: tuple[int, int]) -> None:
+        """Others may know newer news of this node than its own: of an earlier life. From now on its own are newer."""
+        if version > self.own.version:
+            self.own.incarnation = incarnation_above(self.name, version[0], self.context.now_ms)
+            self.own.number = 0
+            self.say_changes(is_new=True)
+
+    # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def nodes(self) -> list[dict[str, str | int]]:
+        """The other nodes that are reached, by name: how many links away, and behind which neighbour."""
+        tree = self.tree(self.name)
+        behind = routes.branches(tree, self.name)
+        return [{"name": name, "hops": tree[name][1], "via": via} for name, via in sorted(behind.items())]
+
+    def are_neighbours(self, one: str, other: str) -> bool:
+        """Whether both say that they are linked."""
+        return routes.is_link(self.claims, one, other)
+
+    def look(self) -> None:
+        """Say who has joined or left, and whether others are reached in another way."""
+        self.is_rerouted = False
+        before, now = self.reached, self.tree(self.name)
+        self.reached = now
+        for name in sorted(now.keys() - before.keys()):
+            self.unreachable.pop(name, None)
+            self.tell("joined", node=name)
+        for name in sorted(before.keys() - now.keys()):
+            self.unreachable[name] = None
+            self.tell("left", node=name)
+        changed = sum(now[name] != before[name] for name in now.keys() & before.keys())
+        if changed:
+            self.tell("routes", changed=changed)
+
+    def make_room(self) -> bool:
+        """Whether one more node may be known here: for it, the one is forgotten that was unreachable longest."""
+        if len(self.known) < NODES_MAX:
+            return True
+        self.has_forgotten = True
+        self.look()
+        for name in self.unreachable:
+            known = self.known.pop(name)
+            self.interest.remove(name, known.patterns)
+            self.patterns -= len(known.patterns)
+            del self.claims[name], self.unreachable[name]
+            self.routes.clear()
+            return True
+        return False

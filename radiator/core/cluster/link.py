@@ -1,0 +1,60 @@
+"""A link: one open connection to another node, as long as it lasts."""
+
+from collections.abc import Callable
+
+from radiator.core.cluster.lane import Lane
+from radiator.core.cluster.parcel import Incoming, Outgoing
+from radiator.core.connections import Connection
+from radiator.core.turn import TurnContext
+from radiator.model.limits import LINK_OUTBOX_BYTES
+from radiator.model.peer import Identity, PeerFrame
+from radiator.model.replies import SendToPeer
+
+WORD_COST_BYTES = 64  # of a word without a message
+
+
+class Link:
+    """Said in order, heard in order, or lost with all that was on its way.
+
+    given, arrived: messages of each queue that have been handed over on it, and that have come; allowed: the most of
+    them that were ever granted. They outlive a queue which is deleted and made again: so both ends count alike.
+    declared_here: queues of which the other node was told how they are declared here; declared_there: how they are
+    there, as it said. gives, takes: the bytes that may go, and come, of messages of queues and of copies.
+    outgoing, incoming: the large message whose bytes go ahead, and come; parcels_waiting: who gives the next ones.
+    """
+
+    __slots__ = (
+        "allowed", "arrived", "connection", "declared_here", "declared_there", "context", "given", "gives", "identity",
+        "incoming", "outgoing", "parcels_waiting", "takes",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, identity: Identity, context: TurnContext) -> None:
+        self.connection = connection
+        self.identity = identity
+        self.context = context
+        self.given: dict[str, int] = {}
+        self.arrived: dict[str, int] = {}
+        self.allowed: dict[str, int] = {}
+        self.declared_here: set[str] = set()
+        self.declared_there: dict[str, tuple[str, ...]] = {}
+        self.gives = (Lane(), Lane())
+        self.takes = (Lane(), Lane())
+        self.outgoing: Outgoing | None = None
+        self.incoming: Incoming | None = None
+        self.parcels_waiting: dict[Callable[[], None], None] = {}
+
+    @property
+    def name(self) -> str:
+        """Of the node at the other end."""
+        return self.identity.name
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be sent that a topic's message is rather dropped."""
+        return self.connection.outbox_bytes >= LINK_OUTBOX_BYTES
+
+    def tell(self, word: PeerFrame, size: int = WORD_COST_BYTES) -> None:
+        """Say it, unless the link is being closed. size: what it costs in the outgoing buffer."""
+        connection = self.connection
+        if not connection.is_closing:
+            connection.post(self.context, SendToPeer(connection.number, word), size, None)

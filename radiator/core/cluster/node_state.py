@@ -1,0 +1,110 @@
+"""What is known of a node: its latest news, put together. Only the node itself makes its news, everybody passes it on.
+
+How new news is, is told by its incarnation (one life of the node), then by its number. Names, patterns and the
+lengths of lists have been checked as the words were read (protocols/peer/).
+"""
+
+from dataclasses import dataclass, field
+
+from radiator.model.errors import LinkError
+from radiator.model.limits import INCARNATION_MAX, NODE_NEIGHBOURS_MAX, NODE_PATTERNS_MAX
+from radiator.model.peer import NodeState, Version
+
+MS_BITS = 41  # of an incarnation, beneath the boot
+BOOT_MAX = INCARNATION_MAX >> MS_BITS
+ITEM_COST_BYTES = 4  # of a name or pattern in a list, beside its own
+NEVER = (0, 0)
+
+
+def incarnation_of(boot: int, now_ms: int) -> int:
+    """The incarnation of a node whose store was opened for the `boot`-th time, at that time.
+
+    It ascends with the boots. A store that was restored from a backup repeats boots: the time makes each of them
+    another incarnation all the same.
+    """
+    return min(boot, BOOT_MAX) << MS_BITS | now_ms & (1 << MS_BITS) - 1
+
+
+def incarnation_above(name: str, incarnation: int, now_ms: int) -> int:
+    """One for the node that has heard of that incarnation of itself. Raises LinkError where none is left."""
+    boot = incarnation >> MS_BITS
+    if boot >= BOOT_MAX:
+        raise LinkError(f"Node {name} is said to be in its incarnation {incarnation}: it cannot have started so often.")
+    return incarnation_of(boot + 1, now_ms)
+
+
+def check_version(version: Version) -> None:
+    """Raises LinkError for an incarnation that no node has come to."""
+    if version.incarnation > INCARNATION_MAX:
+        raise LinkError(
+            f"Node {version.origin} is said to be in its incarnation {version.incarnation}: at most {INCARNATION_MAX} "
+            "can be."
+        )
+
+
+def size_bytes(news: NodeState) -> int:
+    """About what it costs in an outgoing buffer."""
+    lists = (news.neighbours, news.neighbours_gone, news.patterns, news.patterns_gone)
+    return len(news.address) + sum(len(item) + ITEM_COST_BYTES for items in lists for item in items)
+
+
+@dataclass(slots=True)
+class Change:
+    """What news of a node changes: links that it claims, or no more; patterns that it wants, or no more."""
+
+    linked: set[str]
+    unlinked: set[str]
+    wanted: set[str]
+    unwanted: set[str]
+
+
+@dataclass(slots=True)
+class Known:
+    """One node. sequence: the last of its topic messages that was taken, in this incarnation."""
+
+    incarnation: int = 0
+    number: int = 0
+    address: str = ""
+    neighbours: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+    sequence: int = 0
+
+    @property
+    def version(self) -> tuple[int, int]:
+        return self.incarnation, self.number
+
+    def news(self, name: str) -> NodeState:
+        """All that there is of it; name: its own."""
+        version = Version(name, self.incarnation, self.number)
+        return NodeState(version, True, sorted(self.neighbours), [], sorted(self.patterns), [], self.address)
+
+    def change(self, news: NodeState) -> Change:
+        """What is different after it. Nothing is changed yet; raises LinkError where a bound would be passed."""
+        linked, unlinked = _change(self.neighbours, news.is_full, news.neighbours, news.neighbours_gone)
+        wanted, unwanted = _change(self.patterns, news.is_full, news.patterns, news.patterns_gone)
+        for what, count, most in (
+            ("links", len(self.neighbours) + len(linked) - len(unlinked), NODE_NEIGHBOURS_MAX),
+            ("patterns", len(self.patterns) + len(wanted) - len(unwanted), NODE_PATTERNS_MAX),
+        ):
+            if count > most:
+                raise LinkError(f"Node {news.version.origin} is said to have {count} {what}: at most {most} are taken.")
+        return Change(linked, unlinked, wanted, unwanted)
+
+    def apply(self, news: NodeState, change: Change) -> None:
+        """From now on this is known. A new incarnation counts its messages from the beginning."""
+        if news.version.incarnation != self.incarnation:
+            self.sequence = 0
+        self.incarnation, self.number = news.version.incarnation, news.version.number
+        self.address = news.address
+        self.neighbours |= change.linked
+        self.neighbours -= change.unlinked
+        self.patterns |= change.wanted
+        self.patterns -= change.unwanted
+
+
+def _change(had: set[str], is_full: bool, more: list[str], gone: list[str]) -> tuple[set[str], set[str]]:
+    """What comes and what goes."""
+    if is_full:
+        has = set(more)
+        return has - had, had - has
+    return set(more) - had, had.intersection(gone)

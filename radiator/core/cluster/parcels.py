@@ -1,0 +1,241 @@
+"""The bytes of large messages, which go ahead of them in pieces, so that others can go between.
+
+A message that is larger than LINK_WHOLE_BYTES is first carried: the giver says which (Parcel), the taker from where on
+it wants its bytes (Proceed), and they come (Piece), never more than PIECES_AHEAD_BYTES ahead of what the system has
+taken. All that time the message is ready at the giver, as if nothing had been said: no doubt, no sequence, and a
+consumer may take it. Only when all is there does the hand-over begin, with a Transfer whose body has come already. So
+what is proved of the hand-over knows nothing of pieces, and nothing partial is ever counted, or delivered.
+
+When a link is cut the taker keeps what it has for PARTS_KEPT_S, and the next Parcel of the same message goes on from
+there.
+"""
+
+from collections.abc import Callable
+
+from radiator.core.cluster.link import Link
+from radiator.core.cluster.parcel import Incoming, Key, Outgoing
+from radiator.core.cluster.peer import Peer
+from radiator.core.queues.entry import Entry
+from radiator.core.routing.admission import Admission
+from radiator.core.states import State
+from radiator.core.turn import TurnContext
+from radiator.model.errors import LinkError
+from radiator.model.limits import LINK_PARTS_BYTES, PARTS_KEPT_S, PATIENCE_S, PIECE_BYTES, PIECES_AHEAD_BYTES
+from radiator.model.message import split_position
+from radiator.model.peer import Parcel, Piece, Proceed
+
+
+class Parcels:
+    """Both sides of all links. life: of this node, another with each start. kept: what was not whole when its link was
+    lost, or made way for another; the oldest first.
+    """
+
+    __slots__ = ("context", "admission", "kept", "life", "links", "numbers")
+
+    def __init__(self, context: TurnContext, admission: Admission, life: int) -> None:
+        self.context = context
+        self.admission = admission
+        self.life = life
+        self.links: dict[Link, None] = {}  # on which one comes
+        self.kept: dict[Key, Incoming] = {}
+        self.numbers = 0
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def has_gone_ahead(self, link: Link, destination: str, entry: Entry, pumped: Callable[[], None]) -> bool:
+        """Whether the bytes of that message are at the other node; if not they go, or wait until another's have gone,
+        and `pumped` is called when they have.
+        """
+        outgoing = link.outgoing
+        if outgoing is not None and outgoing.entry is entry:
+            return outgoing.carried_s is not None
+        if outgoing is not None and (
+            outgoing.is_offered or (outgoing.pumped != pumped and outgoing.entry.state is State.READY)
+        ):
+            link.parcels_waiting[pumped] = None
+            return False
+        self.numbers += 1
+        link.outgoing = Outgoing(self.numbers, destination, entry, entry.message.body, pumped, self.context.now_s)
+        self.tell(link, link.outgoing, len(link.outgoing.body))
+        return False
+
+    def is_there(self, link: Link, entry: Entry) -> bool:
+        """Whether all bytes of that message have gone on that link."""
+        outgoing = link.outgoing
+        return outgoing is not None and outgoing.entry is entry and outgoing.carried_s is not None
+
+    def is_awaited(self, link: Link, entry: Entry) -> bool:
+        """Whether the bytes of that message go ahead on that link. Not where the other node has had no room for them
+        for so long that it may go to others.
+        """
+        outgoing = link.outgoing
+        if outgoing is None or outgoing.entry is not entry:
+            return False
+        return outgoing.may_go or self.context.now_s - outgoing.begun_s < PATIENCE_S
+
+    def tell(self, link: Link, outgoing: Outgoing, size: int) -> None:
+        """Which it is, wherever it is said."""
+        boot, sequence = split_position(outgoing.entry.position)
+        link.tell(Parcel(outgoing.destination, outgoing.number, self.life, boot, sequence, size))
+
+    def proceed(self, link: Link, word: Proceed) -> None:
+        """ON RECEIVE Proceed: of an earlier one it says nothing any more."""
+        outgoing = link.outgoing
+        if outgoing is None or outgoing.number != word.parcel or outgoing.may_go:
+            return
+        if word.have > len(outgoing.body):
+            raise LinkError(f"{word.have} bytes of a message are there, which has {len(outgoing.body)}.")
+        outgoing.may_go = True
+        outgoing.at = word.have
+        self.carry(link)
+
+    def carry(self, link: Link) -> None:
+        """As much as the outgoing buffer should hold."""
+        outgoing = link.outgoing
+        if outgoing is None or not outgoing.may_go or outgoing.carried_s is not None:
+            return
+        body, number = outgoing.body, outgoing.number
+        while link.connection.outbox_bytes < PIECES_AHEAD_BYTES and outgoing.at < len(body):
+            data = body[outgoing.at : outgoing.at + PIECE_BYTES]
+            link.tell(Piece(number, outgoing.at, data), len(data))
+            outgoing.at += len(data)
+        if outgoing.at == len(body):
+            outgoing.carried_s = self.context.now_s
+            outgoing.pumped()
+
+    def offered(self, link: Link, entry: Entry) -> int:
+        """The number under which the body of what is handed over has gone ahead; 0: it has not. Until its Transfer is
+        said no other goes ahead: the other node has room for one.
+        """
+        if link.outgoing is None or link.outgoing.entry is not entry:
+            return 0
+        link.outgoing.is_offered = True
+        return link.outgoing.number
+
+    def handed_over(self, peer: Peer, link: Link) -> None:
+        """Its Transfer has been said. Who waits looks again when it is taken, and not within the turn of another."""
+        link.outgoing = None
+        peer.waiting.update(link.parcels_waiting)
+        link.parcels_waiting.clear()
+
+    def look(self, link: Link) -> None:
+        """ON TICK: one that has gone another way, or is not wanted now, makes room for others."""
+        outgoing = link.outgoing
+        if (
+            outgoing is not None
+            and not outgoing.is_offered
+            and (
+                outgoing.entry.state is not State.READY
+                or (outgoing.carried_s is not None and self.context.now_s - outgoing.carried_s >= PATIENCE_S)
+            )
+        ):
+            link.outgoing = None
+            self.tell(link, outgoing, 0)
+        if link.outgoing is not None and not self.is_awaited(link, link.outgoing.entry):
+            link.outgoing.pumped()
+        if link.outgoing is None and link.parcels_waiting:
+            waiting, link.parcels_waiting = link.parcels_waiting, {}
+            for pumped in waiting:
+                pumped()
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        """What all that is not whole takes, or will take, of memory."""
+        coming = sum(link.incoming.size for link in self.links if link.incoming is not None and link.incoming.may_come)
+        return coming + sum(len(piece) for incoming in self.kept.values() for piece in incoming.pieces)
+
+    def begin(self, link: Link, word: Parcel) -> None:
+        """ON RECEIVE Parcel: its bytes come as soon as there is room. One that came before makes way for it; of size 0:
+        and nothing comes.
+        """
+        if word.size > self.admission.limits.max_frame_bytes:
+            raise LinkError(f"A body of {word.size} bytes: max_frame_bytes is {self.admission.limits.max_frame_bytes}.")
+        self.set_aside(link)
+        if not word.size:
+            self.let_others_come()
+            return
+        key = link.name, link.identity.store_id, word.life, word.boot, word.sequence
+        incoming = self.kept.pop(key, None)
+        if incoming is None or incoming.size != word.size:
+            incoming = Incoming(word.parcel, key, word.destination, word.size)
+        incoming.number, incoming.destination = word.parcel, word.destination
+        link.incoming = incoming
+        self.links[link] = None
+        self.let_come(link, incoming)
+
+    def let_come(self, link: Link, incoming: Incoming) -> None:
+        """Ask for its bytes where there is room for them; at least one large message at a time has room."""
+        if self.admission.memory_room.is_tight:
+            return
+        while self.held_bytes + incoming.size > LINK_PARTS_BYTES and self.kept:
+            del self.kept[next(iter(self.kept))]
+        held = self.held_bytes
+        if held and held + incoming.size > LINK_PARTS_BYTES:
+            return
+        incoming.may_come = True
+        incoming.until_s = self.context.now_s + PARTS_KEPT_S
+        link.tell(Proceed(incoming.number, incoming.have))
+
+    def piece(self, link: Link, word: Piece) -> None:
+        """ON RECEIVE Piece: the next bytes of what was asked for, and nothing else."""
+        incoming = link.incoming
+        if incoming is None or not incoming.may_come or incoming.number != word.parcel or incoming.have != word.at:
+            raise LinkError(f"Bytes from {word.at} on of message {word.parcel}, which were not asked for.")
+        if incoming.have + len(word.data) > incoming.size or not word.data:
+            raise LinkError(f"{incoming.have + len(word.data)} bytes of a message of {incoming.size}.")
+        incoming.pieces.append(word.data)
+        incoming.have += len(word.data)
+        incoming.until_s = self.context.now_s + PARTS_KEPT_S
+
+    def body(self, link: Link, parcel: int) -> bytes:
+        """The whole body of what a Transfer is about; it is forgotten here."""
+        incoming = link.incoming
+        if incoming is None or incoming.number != parcel or incoming.have != incoming.size:
+            raise LinkError(f"A message whose body is that of {parcel}, which is not here.")
+        self.forget(link)
+        return b"".join(incoming.pieces)
+
+    def forget(self, link: Link) -> None:
+        """Nothing comes on that link now; who waits for room looks again."""
+        link.incoming = None
+        self.links.pop(link, None)
+        self.let_others_come()
+
+    def let_others_come(self) -> None:
+        """Those that wait for room, first come, first served."""
+        for link in self.links:
+            if link.incoming is not None and not link.incoming.may_come:
+                self.let_come(link, link.incoming)
+
+    def set_aside(self, link: Link) -> None:
+        """What comes on that link is not whole, and may go on later."""
+        incoming = link.incoming
+        if incoming is None:
+            return
+        link.incoming = None
+        self.links.pop(link, None)
+        if incoming.have:
+            incoming.may_come = False
+            incoming.until_s = self.context.now_s + PARTS_KEPT_S
+            self.kept[incoming.key] = incoming
+
+    def unlinked(self, link: Link) -> None:
+        """ON LINK DOWN."""
+        self.set_aside(link)
+        link.outgoing = None
+        link.parcels_waiting.clear()
+
+    def ticked(self) -> list[Link]:
+        """ON TICK: what nobody has gone on with goes. Links on which nothing more comes, though it was asked for."""
+        while self.kept:
+            key, first = next(iter(self.kept.items()))
+            if first.until_s > self.context.now_s:
+                break
+            del self.kept[key]
+        self.let_others_come()
+        self.admission.memory.parts_bytes = self.held_bytes
+        now_s = self.context.now_s
+        coming = [(link, link.incoming) for link in self.links if link.incoming is not None]
+        return [link for link, incoming in coming if incoming.may_come and incoming.until_s <= now_s]

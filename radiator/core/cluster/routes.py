@@ -1,0 +1,46 @@
+"""Routes through the graph of nodes: the shortest tree of each origin, which every node computes alike."""
+
+from collections.abc import Mapping
+
+from radiator.model.limits import TOPIC_HOPS_MAX
+
+Claims = Mapping[str, set[str]]  # for each node, those that it says it is linked with
+Tree = dict[str, tuple[str, int]]  # for each node that is reached: the one before it, and the number of links
+
+NOBODY = set[str]()
+
+
+def is_link(claims: Claims, one: str, other: str) -> bool:
+    """Whether both ends say so: one that has noticed a loss is enough to end it."""
+    return other in claims.get(one, NOBODY) and one in claims.get(other, NOBODY)
+
+
+def tree(claims: Claims, origin: str) -> Tree:
+    """All nodes within TOPIC_HOPS_MAX links of the origin, nearest first.
+
+    Of several nodes that are as near to the origin, the one whose name comes first is before a node.
+    """
+    found: Tree = {origin: ("", 0)}
+    level = [origin]
+    for hops in range(1, TOPIC_HOPS_MAX + 1):
+        following = []
+        for name in sorted(level):
+            for other in claims.get(name, NOBODY).difference(found):
+                if name in claims.get(other, NOBODY):
+                    found[other] = (name, hops)
+                    following.append(other)
+        if not following:
+            break
+        level = following
+    return found
+
+
+def branches(of: Tree, here: str) -> dict[str, str]:
+    """For each node below `here` in the tree: the neighbour behind which it is."""
+    behind: dict[str, str] = {}
+    for name, (before, _) in of.items():
+        if before == here:
+            behind[name] = name
+        elif before in behind:
+            behind[name] = behind[before]
+    return behind

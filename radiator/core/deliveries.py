@@ -1,0 +1,101 @@
+"""What an ACK or NACK means: which deliveries, and what becomes of them; and more time for one."""
+
+from radiator.core.connections import Connection, Delivery
+from radiator.core.logs.log_consumer import LogConsumer
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.states import Event
+from radiator.model.commands import AUTO, CLIENT, Ack, Nack
+from radiator.model.errors import Refusal, shown
+
+
+def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
+    """The deliveries that it settles; none where it means nothing (`auto` subscriptions, topics).
+
+    `client`: this message and all sent before it on the same subscription, without those that wait in a transaction.
+    Raises Refusal for what is not unacked on this connection, or waits in an open transaction already.
+    """
+    message_id = command.message_id
+    # a message id is unacked once on a connection at most: a `subscription` (1.1) that does not fit changes nothing
+    delivery = connection.unacked.get(message_id)
+    if delivery is None:
+        if _means_nothing(connection, command, store_id):
+            return []
+        what = "NACK" if isinstance(command, Nack) else "ACK"
+        raise Refusal("not-unacked", f"{what} of {shown(message_id)}: no such message is unacked on this connection.")
+    if delivery.transaction is not None:
+        raise Refusal(
+            "in-transaction", f"{shown(message_id)} is in the open transaction {shown(delivery.transaction)} already."
+        )
+    subscription = delivery.subscription
+    if type(command) is Nack and command.delay_ms is not None and isinstance(subscription.queue, LogConsumer):
+        raise Refusal("no-delay", f"{shown(message_id)} is of a log, which keeps nothing back: NACK without `delay`.")
+    if subscription.ack != CLIENT:
+        return [delivery]
+    named = []
+    for earlier in subscription.unacked.values():
+        if earlier.transaction is None:
+            named.append(earlier)
+        if earlier is delivery:
+            break
+    return named
+
+
+def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -> bool:
+    """Topic messages are never unacked; an `auto` message was acked when it was sent."""
+    if command.message_id.endswith(b"t") and command.message_id.count(b"-") == 2:
+        return connection.had_topic  # also of one that was published on another node
+    if not command.message_id.startswith(store_id.encode() + b"-"):
+        return False
+    if command.subscription is not None:
+        named = connection.queue_subscriptions.get(command.subscription)
+        if named is not None:
+            return named.ack == AUTO
+    return connection.had_auto
+
+
+def settle(command: Ack | Nack, delivery: Delivery) -> None:
+    """The outcome, in the delivery's queue; it has left its connection's window already."""
+    queue = delivery.subscription.queue
+    if queue.is_gone:
+        return
+    if isinstance(command, Ack):
+        queue.ack(delivery)
+    elif not delivery.is_out:
+        return  # it was to be read back, and is damaged
+    elif command.requeue:
+        queue.give_back(delivery, Event.NACK, command.delay_ms)
+    else:
+        queue.reject(delivery)
+
+
+def needs_bytes(command: Ack | Nack, delivery: Delivery) -> bool:
+    """Whether it must be read back before it can be settled so."""
+    if isinstance(command, Ack) or not delivery.is_out:
+        return False
+    event = Event.NACK if command.requeue else Event.GIVE_UP
+    return delivery.subscription.queue.needs_bytes(delivery.entry, event, command.delay_ms)
+
+
+def bytes_stored_anew(command: Ack | Nack, delivery: Delivery) -> int:
+    """What it adds to the batch that settles it so: as a dead letter, or as a delayed message."""
+    queue = delivery.subscription.queue
+    if isinstance(command, Ack) or not isinstance(queue, DurableQueue):
+        return 0
+    event = Event.NACK if command.requeue else Event.GIVE_UP
+    return delivery.entry.size if queue.goes_elsewhere(delivery.entry, event, command.delay_ms) else 0
+
+
+def extend(connection: Connection, message_id: bytes, timeout_s: float | None) -> int | None:
+    """Its ack timeout begins anew, with so much time, or the whole again. Until when, in ms since the epoch; None: it
+    has no ack timeout. Raises Refusal for what is not unacked on this connection.
+    """
+    delivery = connection.unacked.get(message_id)
+    if delivery is None:
+        raise Refusal("not-unacked", f"{shown(message_id)} cannot be extended: it is not unacked on this connection.")
+    whole_s = delivery.subscription.ack_timeout_s
+    if whole_s is None:
+        return None
+    queue = delivery.subscription.queue
+    timeout_s = whole_s if timeout_s is None else timeout_s
+    queue.begin_timeout(delivery, timeout_s)
+    return queue.context.now_ms + int(timeout_s * 1000)

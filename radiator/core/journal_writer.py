@@ -1,0 +1,177 @@
+"""Where the core tells of what becomes of persistent messages: into the open batch, beside the change itself.
+
+`TurnContext.journal` is None where the journal is off; `Queue.journal` also where a queue is not journaled (in
+memory, a log, an outbox of copies for another node). docs/JOURNAL.md says what each event means.
+"""
+
+from typing import TYPE_CHECKING
+
+from radiator.core.queues.entry import Entry
+from radiator.core.states import Event
+from radiator.core.turn import TurnContext
+from radiator.model import journal
+from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
+from radiator.model.message import Message, position_of
+from radiator.model.writes import Ledger
+
+if TYPE_CHECKING:
+    from radiator.core.connections import Delivery, Subscription
+    from radiator.core.logs.log import Log
+    from radiator.core.logs.retention import Retention
+    from radiator.core.queues.queue import Queue
+
+_SENT = CameFrom()
+# what is told of a message that comes back, and why
+_BACK = {
+    Event.NACK: (journal.NACKED, ""),
+    Event.LOST: (journal.RETURNED, journal.LOST),
+    Event.OVERDUE: (journal.RETURNED, journal.ACK_TIMEOUT),
+}
+_told = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
+
+
+class JournalWriter:
+    """`events`: those of the open batch, in order. log: where they go, once it is there. size_max: what it may have, as
+    the disk has no room for more; None: it has.
+    """
+
+    __slots__ = ("context", "events", "log", "size_max")
+
+    def __init__(self, context: TurnContext) -> None:
+        self.context = context
+        self.events: list[JournalEvent] = []
+        self.log: Log | None = None
+        self.size_max: int | None = None
+
+    # ---- the batch --------------------------------------------------------------------------------------------------
+
+    def seal(self) -> None:
+        """The open batch is complete: its events go with it."""
+        if self.events and self.log is not None:
+            # D27: the Tell is in the batch of the changes that it tells of
+            events, self.events = self.events, []
+            self.log.tell(events)
+
+    def flush(self) -> None:
+        """What was told is in a batch soon, though nothing else is: deliveries change nothing on the disk."""
+        if self.events and self.log is not None:
+            self.context.part(self.log)
+
+    def ticked(self, retention: "Retention", is_tight: bool) -> None:
+        """Time has passed. While the disk is tight the journal grows no more: its oldest makes room for what is told.
+
+        Else what comes back again and again could fill the disk, while SENDs wait for room on it.
+        """
+        self.flush()
+        log = self.log
+        if log is None or not is_tight:
+            self.size_max = None
+        elif self.size_max is None:
+            self.size_max = log.partitions[0].size
+        elif retention.keep_within(log, self.size_max):
+            self.context.note("warning", "journal_cut", before=log.partitions[0].first)
+
+    # ---- one message ------------------------------------------------------------------------------------------------
+
+    def tell(
+        self, event: str, queue: str, entry: Entry, reason: str = "", other: int = 0, where: str = "", number: int = 0
+    ) -> None:
+        """This has become of the entry. other, where: as what, and where, it goes on."""
+        position, attempt, size, ms = entry.position, entry.redeliveries, entry.size, self.context.now_ms
+        self.events.append(
+            JournalEvent(event, ms, queue, position, "", attempt, size, other, where, reason, number=number)
+        )
+
+    def accepted(
+        self, queue: str, position: int, message: Message, size: int, came_from: CameFrom | None, due_ms: int = 0
+    ) -> None:
+        """It is in the queue; due_ms: kept back until then, or 0."""
+        reason, other, where, client, attempt = came_from or _SENT
+        address = message.destination
+        if address.startswith("/queue/"):
+            address = ""
+        ms = self.context.now_ms
+        told = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0)
+        self.events.append(_told(JournalEvent, told))
+        if due_ms:
+            self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
+
+    def copied(self, queue: str, position: int, message: Message, copies: int) -> None:
+        """It is one of so many copies of one SEND to a fanout."""
+        # the planner has put the common id behind all other headers
+        boot, sequence = message.headers[message.headers.rfind(b":") + 1 : -1].split(b"-")[-2:]
+        common, ms = position_of(int(boot), int(sequence)), self.context.now_ms
+        address, size = message.destination, message.size
+        told = JournalEvent(
+            journal.COPIED, ms, queue, position, size=size, other=common, address=address, number=copies
+        )
+        self.events.append(told)
+
+    def delivered(self, queue: str, entry: Entry, subscription: "Subscription") -> None:
+        """It is out with a consumer."""
+        client, attempt = subscription.client or client_of(subscription), entry.redeliveries
+        ms = self.context.now_ms
+        told = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0)
+        self.events.append(_told(JournalEvent, told))
+
+    def acked(self, queue: str, delivery: "Delivery", event: Event) -> None:
+        """Its consumer is done with it."""
+        entry, subscription = delivery.entry, delivery.subscription
+        client, attempt = subscription.client or client_of(subscription), entry.redeliveries
+        reason, ms = journal.WRITTEN if event is Event.WRITTEN else "", self.context.now_ms
+        told = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0)
+        self.events.append(_told(JournalEvent, told))
+
+    def given_back(self, queue: str, delivery: "Delivery", event: Event, reason: str = "") -> None:
+        """It has come back from its consumer; what becomes of it is told next."""
+        what, why = _BACK[event]
+        entry, client = delivery.entry, delivery.subscription.client or client_of(delivery.subscription)
+        told = (what, self.context.now_ms, queue, entry.position, client, entry.redeliveries, entry.size)
+        self.events.append(JournalEvent(*told, reason=reason or why))
+
+    def handed_over(self, queue: str, position: int, size: int, attempt: int, node: str) -> None:
+        """That node has it."""
+        told = (journal.ACKED, self.context.now_ms, queue, position, node_client(node), attempt, size)
+        self.events.append(JournalEvent(*told, reason=journal.HANDED_OVER))
+
+    def checked_out(self, queue: str, entry: Entry, log: str, group: str) -> None:
+        """That group has it now, as a record of that log."""
+        told = (journal.CHECKED_OUT, self.context.now_ms, queue, entry.position, group[:CLIENT_CHARACTERS])
+        self.events.append(JournalEvent(*told, entry.redeliveries, entry.size, other_queue=log))
+
+    # ---- whole queues -----------------------------------------------------------------------------------------------
+
+    def started(self, log: "Log", queues: "list[Queue]", was_clean: bool) -> None:
+        """The broker has started, and found these. From now on there is a log to tell it to."""
+        self.log = log
+        reason = journal.CLEAN if was_clean else journal.UNCLEAN
+        self._started("", Ledger(), reason)
+        for queue in queues:
+            if queue.journal is not None:
+                self._started(queue.name, queue.ledger, reason)
+        self.flush()
+
+    def _started(self, queue: str, ledger: Ledger, reason: str) -> None:
+        context, size, stored = self.context, ledger.stored_bytes, ledger.stored
+        position = context.first_position
+        self.events.append(
+            JournalEvent(journal.STARTED, context.now_ms, queue, position, size=size, reason=reason, number=stored)
+        )
+
+    def deleted(self, queue: "Queue") -> None:
+        """It is gone, with all that is in it: the last that is told of it."""
+        size, stored = queue.ledger.stored_bytes, queue.ledger.stored
+        self.events.append(JournalEvent(journal.DELETED, self.context.now_ms, queue.name, 0, size=size, number=stored))
+        queue.journal = None
+
+
+def client_of(subscription: "Subscription") -> str:
+    """How the journal names a consumer, made once for each."""
+    name = subscription.name[: 4 * CLIENT_CHARACTERS].decode("utf-8", "replace")
+    subscription.client = f"{subscription.connection.number}/{name}"[:CLIENT_CHARACTERS]
+    return subscription.client
+
+
+def node_client(node: str) -> str:
+    """How the journal names another node."""
+    return f"node/{node}"[:CLIENT_CHARACTERS]

@@ -1,0 +1,1 @@
+"""Logs: partitions and segments, their consumers and groups, retention, and checkouts."""

@@ -1,0 +1,180 @@
+"""A group of readers of one log: where it goes on in each partition, and which of its readers has which.
+
+A position is the first offset that is not acked. It is on the disk; what is acked beyond it is not, and comes again
+after a restart. Each partition has one reader at a time, and changes hands when nothing of it is unacked.
+"""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.model.limits import AHEAD_MAX, GROUP_AHEAD_MAX
+from radiator.model.writes import KeepPosition
+
+if TYPE_CHECKING:
+    from radiator.core.logs.log import Log
+    from radiator.core.logs.log_consumer import Cursor, LogConsumer
+
+POSITION_BYTES = 8  # what each partition's costs in a batch
+
+
+class Group:
+    """positions: see above. read: up to where, by partition, records may have been delivered before. acked: what is
+    acked beyond the position. from_ms: records before the first that was accepted then or later are passed over.
+    owners: who reads, by partition; that may be a reader that is over, while something is unacked. is_kept: the
+    disk has its positions, or is about to.
+    """
+
+    __slots__ = ("acked", "from_ms", "is_kept", "log", "members", "name", "owners", "positions", "read")
+
+    def __init__(self, log: "Log", name: str, positions: list[int], read: list[int], is_kept: bool = False) -> None:
+        self.log = log
+        self.is_kept = is_kept
+        self.name = name
+        self.positions = positions
+        self.read = read
+        self.acked: defaultdict[int, set[int]] = defaultdict(set)
+        self.from_ms: dict[int, int] = {}
+        self.members: dict[LogConsumer, None] = {}
+        self.owners: dict[int, Cursor] = {}
+
+    # ---- positions --------------------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """The open batch keeps its positions, all of them at once."""
+        context = self.log.context
+        if self not in context.open.parts:
+            context.part(self)
+            context.open.size += WRITE_COST_BYTES + len(self.positions) * POSITION_BYTES
+
+    def books(self) -> KeepPosition:
+        self.is_kept = True
+        return KeepPosition(self.log.number, self.name, list(self.positions))
+
+    def committed(self, part: QueueChanges) -> None:
+        """Nothing waits for it but RECEIPTs."""
+
+    def move(self, positions: list[int]) -> None:
+        """It goes on there; nobody reads."""
+        self.positions = list(positions)
+        self.read = list(positions)
+        self.forget_acked()
+        self.from_ms.clear()
+        self.keep()
+
+    def done(self, cursor: "Cursor", offset: int) -> None:
+        """A record is acked, or passed over."""
+        partition = cursor.index
+        if self.positions[partition] < cursor.began:
+            self.skip(partition, cursor.began)
+        position = self.positions[partition]
+        if offset == position:
+            self.advance(partition, offset + 1)
+        elif offset > position and offset not in self.acked[partition]:
+            self.acked[partition].add(offset)
+            self.log.readers.ahead += 1
+
+    def advance(self, partition: int, offset: int) -> None:
+        """All before that is done with; and what is acked behind it without a gap."""
+        acked = self.acked.get(partition)
+        while acked and offset in acked:
+            acked.discard(offset)
+            self.log.readers.ahead -= 1
+            offset += 1
+        self.positions[partition] = offset
+        # D26: in the batch that the RECEIPT of the ACK waits for
+        self.keep()
+
+    def begin(self, partition: int, first: int) -> int:
+        """Where who gets the partition begins, whose first record is that: with one that is not acked."""
+        offset, acked = max(self.positions[partition], first), self.acked.get(partition, ())
+        while offset in acked:
+            offset += 1
+        return offset
+
+    def missed(self, partition: int, first: int) -> int:
+        """How many records are not kept any more that it has not acked."""
+        acked = sum(offset < first for offset in self.acked[partition])
+        return max(0, first - self.positions[partition] - acked)
+
+    def skip(self, partition: int, first: int) -> None:
+        """It has heard that it has missed what was before that: it goes on there."""
+        before = len(self.acked[partition])
+        self.acked[partition] = {offset for offset in self.acked[partition] if offset >= first}
+        self.log.readers.ahead -= before - len(self.acked[partition])
+        self.advance(partition, first)
+
+    def forget_acked(self) -> None:
+        """What is acked beyond the positions is not known any more."""
+        self.log.readers.ahead -= sum(map(len, self.acked.values()))
+        self.acked.clear()
+
+    def is_far_ahead(self, cursor: "Cursor") -> bool:
+        """Whether so much was read beyond what is not acked that no more is."""
+        most = GROUP_AHEAD_MAX
+        if self.log.readers.ahead >= AHEAD_MAX and self.acked[cursor.index]:
+            most = 1  # what is not acked is read, and no more
+        return cursor.next - max(cursor.began, self.positions[cursor.index]) >= most
+
+    # ---- who has which ----------------------------------------------------------------------------------------------
+
+    def join(self, reader: "LogConsumer") -> None:
+        """One more."""
+        self.members[reader] = None
+        self.balance()
+
+    def leave(self, reader: "LogConsumer") -> None:
+        """One less; what it has unacked stays with its connection until that is settled."""
+        self.members.pop(reader, None)
+        for cursor in list(reader.cursors.values()):
+            self.let_go(cursor)
+        self.balance()
+
+    def settled(self, cursor: "Cursor") -> None:
+        """Nothing of the partition is unacked any more."""
+        if cursor.is_leaving:
+            self.release(cursor)
+            self.balance()
+
+    def let_go(self, cursor: "Cursor") -> None:
+        """Now, or when nothing of the partition is unacked."""
+        if cursor.out:
+            cursor.reader.yield_partition(cursor)
+        else:
+            self.release(cursor)
+
+    def release(self, cursor: "Cursor") -> None:
+        del self.owners[cursor.index]
+        cursor.reader.drop(cursor)
+
+    def balance(self) -> None:
+        """Each partition has a reader, and none has two more than another."""
+        if not self.members:
+            return
+        members = [member for member in self.members if member.partition is None]
+        those_of: dict[int, list[LogConsumer]] = {}
+        for member in self.members:
+            if member.partition is not None:
+                those_of.setdefault(member.partition, []).append(member)
+        for index in range(len(self.positions)) if members else those_of:
+            if index not in self.owners:
+                wanted = [*members, *those_of.get(index, ())]
+                self.owners[index] = min(wanted, key=_share).take(index)
+        while members:
+            most, least = max(members, key=_share), min(members, key=_share)
+            if _share(most) - _share(least) < 2:
+                return
+            held = [cursor for cursor in most.cursors.values() if not cursor.is_leaving]
+            cursor = min(held, key=_out)
+            self.let_go(cursor)
+            if cursor.is_leaving:
+                return  # the others follow when it has
+            self.owners[cursor.index] = least.take(cursor.index)
+
+
+def _share(reader: "LogConsumer") -> int:
+    return sum(not cursor.is_leaving for cursor in reader.cursors.values())
+
+
+def _out(cursor: "Cursor") -> int:
+    return cursor.out

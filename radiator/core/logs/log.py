@@ -1,0 +1,544 @@
+"""A log: appended to, and read without taking anything away.
+
+A record's place is its partition and its offset there. Of a partition the broker knows its segments, and nothing of a
+single record but the last few, where somebody reads them. What is appended is seen by readers when it is committed.
+Who reads: log_reader.py. What goes, and when: ../retention.py.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from radiator.core.connections import MESSAGE_COST_BYTES
+from radiator.core.logs.groups import Group
+from radiator.core.queues.durable_queue import Windows
+from radiator.core.queues.queue import DeadLetter, Queue
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
+from radiator.model.commands import LoadedLog
+from radiator.model.errors import Refusal, count_text
+from radiator.model.journal import CameFrom, JournalEvent
+from radiator.model.limits import (
+    AWAITED_OFFSETS_MAX,
+    AWAITS_OF_ONE_MAX,
+    EVENT_BYTES,
+    GROUPS_MAX,
+    KEYED_BODY_MAX_BYTES,
+    LOAD_BYTES,
+    LOAD_MESSAGES,
+    POSITIONS_MAX,
+    SEGMENT_BYTES,
+    SEGMENT_RECORDS,
+    SEGMENTS_MIN,
+    TAIL_BYTES,
+)
+from radiator.model.message import ESCAPING_1_0, Message, unescape
+from radiator.model.reads import ReadLog
+from radiator.model.recovery import StoredLog
+from radiator.model.settings import LogSettings, QueueSettings
+from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments
+
+if TYPE_CHECKING:
+    from radiator.core.logs.log_consumer import Cursor, LogConsumer, LogConsumers
+
+LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
+SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
+KEY_HEADER = b"partition-key:"
+_row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
+
+
+class Partition:
+    """segments: oldest first; the last is the one that is appended to. next: the offset that the next record gets;
+    committed: those before it are on the disk. tail: the last records, as readers get them, from tail_first on; kept
+    while somebody reads. cursors: who reads.
+    """
+
+    __slots__ = ("committed", "cursors", "index", "next", "segments", "size", "tail", "tail_bytes", "tail_first")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.segments: deque[KeepSegment] = deque()
+        self.next = 0
+        self.committed = 0
+        self.size = 0
+        self.tail: list[Message] = []
+        self.tail_first = 0
+        self.tail_bytes = 0
+        self.cursors: dict[Cursor, None] = {}
+
+    def recover(self, segments: Iterable[KeepSegment]) -> None:
+        """As the start finds it."""
+        self.segments.extend(segments)
+        self.settle_times(self.last_ms)
+        self.size = sum(segment.size for segment in self.segments)
+        if self.segments:
+            last = self.segments[-1]
+            self.next = self.committed = self.tail_first = last.first + last.count
+
+    def settle_times(self, latest_ms: int) -> list[KeepSegment]:
+        """No segment is later than those behind it, nor than that: its records came while the clock was ahead. Returns
+        those that said otherwise.
+        """
+        settled = []
+        for segment in reversed(self.segments):
+            if segment.count and segment.last_ms > latest_ms:
+                segment.last_ms = latest_ms
+                segment.first_ms = min(segment.first_ms, latest_ms)
+                settled.append(segment)
+            elif segment.count:
+                latest_ms = segment.last_ms
+        return settled
+
+    @property
+    def first(self) -> int:
+        """The first offset that is kept."""
+        return next((s.begin for s in self.segments if s.begin < s.first + s.count), self.next)
+
+    @property
+    def first_ms(self) -> int:
+        """When its oldest segment's first record was accepted; 0: it has none."""
+        return next((segment.first_ms for segment in self.segments if segment.count), 0)
+
+    @property
+    def last_ms(self) -> int:
+        """The same of the last record."""
+        return next((segment.last_ms for segment in reversed(self.segments) if segment.count), 0)
+
+    def segment_at(self, time_ms: int) -> int:
+        """Where to look for the first record that was accepted then or later: the first offset of its segment."""
+        for segment in self.segments:
+            if segment.last_ms >= time_ms and segment.begin < segment.first + segment.count:
+                return segment.begin
+        return self.next
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """Somebody waits until a partition has more than that, or until due_s; is_over: or is gone."""
+
+    nexts: list[int]
+    due_s: float
+    done: Callable[[], None]
+    is_over: Callable[[], bool]
+
+
+class Log(Queue):
+    """See above. As a target it is a queue without bounds; what a consumer would be, is a LogReader's."""
+
+    __slots__ = (
+        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "readers", "sealed", "segment_bytes",
+        "segment_ms", "touched", "turns", "waiting", "windows",
+    )  # fmt: skip
+
+    is_persistent = True
+
+    def __init__(
+        self,
+        stored: StoredLog,
+        log_settings: LogSettings,
+        context: TurnContext,
+        dead_letter: DeadLetter,
+        on_room: Callable[[Queue], None],
+        windows: Windows,
+        readers: "LogConsumers",
+    ) -> None:
+        super().__init__(LOG_PREFIX + stored.name, SETTINGS, context, dead_letter, on_room)
+        self.bare_name = stored.name
+        self.number = stored.number
+        self.windows = windows
+        self.readers = readers
+        self.partitions = [Partition(index) for index in range(log_settings.partitions)]
+        for partition in self.partitions:
+            partition.recover(segment for segment in stored.segments if segment.partition == partition.index)
+        self.groups = {
+            kept.group: Group(self, kept.group, kept.offsets, [p.next for p in self.partitions], is_kept=True)
+            for kept in stored.positions
+        }
+        readers.positions += len(self.groups) * len(self.partitions)
+        self.turns = 0  # where the next record without a key goes
+        # the segments that the open batch changes; and how far each partition goes that the one at sea appends to
+        self.touched: dict[tuple[int, int], KeepSegment] = {}
+        self.sealed: list[tuple[Partition, int]] = []
+        self.waiting: list[Waiting] = []
+        self.use(log_settings)
+
+    def use(self, log_settings: LogSettings) -> None:
+        """These are in force."""
+        self.log_settings = log_settings
+        parts = SEGMENTS_MIN * log_settings.partitions
+        bytes_max, ms_max = log_settings.retention_bytes, log_settings.retention_ms
+        # what is kept is always some segments, so that little goes at once
+        self.segment_bytes = SEGMENT_BYTES if bytes_max is None else min(SEGMENT_BYTES, max(1, bytes_max // parts))
+        self.segment_ms = None if ms_max is None else ms_max // SEGMENTS_MIN
+        path = log_settings.partition_key
+        self.key_path = (
+            None if path is None else [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+        )
+
+    @property
+    def address(self) -> str:
+        return self.name
+
+    @property
+    def incarnation(self) -> str:
+        """No other log of this name has had it."""
+        return f"{self.context.store_id}-{self.number}"
+
+    @property
+    def records(self) -> int:
+        """How many are kept."""
+        return sum(partition.next - partition.first for partition in self.partitions)
+
+    @property
+    def size(self) -> int:
+        """Their bytes, as whole segments count them."""
+        return sum(partition.size for partition in self.partitions)
+
+    # ---- in ---------------------------------------------------------------------------------------------------------
+
+    def take_in(self, message: Message, due_ms: int) -> None:
+        """At once, whatever the queues beside it do."""
+        self.put(message)
+
+    def put(self, message: Message, came_from: CameFrom | None = None) -> None:
+        """Append it; the partition is chosen by its key."""
+        self.append(self.partition_of(message), message)
+
+    def append(self, partition: Partition, message: Message) -> int:
+        """Its offset. Readers get it when the batch is committed."""
+        context, offset, size = self.context, partition.next, message.size
+        self.ledger.accepted += 1
+        self.ledger.accepted_bytes += size
+        self.grow(partition, 1, size, message.accepted_ms)
+        # D25: with the segment's books, in the batch that the RECEIPT waits for
+        context.write(Append(self.number, partition.index, offset, message), size + WRITE_COST_BYTES)
+        if partition.cursors:
+            self.keep_in_tail(partition, offset, message)
+        return offset
+
+    def tell(self, events: list[JournalEvent]) -> None:
+        """Append events of the journal, all of this batch at once."""
+        partition, count = self.partitions[0], len(events)
+        self.ledger.accepted += count
+        size = count * EVENT_BYTES
+        offset = partition.next
+        self.grow(partition, count, size, self.context.now_ms)
+        self.context.write(AppendEvent(self.number, 0, offset, events), size)
+        self.clear_tail(partition)
+
+    def grow(self, partition: Partition, count: int, size: int, accepted_ms: int) -> None:
+        """The books of so many records more."""
+        segments = partition.segments
+        segment = segments[-1] if segments else None
+        if segment is None or self.is_full(segment, count, size, accepted_ms):
+            segment = self.begin_segment(partition)
+        self.touch(partition, segment)
+        if segment.count == 0:
+            segment.first_ms = segment.last_ms = accepted_ms
+        elif accepted_ms > segment.last_ms:
+            segment.last_ms = accepted_ms
+        elif accepted_ms < segment.first_ms:
+            segment.first_ms = accepted_ms
+        segment.count += count
+        segment.size += size
+        partition.size += size
+        partition.next += count
+
+    def is_full(self, segment: KeepSegment, count: int, size: int, accepted_ms: int) -> bool:
+        """Whether so much more belongs into the next one."""
+        if segment.count == 0:
+            return False
+        if segment.count + count > SEGMENT_RECORDS or segment.size + size > self.segment_bytes:
+            return True
+        return self.segment_ms is not None and accepted_ms - segment.first_ms > self.segment_ms
+
+    def begin_segment(self, partition: Partition) -> KeepSegment:
+        """What is appended from now on goes there."""
+        segment = KeepSegment(self.number, partition.index, partition.next, partition.next)
+        partition.segments.append(segment)
+        self.touch(partition, segment)
+        return segment
+
+    def touch(self, partition: Partition, segment: KeepSegment) -> None:
+        """The open batch keeps its row."""
+        self.touched[partition.index, segment.first] = segment
+        self.context.part(self)
+
+    def books(self) -> KeepSegments:
+        touched = self.touched
+        self.touched = {}
+        partitions = {index: self.partitions[index] for index, _ in touched}
+        self.sealed = [(partition, partition.next) for partition in partitions.values()]
+        return KeepSegments(self.number, [KeepSegment(*_row(segment)) for segment in touched.values()])
+
+    def committed(self, part: QueueChanges) -> None:
+        """What the batch has appended is there for readers."""
+        # D25: nothing else lets a reader go further
+        for partition, end in self.sealed:
+            partition.committed = end
+        grown: dict[LogConsumer, None] = {}
+        for partition, _ in self.sealed:
+            for cursor in partition.cursors:
+                cursor.reader.grown(cursor)
+                grown[cursor.reader] = None
+        for reader in grown:
+            reader.pump()
+        self.tell_waiting()
+
+    # ---- which partition --------------------------------------------------------------------------------------------
+
+    def partition_of(self, message: Message) -> Partition:
+        """By its key; without one by turns."""
+        partitions = self.partitions
+        if len(partitions) == 1:
+            return partitions[0]
+        key = _header_key(message) if self.key_path is None else _body_key(message.body, self.key_path)
+        if key is not None:
+            return partitions[crc32(key) % len(partitions)]
+        self.turns += 1
+        return partitions[(self.turns - 1) % len(partitions)]
+
+    # ---- the last records, in memory --------------------------------------------------------------------------------
+
+    def keep_in_tail(self, partition: Partition, offset: int, message: Message) -> None:
+        """So that who has read all else needs no disk."""
+        headers = b"partition:%d\noffset:%d\n%b" % (partition.index, offset, message.headers)
+        kept = Message(message.destination, headers, message.escaping, message.body, message.accepted_ms)
+        cost = _tail_cost(kept)
+        if partition.tail_bytes + cost > LOAD_BYTES or self.readers.tails_bytes + cost > TAIL_BYTES:
+            self.clear_tail(partition, keep=len(partition.tail) // 2)
+        if self.readers.tails_bytes + cost > TAIL_BYTES or cost > LOAD_BYTES:
+            self.clear_tail(partition)
+            return
+        if not partition.tail:
+            partition.tail_first = offset
+        partition.tail.append(kept)
+        partition.tail_bytes += cost
+        self.readers.tails_bytes += cost
+
+    def clear_tail(self, partition: Partition, keep: int = 0) -> None:
+        """Only so many are left of it."""
+        dropped = partition.tail[: len(partition.tail) - keep]
+        size = sum(_tail_cost(message) for message in dropped) if keep else partition.tail_bytes
+        del partition.tail[: len(dropped)]
+        partition.tail_first += len(dropped)
+        partition.tail_bytes -= size
+        self.readers.tails_bytes -= size
+
+    def clear_tails(self) -> None:
+        """Nothing is left of any."""
+        for partition in self.partitions:
+            self.clear_tail(partition)
+
+    def in_tail(self, partition: Partition, offset: int, messages_max: int) -> list[Message]:
+        """What is committed from there on; nothing where it must be read from the disk."""
+        first = partition.tail_first
+        if not partition.tail or offset < first:
+            return []
+        end = min(offset + messages_max, partition.committed)
+        return partition.tail[offset - first : end - first]
+
+    # ---- reading ----------------------------------------------------------------------------------------------------
+
+    def read(
+        self, partition: int, offset: int, messages_max: int, bytes_max: int, done: Callable[[LoadedLog], None]
+    ) -> None:
+        """Have records read back; `done` gets them."""
+        request = self.context.next_position()
+        read_request = ReadLog(request, self.number, partition, offset, messages_max, bytes_max)
+        self.windows.waiting[request] = done
+        self.context.turn.read_requests.append(read_request)
+
+    def tell_offsets(self, time_ms: int, done: Callable[[list[int]], None], is_over: Callable[[], bool]) -> None:
+        """`done` gets, for each partition, the offset of the first record that was accepted then or later, or the
+        next; some number where it is over by then. One partition after the other is read: the loader is there for
+        others too.
+        """
+        found: list[int] = []
+
+        def look(offset: int | None = None) -> None:
+            while len(found) < len(self.partitions):
+                partition = self.partitions[len(found)]
+                if offset is None:
+                    offset = max(partition.first, partition.segment_at(time_ms))
+                if offset < partition.committed and not (self.is_gone or is_over()):
+                    self.read(partition.index, offset, LOAD_MESSAGES, LOAD_BYTES, looked)
+                    return
+                found.append(min(offset, partition.committed))
+                offset = None
+            done(found)
+
+        def looked(answer: LoadedLog) -> None:
+            for record in answer.records:
+                if record.message is not None and record.message.accepted_ms >= time_ms:
+                    found.append(record.offset)
+                    look()
+                    return
+            look(answer.records[-1].offset + 1 if answer.records else self.partitions[len(found)].committed)
+
+        look()
+
+    def wait(self, nexts: list[int], timeout_ms: int, done: Callable[[], None], is_over: Callable[[], bool]) -> None:
+        """`done` is called once a partition has more committed records than that, or after that time; not where it is
+        over by then. Of too many the first is done at once.
+        """
+        if timeout_ms <= 0 or self.has_more_than(nexts):
+            done()
+            return
+        if len(self.waiting) >= min(AWAITS_OF_ONE_MAX, AWAITED_OFFSETS_MAX // len(self.partitions)):
+            self.waiting.pop(0).done()
+        self.waiting.append(Waiting(nexts, self.context.now_s + timeout_ms / 1000, done, is_over))
+
+    def has_more_than(self, nexts: list[int]) -> bool:
+        return any(p.committed > known for p, known in zip(self.partitions, nexts, strict=True))
+
+    def tell_waiting(self) -> None:
+        """Those whose time has come, or who have what they wait for."""
+        if not self.waiting:
+            return
+        now_s = self.context.now_s
+        before, self.waiting = self.waiting, []
+        for waiting in before:
+            if waiting.due_s <= now_s or self.is_gone or self.has_more_than(waiting.nexts):
+                waiting.done()
+            elif not waiting.is_over():
+                self.waiting.append(waiting)
+
+    # ---- groups -----------------------------------------------------------------------------------------------------
+
+    def group(self, name: str, positions: Callable[[], list[int]]) -> Group:
+        """The group of that name, made with those positions where it is not there. Raises Refusal."""
+        found = self.groups.get(name)
+        if found is None:
+            if len(self.groups) >= GROUPS_MAX or self.readers.positions + len(self.partitions) > POSITIONS_MAX:
+                count, everywhere = len(self.groups), self.readers.positions
+                raise Refusal(
+                    "too-many-destinations",
+                    f"{self.name} has {count} groups, and all groups of all logs {everywhere} positions: no more fit.",
+                )
+            offsets = positions()
+            found = self.groups[name] = Group(self, name, offsets, list(offsets))
+            self.readers.positions += len(self.partitions)
+            found.keep()
+        return found
+
+    def set_position(self, name: str, offsets: list[int]) -> None:
+        """The group goes on there, whether it was there or not. Raises Refusal."""
+        if len(offsets) != len(self.partitions):
+            raise Refusal(
+                "bad-request", f"{self.name} has {count_text(len(self.partitions), 'partition')}: so many offsets."
+            )
+        for partition, offset in zip(self.partitions, offsets, strict=True):
+            if not 0 <= offset <= partition.next:
+                raise Refusal(
+                    "no-such-offset",
+                    f"Partition {partition.index} of {self.name} goes to {partition.next}: not {offset}.",
+                )
+        self.unused(name)
+        self.group(name, lambda: offsets).move(offsets)
+
+    def forget(self, name: str) -> bool:
+        """Whether there was such a group. Raises Refusal `in-use`."""
+        group = self.unused(name)
+        if group is None:
+            return False
+        del self.groups[name]
+        group.forget_acked()
+        self.readers.positions -= len(self.partitions)
+        self.context.open.parts.pop(group, None)
+        if group.is_kept:
+            self.context.write(DropPosition(self.number, name))
+        return True
+
+    def unused(self, name: str) -> Group | None:
+        """The group of that name. Raises Refusal where it has subscriptions."""
+        group = self.groups.get(name)
+        if group is not None and (group.members or group.owners):
+            raise Refusal(
+                "in-use",
+                f"The group {name!r:.80} of {self.name} has {count_text(len(group.members), 'subscription')}: "
+                "stop whoever reads for it first.",
+            )
+        return group
+
+    # ---- out --------------------------------------------------------------------------------------------------------
+
+    def let_go(self, before: int) -> None:
+        """Of partition 0, what is before that offset is gone for readers; it goes from the disk with its segment."""
+        partition = self.partitions[0]
+        segments = partition.segments
+        for segment in segments:
+            if segment.begin >= before:
+                break
+            segment.begin = min(before, segment.first + segment.count)
+            self.touch(partition, segment)
+
+    @property
+    def has_readers(self) -> bool:
+        """Whether somebody is subscribed to it, or has records of it unacked."""
+        return any(partition.cursors for partition in self.partitions) or any(
+            group.members for group in self.groups.values()
+        )
+
+    def end(self) -> None:
+        super().end()
+        self.readers.positions -= len(self.groups) * len(self.partitions)
+        for group in self.groups.values():
+            group.forget_acked()
+        self.clear_tails()
+        self.tell_waiting()
+
+    def pump(self) -> None:
+        """Readers are told by `committed`."""
+
+    @property
+    def ready_count(self) -> int:
+        return self.records
+
+
+def _tail_cost(message: Message) -> int:
+    return message.size + MESSAGE_COST_BYTES
+
+
+def _header_key(message: Message) -> bytes | None:
+    """What stands in the header `partition-key`; None: there is none."""
+    block = message.headers
+    if block.startswith(KEY_HEADER):
+        start = len(KEY_HEADER)
+    else:
+        start = block.find(b"\n" + KEY_HEADER) + len(KEY_HEADER) + 1
+        if start == len(KEY_HEADER):
+            return None
+    value = unescape(block[start : block.index(b"\n", start)], message.escaping)
+    return value.strip(b" ") if message.escaping == ESCAPING_1_0 else value
+
+
+def _body_key(body: bytes, path: list[str]) -> bytes | None:
+    """What stands there in the body; None where that is no JSON, too long, or has nothing there."""
+    if len(body) > KEYED_BODY_MAX_BYTES:
+        return None
+    try:
+        found: Any = json.loads(body)
+        for step in path:
+            if isinstance(found, list):
+                found = found[_index(step)]
+            elif isinstance(found, dict):
+                found = found[step]
+            else:
+                return None
+        if isinstance(found, list | dict):
+            return None
+        text = found if isinstance(found, str) else json.dumps(found)
+    except (ValueError, KeyError, IndexError, RecursionError):
+        return None
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _index(step: str) -> int:
+    """An index of RFC 6901: digits, the first of which is 0 only where it is the only one."""
+    if not (step.isascii() and step.isdigit()) or (step[0] == "0" and step != "0"):
+        raise ValueError(step)
+    return int(step)

@@ -1,0 +1,1 @@
+"""Queues of all kinds: in memory, durable, and what is delayed."""

@@ -1,0 +1,189 @@
+"""The delayed messages of one persistent queue. They are on the disk alone, in the order of their times; however many
+there are, what is kept of them in memory is when the first is due.
+
+When it is, they are read back in slices: a *pass*, from the first on. What finds no room stays where it is, and the
+pass goes on when there is some. A purge is a pass over all of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.commands import LoadedDelayed, StoredMessage
+from radiator.model.errors import StoreError, count_text
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
+from radiator.model.message import Message
+from radiator.model.reads import ReadDelayed
+from radiator.model.writes import Delay, MakeDue
+
+if TYPE_CHECKING:
+    from radiator.core.queues.durable_queue import DurableQueue
+    from radiator.core.queues.entry import DelayedEntry
+
+_FIRST = (0, 0)
+_ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
+
+
+class Delayed:
+    """place: how far the pass under way has come, time and position; _FIRST: it has just begun, or there is none.
+    blocked_bytes: the size of the one that found no room, 0: none. unseen: batches that are not on the disk yet -> the
+    earliest time in each; late_ms: the earliest that the pass under way may have missed, 0: none. woken_in: the last
+    batch that wakes some; begin_after: the one that the next pass must see. is_stale: the answer on its way is of a
+    pass that is over. left: how many the pass under way must still find, if it goes on to the last of them. damaged:
+    those that were told of.
+    """
+
+    __slots__ = (
+        "begin_after", "blocked_bytes", "damaged", "context", "is_asking", "is_stale", "late_ms", "left", "place",
+        "queue", "unseen", "woken_in",
+    )  # fmt: skip
+
+    def __init__(self, queue: "DurableQueue", context: TurnContext) -> None:
+        self.queue = queue
+        self.context = context
+        self.place = _FIRST
+        self.blocked_bytes = 0
+        self.unseen: dict[int, int] = {}
+        self.late_ms = 0
+        self.woken_in = 0
+        self.begin_after = 0
+        self.is_asking = False
+        self.is_stale = False
+        self.left = 0
+        self.damaged: set[tuple[int, int]] = set()
+
+    # ---- in and out -------------------------------------------------------------------------------------------------
+
+    def add(
+        self, due_ms: int, position: int, message: Message, redeliveries: int = 0, redelivered: bool = False
+    ) -> None:
+        """Into the open batch, and into the ledger. One that expires earlier is due then."""
+        queue, context, size = self.queue, self.context, message.size
+        if message.expires_ms:
+            due_ms = min(due_ms, message.expires_ms)
+        queue.ledger.stored_delayed += 1
+        queue.ledger.stored_delayed_bytes += size
+        context.part(queue).delayed += 1
+        context.write(
+            Delay(queue.number, due_ms, position, message, redeliveries, redelivered), size + WRITE_COST_BYTES
+        )
+        number = context.open.number
+        self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
+        queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
+
+    def end_delay(self, entry: "DelayedEntry") -> None:
+        """It is delayed no more: the caller puts it at its place in the same batch, or lets go of it."""
+        queue, context = self.queue, self.context
+        queue.ledger.stored_delayed -= 1
+        queue.ledger.stored_delayed_bytes -= entry.size
+        context.part(queue)
+        context.write(MakeDue(queue.number, entry.due_ms, entry.position))
+        queue.windows.woke(entry.size)
+        self.woken_in = context.open.number
+
+    def committed(self) -> None:
+        """A batch with a part of the queue is on the disk."""
+        for number in [number for number in self.unseen if number <= self.context.committed]:
+            due_ms = self.unseen.pop(number)
+            if self.is_asking or self.place != _FIRST:
+                self.late_ms = _earlier(self.late_ms, due_ms)
+
+    # ---- a pass -----------------------------------------------------------------------------------------------------
+
+    def begin_anew(self) -> None:
+        """The next pass sees all that is in the open batch too, and begins when that is on the disk."""
+        self.place = _FIRST
+        self.blocked_bytes = 0
+        self.is_stale = self.is_asking
+        self.begin_after = self.context.open.number
+        self.context.part(self.queue)
+
+    def ask(self) -> None:
+        """Read the next slice, unless this must wait: for an answer, the disk, the next batch or room in the window.
+
+        While the disk has no room for more, only where nothing else is ready: at its place a message may take more.
+        """
+        queue, context = self.queue, self.context
+        if queue.is_gone or queue.is_loading:
+            return
+        if queue.windows.is_disk_tight and queue.ready_count and not queue.purge_through:
+            return
+        if queue.windows.have_woken_enough(context):
+            context.part(queue)  # `committed` goes on
+        elif self.place == _FIRST and max(self.begin_after, self.woken_in) > context.committed:
+            pass  # what was woken would be found again; `committed` goes on
+        elif not self.blocked_bytes or queue.window_takes_again(self.blocked_bytes):
+            queue.windows.ask_delayed(self)
+
+    def read_request(self) -> ReadDelayed:
+        """The next slice."""
+        if self.place == _FIRST:
+            self.late_ms = 0
+            # what is not on the disk yet may be missing; what was woken or let go of has left it, or no pass begins
+            unseen = sum(part.delayed for part in self.context.uncommitted(self.queue))
+            self.left = self.queue.ledger.stored_delayed - unseen
+        self.blocked_bytes = 0
+        self.is_asking = True
+        before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1
+        request = self.context.next_position()
+        return ReadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
+
+    def answered(self, answer: LoadedDelayed) -> None:
+        """Each goes where the queue says, in order, until one stays. The last slice is the end of the pass."""
+        queue = self.queue
+        self.is_asking = False
+        if self.is_stale:
+            self.is_stale = False
+        elif not queue.is_gone:
+            self.assert_in_order(answer)
+            for row in answer.messages:
+                if queue.windows.have_woken_enough(self.context) or not self.wake(row.due_ms, row.stored):
+                    break
+                self.place = (row.due_ms, row.stored.position)
+                self.left -= 1
+            else:
+                next_ms = answer.next_due_ms
+                if not next_ms and self.left > 0:
+                    missing = count_text(self.left, "further one")
+                    raise StoreError(f"the delayed messages of /queue/{queue.name} end, but its ledger has {missing}")
+                if not next_ms or (next_ms > self.context.now_ms and not queue.purge_through):
+                    self.end(next_ms)
+        queue.go_on_waking()
+
+    def assert_in_order(self, answer: LoadedDelayed) -> None:
+        """Raises StoreError, a clause, where what was read back cannot be what was written."""
+        # D32: as of messages at their places
+        last = self.place
+        for row in answer.messages:
+            place = (row.due_ms, row.stored.position)
+            if place <= last:
+                raise StoreError(f"/queue/{self.queue.name} has delayed message {place[1]:x} behind {last[1]:x}")
+            last = place
+
+    def wake(self, due_ms: int, stored: StoredMessage) -> bool:
+        """One of them. False: it finds no room. A damaged one stays where it is, and is told of once."""
+        if stored.message is not None:
+            return self.queue.wake(due_ms, stored.message, stored)
+        if (due_ms, stored.position) not in self.damaged:
+            self.damaged.add((due_ms, stored.position))
+            self.queue.damaged += 1
+            self.context.note("error", "damaged_record", queue=self.queue.name, position=f"{stored.position:x}")
+        return True
+
+    def pass_over(self, due_ms: int) -> None:
+        """This one is for the next pass."""
+        self.late_ms = _earlier(self.late_ms, due_ms)
+
+    def end(self, next_due_ms: int) -> None:
+        """What the pass was for has been met; what has come in meanwhile may be due too."""
+        self.place = _FIRST
+        next_due_ms = _earlier(next_due_ms, self.late_ms)
+        for number, due_ms in self.unseen.items():
+            next_due_ms = _earlier(next_due_ms, due_ms)
+            self.begin_after = max(self.begin_after, number)
+        self.queue.next_due_ms = next_due_ms
+        self.queue.purges_delayed = False
+
+
+def _earlier(one_ms: int, other_ms: int) -> int:
+    """The earlier of two times, of which 0 is none."""
+    return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms

@@ -1,0 +1,57 @@
+"""A message's place in one queue: what the broker keeps of it in memory. What is on the disk is `Message`,
+unchanged.
+"""
+
+from dataclasses import dataclass
+
+from radiator.core.states import State
+from radiator.model.message import Message
+
+
+class Stub(Message):
+    """What stays in memory of a message whose bytes are on the disk alone: its times.
+
+    Its other fields are not set: to use them is a bug, which an AttributeError tells. Its size is the entry's.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, message: Message) -> None:
+        self.accepted_ms = message.accepted_ms
+        self.expires_ms = message.expires_ms
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """`position` orders the queue and is the message id. size: bytes that bounds and ledgers count. was_out: a consumer
+    of this node had it.
+    """
+
+    position: int
+    message: Message
+    state: State
+    size: int
+    redeliveries: int = 0
+    redelivered: bool = False
+    was_out: bool = False
+
+    @property
+    def since_ms(self) -> int:
+        """Since when it may be delivered, as far as is known here, in milliseconds since the epoch."""
+        return self.message.accepted_ms
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether its bytes must be read back before they can be used."""
+        return type(self.message) is Stub
+
+
+@dataclass(slots=True, eq=False)
+class DelayedEntry(Entry):
+    """One that is, or was, delayed until due_ms, milliseconds since the epoch."""
+
+    due_ms: int = 0
+
+    @property
+    def since_ms(self) -> int:
+        return self.due_ms

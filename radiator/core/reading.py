@@ -1,0 +1,63 @@
+"""Messages that are out, and whose bytes are on the disk alone, are read back for what is to become of them."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from radiator.core.connections import Delivery
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.routing.admission import WaitList
+from radiator.model.commands import Loaded
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
+
+
+class Reading(WaitList):
+    """Whoever waits for them waits here, and `then` is called when the last was read, or is known to be damaged."""
+
+    __slots__ = ("asked", "left", "then")
+
+    def __init__(self, deliveries: Sequence[Delivery], then: "Callable[[Reading], None]") -> None:
+        super().__init__("the disk, which messages are read back from,")
+        self.left = deque(sorted(deliveries, key=_place))
+        self.asked: list[Delivery] = []
+        self.then = then
+        self.ask()
+
+    def ask(self) -> None:
+        """The next slice, of one queue."""
+        queue = self.left[0].subscription.queue
+        assert isinstance(queue, DurableQueue)
+        self.asked = [self.left.popleft()]
+        bytes_left = LOAD_BYTES - self.asked[0].entry.size
+        while self.left and self.left[0].subscription.queue is queue and len(self.asked) < LOAD_MESSAGES:
+            bytes_left -= self.left[0].entry.size
+            if bytes_left < 0:
+                break
+            self.asked.append(self.left.popleft())
+        queue.read([delivery.entry.position for delivery in self.asked], self.answered)
+
+    def answered(self, answer: Loaded) -> None:
+        """Each is as it was; a damaged one is out no more."""
+        found = {stored.position: stored.message for stored in answer.messages}
+        for delivery in self.asked:
+            queue = delivery.subscription.queue
+            assert isinstance(queue, DurableQueue)
+            queue.out_read(delivery, found)
+        if self.left:
+            self.ask()
+        else:
+            self.then(self)
+
+
+def one_slice(deliveries: Sequence[Delivery]) -> list[Delivery]:
+    """The first of them, as many as should be in memory at once."""
+    size = count = 0
+    for delivery in deliveries[:LOAD_MESSAGES]:
+        size += delivery.entry.size
+        if count and size > LOAD_BYTES:
+            break
+        count += 1
+    return list(deliveries[:count])
+
+
+def _place(delivery: Delivery) -> tuple[int, int]:
+    return delivery.subscription.queue.number, delivery.entry.position

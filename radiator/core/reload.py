@@ -1,0 +1,294 @@
+"""config.toml has been read again: what a start with it would make of this broker is made of it as it runs.
+
+First all is looked at, a slice in a turn, and what a start would refuse is refused here. Then either nothing changes,
+or everything does in one turn; only what is new is made, and bindings that are gone are taken off, in slices behind it.
+No message goes: what is above a lowered bound stays until it is consumed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from radiator.core.admin.request import Request
+from radiator.core.answers import Part
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import OUTBOX_PREFIX, by_queue, partitions_mistake
+from radiator.core.routing.exchanges import Exchange
+from radiator.model.commands import Reread
+from radiator.model.errors import Refusal, StoreError
+from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS
+from radiator.model.settings import Binding, Config, Declarations, QueueSettings
+from radiator.model.validation import LOG_PREFIX, check_dead_letter
+
+if TYPE_CHECKING:
+    from radiator.core.broker import Broker
+
+_CODE = "configuration"
+
+
+class Reload:
+    """One, from the request for it, or a signal, to its end. A chore, from `read` on.
+
+    request: who asks; None: a signal. is_trial: it only says what would change.
+    """
+
+    __slots__ = ("broker", "is_done", "is_trial", "request", "steps")
+
+    def __init__(self, broker: "Broker", request: Request | None = None, is_trial: bool = False) -> None:
+        self.broker = broker
+        self.request = request
+        self.is_trial = is_trial
+        self.is_done = False
+        self.steps: Iterator[int] = iter(())
+
+    def read(self, read: Reread) -> None:
+        """The file has been read, and judged by itself."""
+        if read.config is None:
+            self.refuse(read.mistakes)
+        else:
+            self.steps = self.go(read, read.config)
+            self.broker.tasks.append(self)
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done and self.broker.context.open.size < BATCH_BYTES
+
+    def step(self) -> None:
+        left = RELOAD_LOOKS
+        for cost in self.steps:
+            left -= cost
+            if left <= 0 or self.broker.context.open.size >= BATCH_BYTES:
+                return
+
+    def go(self, read: Reread, config: Config) -> Iterator[int]:
+        """What each step costs; 1: about a microsecond."""
+        judge = _Judge(self.broker, config)
+        yield from judge.all()
+        if not judge.mistakes and not self.is_trial:
+            judge.those_made_since()
+        if judge.mistakes:
+            self.refuse(judge.mistakes)
+        elif self.is_trial:
+            self.end()
+            self.answer(read, is_applied=False)
+        else:
+            gone = self.apply(config, judge)
+            yield RELOAD_LOOKS
+            yield from self.make(config.declarations, judge, gone)
+            self.end()
+            self.tell(read)
+            self.answer(read, is_applied=True)
+
+    # ---- all at once ------------------------------------------------------------------------------------------------
+
+    def apply(self, config: Config, judge: "_Judge") -> list[Exchange]:
+        """Exchanges that go with their bindings."""
+        broker, destinations, new = self.broker, self.broker.destinations, config.declarations
+        old = destinations.declarations
+        exchanges = destinations.exchanges
+        destinations.use_fanouts(old.fanouts.keys(), new.fanouts)
+        gone = [exchanges.undeclare(name) for name in old.exchanges if name not in new.exchanges]
+        for name, settings in new.exchanges.items():
+            exchanges.declare(name, settings)
+        broker.use_limits(config.limits, config.disk_free_min)
+        destinations.declared_bindings = by_queue(judge.kept)
+        for name, log in destinations.logs.items():
+            log.is_declared = name in new.logs
+            if log.is_declared:
+                destinations.use_log(log, new.logs[name])
+        # who holds these holds them for good
+        for field in fields(Declarations):
+            setattr(old, field.name, getattr(new, field.name))
+        self.use_next(judge, RELOAD_AT_ONCE)
+        for outbox in destinations.outboxes.values():
+            outbox.settings.dedup_window_s = judge.outbox_window_s
+        broker.context.turn.applied = True
+        return [exchange for exchange in gone if exchange is not None]
+
+    def use_next(self, judge: "_Judge", count: int) -> None:
+        """The next so many queues have the settings that they have from now on."""
+        for _ in range(min(count, len(judge.settings))):
+            queue, settings = judge.settings.popitem()
+            if not queue.is_gone:
+                self.broker.destinations.use(queue, settings)
+                if self.broker.cluster is not None:
+                    self.broker.cluster.agreement.changed(queue)
+
+    # ---- in slices, behind that -------------------------------------------------------------------------------------
+
+    def make(self, new: Declarations, judge: "_Judge", gone: list[Exchange]) -> Iterator[int]:
+        """Bindings go that are declared no more, and what is new comes."""
+        destinations, exchanges = self.broker.destinations, self.broker.destinations.exchanges
+        for queue in [*destinations.queues.values()]:
+            queue.is_declared = queue.name in new.queues
+            yield 1
+        while judge.settings:
+            self.use_next(judge, 1)
+            yield _USED
+        for binding in judge.unbound:
+            target = _there(self.broker, binding.queue)
+            if target is not None and binding.exchange in exchanges.all:
+                exchanges.undeclare_binding(binding.exchange, binding.key, target)
+            yield _BINDING
+        for exchange in gone:
+            for key, queue in [*exchange.bindings]:
+                exchanges.take_off(exchange, key, queue)
+                yield _BINDING
+            del exchanges.all[exchange.name]
+        for name in (*(LOG_PREFIX + log for log in new.logs), *new.queues):
+            yield 1 if _there(self.broker, name) is not None else _MADE
+            destinations.make_declared(name)
+        for binding in judge.bound:
+            destinations.make_declared(binding.queue)
+            exchanges.bind(binding.exchange, binding.key, destinations.target(binding.queue), is_declared=True)
+            yield _BINDING
+        destinations.declared_bindings = judge.bindings
+
+    # ---- what is said of it -----------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        self.is_done = True
+        self.broker.reload = None
+        self.broker.context.turn.reread_over = True
+
+    def refuse(self, mistakes: list[str]) -> None:
+        """Nothing has changed."""
+        self.end()
+        more = len(mistakes) - MISTAKES_TOLD
+        said = [*mistakes[:MISTAKES_TOLD], *([f"And {more} more."] if more > 0 else [])]
+        if self.request is not None:
+            self.request.refuse(Refusal(_CODE, "\n".join(said)))
+        if not self.is_trial:
+            for sentence in said:
+                self.broker.context.note("warning", "reload_refused", sentence=sentence)
+
+    def answer(self, read: Reread, is_applied: bool) -> None:
+        request = self.request
+        if request is not None:
+            request.answer_synced(
+                lambda: {"applied": is_applied, "changes": Part(iter(read.changes)), "warnings": read.useless},
+                in_slices=True,
+            )
+
+    def tell(self, read: Reread) -> None:
+        """In the log: each setting, and how many there are."""
+        context = self.broker.context
+        for change in read.changes:
+            context.note("info", "setting_changed", **{key: _text(value) for key, value in change.items()})
+        for sentence in read.useless:
+            context.note("warning", "no_effect", sentence=sentence)
+        waiting = sum(change["takes_effect"] != "now" for change in read.changes)
+        context.note("info", "reloaded", changed=len(read.changes) - waiting, wait_for_restart=waiting)
+
+
+_QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what one costs that is looked at, changed, bound or unbound, made
+
+
+class _Judge:
+    """What a configuration would change of what is there. mistakes: what a start with it would refuse, and what a
+    running broker cannot do. settings: of each queue that has others then. bindings: all of config.toml, by queue; of
+    those bound and unbound come and go, and kept stay.
+    """
+
+    def __init__(self, broker: "Broker", config: Config) -> None:
+        self.broker = broker
+        self.new = config.declarations
+        self.mistakes: list[str] = []
+        self.seen: set[Queue] = set()
+        self.settings: dict[Queue, QueueSettings] = {}
+        self.bindings = by_queue(())
+        self.bound: list[Binding] = []
+        self.unbound: list[Binding] = []
+        self.kept: list[Binding] = []
+        self.outbox_window_s = 0.0
+
+    def all(self) -> Iterator[int]:
+        destinations, old = self.broker.destinations, self.broker.destinations.declarations
+        for queue in destinations.everything():
+            self.queue(queue)
+            yield _QUEUE + len(self.new.queue_patterns)
+        for queue in [*self.seen]:
+            self.dead_letter(queue)
+            yield 2
+        self.others()
+        yield 1
+        before, after = dict.fromkeys(old.bindings), dict.fromkeys(self.new.bindings)
+        self.bindings = by_queue(after)
+        for binding in after:
+            (self.kept if binding in before else self.bound).append(binding)
+            yield 1
+        for binding in before:
+            if binding not in after:
+                self.unbound.append(binding)
+            yield 1
+
+    def those_made_since(self) -> None:
+        """While others had their turns."""
+        for queue in self.broker.destinations.everything():
+            if queue not in self.seen:
+                self.queue(queue)
+                self.dead_letter(queue)
+        self.others()
+
+    def queue(self, queue: Queue) -> None:
+        self.seen.add(queue)
+        if queue.is_gone:
+            return
+        try:
+            settings = self.broker.destinations.settings_by(queue, self.new)
+        except StoreError as unfit:
+            self.mistakes.append(str(unfit))
+            return
+        if queue.name.startswith(OUTBOX_PREFIX):
+            self.outbox_window_s = settings.dedup_window_s
+        elif settings.persistent == queue.is_persistent and settings.scope == queue.settings.scope:
+            if settings != queue.settings:
+                self.settings[queue] = settings
+        elif queue.is_persistent or queue.name in self.new.queues:
+            key = "scope" if settings.persistent == queue.is_persistent else "persistent"
+            here, there = getattr(queue.settings, key), getattr(settings, key)
+            self.mistakes.append(
+                f"{queue.address} has {key} = {_text(here)}, and would have {_text(there)}: that needs a restart. "
+                "Leave it as it is until then, or delete the queue first."
+            )
+        # what is in memory and declared no more is as it was until it goes, as it would at a restart
+
+    def dead_letter(self, queue: Queue) -> None:
+        """Other queues may be declared otherwise now, and some wait for a restart."""
+        settings = self.settings.get(queue, queue.settings)
+        if settings.dead_letter is None or queue.is_gone:
+            return
+        try:
+            check_dead_letter(queue.name, settings, self.settings_of)
+        except Refusal as refusal:
+            self.mistakes.append(f"Of {queue.address}: {refusal}")
+
+    def settings_of(self, name: str) -> QueueSettings:
+        found = self.broker.destinations.find(name)
+        return self.new.queue_settings(name) if found is None else self.settings.get(found, found.settings)
+
+    def others(self) -> None:
+        destinations = self.broker.destinations
+        for name, settings in self.new.logs.items():
+            log = destinations.logs.get(name)
+            if log is not None and log.log_settings.partitions != settings.partitions:
+                self.mistakes.append(partitions_mistake(name, settings, log.log_settings))
+        for name, declared in self.new.exchanges.items():
+            exchange = destinations.exchanges.all.get(name)
+            if exchange is not None and exchange.settings != declared:
+                self.mistakes.append(
+                    f"/exchange/{name} is there with other settings than a declared one has: that needs a restart. "
+                    "Take it out of the file until then, or delete the exchange first."
+                )
+
+
+def _there(broker: "Broker", name: str) -> Queue | None:
+    """A queue, or what `/log/NAME` stands for, if it is there."""
+    if name.startswith(LOG_PREFIX):
+        return broker.destinations.logs.get(name.removeprefix(LOG_PREFIX))
+    return broker.destinations.queues.get(name)
+
+
+def _text(value: Any) -> str:
+    """As a setting stands in a file, about."""
+    return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)

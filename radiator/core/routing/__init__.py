@@ -1,0 +1,1 @@
+"""Which destinations a SEND leads to, and whether it is admitted there."""

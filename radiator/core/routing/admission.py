@@ -1,0 +1,485 @@
+"""Accepting messages: a SEND, a fanout's copies or a whole transaction is first judged, then applied; nothing in
+between.
+
+Judging ends in one of three ways: it may come in; it must wait for room (the room is named, the connection is parked
+there); or it is refused, by a Refusal raised before anything has changed.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from radiator.core.connections import Connection, Delivery, Transaction
+from radiator.core.deliveries import settle
+from radiator.core.memory import Memory
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.queue import Queue, cost_of
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.router import Arrival, Plan, Router, can_hand, no_consumer, with_ttl
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.commands import Ack, Nack, Send
+from radiator.model.errors import Refusal
+from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
+from radiator.model.message import Message
+from radiator.model.peer import Answer
+from radiator.model.reads import DedupLookup
+from radiator.model.settings import BLOCK
+from radiator.model.writes import Remember
+
+
+class WaitList:
+    """Something that a producer can wait for. `waiters`: first come, first served. `is_tight`: everybody waits."""
+
+    __slots__ = ("is_tight", "name", "waiters")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.waiters: deque[Connection] = deque()
+        self.is_tight = False
+
+
+Waitable = WaitList | Queue
+FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written
+
+
+class Admission:
+    """Where messages come in."""
+
+    __slots__ = (
+        "batch_room", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_room", "limits",
+        "lookups", "memory", "memory_room", "message", "router", "promised_bytes", "remembered",
+    )  # fmt: skip
+
+    def __init__(self, context: TurnContext, destinations: Destinations, limits: Limits, memory: Memory) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.limits = limits
+        self.batch_room = WaitList("batch")
+        self.memory_room = WaitList("memory")
+        self.disk_room = WaitList("disk")
+        self.disk_left_bytes = 0  # until SENDs must wait for it; of that, what links may still bring (cluster/room.py)
+        self.promised_bytes = 0
+        self.memory = memory
+        self.lookups: dict[int, tuple[WaitList, DurableQueue, bytes]] = {}
+        # dedup-ids written since the last Forget
+        self.remembered = 0
+        # what plans have put in that turn
+        self.copies_turn = self.copies = 0
+        self.router = Router(context, destinations, limits)
+        self.message = self.router.message
+
+    # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
+
+    def send_to_queue(self, connection: Connection, queue: Queue, command: Send) -> Waitable | None:
+        """Judge and apply; the room to wait for, or None when it is done. Raises Refusal."""
+        settings = queue.settings
+        if settings.dedup_window_s and command.dedup_id is not None:
+            return self.apply_plan(connection, self.router.plan_send(connection, command, Plan()))
+        if command.delay_ms is not None or command.deliver_at_ms is not None or command.immediate:
+            return self.apply_plan(connection, self.router.plan_send(connection, command, Plan()))
+        headers = command.headers
+        if command.reply_to is not None:
+            headers = self.router.with_reply_to(connection, command, command.reply_to)
+        size = len(headers) + len(command.body)
+        is_bounded = settings.max_messages is not None or settings.max_bytes is not None
+        if is_bounded:
+            queue.check_size(size)
+            if not queue.judge(1, size):
+                return queue
+        blocked = self.blocked(connection, queue, queue.is_persistent, size)
+        if blocked is not None:
+            return blocked
+        if is_bounded and settings.overflow != BLOCK:
+            queue.evict(1, size)
+        message = self.message(command, command.destination, headers, settings.message_ttl_ms)
+        queue.put(message)
+        if not queue.is_persistent:
+            self.memory.bytes += size
+            queue.pump()
+        return None
+
+    def reply(self, connection: Connection, name: str, command: Send) -> bool:
+        """A SEND to the reply queue of that id: dropped where that is gone or full. False: it needs a plan."""
+        if (
+            command.mandatory
+            or command.immediate
+            or command.reply_to is not None
+            or command.delay_ms is not None
+            or command.deliver_at_ms is not None
+            or connection.rest_batch > self.context.committed
+        ):
+            return False
+        if self.destinations.node_of_asker(name):
+            return False
+        message = self.message(command, command.destination, command.headers, None)
+        self.answer(self.destinations.replies.get(name), message)
+        return True
+
+    def answer(self, queue: Queue | None, message: Message) -> None:
+        """To who has asked, unless that is gone, or does not read."""
+        if queue is None or queue.is_gone or not queue.has_room(1, message.size):
+            self.context.count("replies_dropped")
+        else:
+            queue.put(message)
+            queue.pump()
+
+    def answer_at(self, node: str, message: Message) -> None:
+        """To who has asked at that node."""
+        gossip = self.destinations.topics.gossip
+        if gossip is None or not gossip.answer(Answer(node, 1, message)):
+            self.lose_answer(node)
+
+    def lose_answer(self, node: str) -> None:
+        """There is no way to who has asked, or no room on it."""
+        self.context.count("replies_dropped")
+        self.context.note("warning", "reply_dropped", node=node)
+
+    def blocked(
+        self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int, is_commit: bool = False
+    ) -> Waitable | None:
+        """The room that this must wait for although its queue would take it: others wait there that came first, or it
+        is tight. is_commit: the connection lets go of what it holds.
+        """
+        if queue is not None and queue.waiters and queue.waiters[0] is not connection:
+            return queue
+        memory = self.memory
+        if memory.bytes > memory.tight_bytes:
+            if not is_commit and memory.is_above_share(connection):
+                return self.memory_room
+            if queue is not None and not is_persistent and not memory.has_room(queue, size):
+                return queue
+        if is_persistent:
+            disk, batch = self.disk_room, self.batch_room
+            # D10: only what comes in asks this; ACKs, NACKs, dead letters and removals never do
+            if disk.is_tight or (disk.waiters and disk.waiters[0] is not connection):
+                return disk
+            filled = self.context.open.size
+            # a large one takes a batch with little in it: waiting for an empty one, it would starve behind ACKs
+            is_full = filled + size > BATCH_BYTES and filled > BATCH_BYTES // 8
+            is_full = is_full or len(self.context.open.writes) >= BATCH_WRITES
+            if is_full or (batch.waiters and batch.waiters[0] is not connection):
+                return batch
+        return None
+
+    # ---- everything else: a plan, judged as a whole and applied as a whole ------------------------------------------
+
+    def apply_plan(self, connection: Connection, plan: Plan, transaction: Transaction | None = None) -> Waitable | None:
+        """Judge the whole, then carry it out whole: what is persistent in one batch, the rest when that is synced, or
+        now if nothing is persistent. Returns the room to wait for, or None.
+        """
+        new = self.without_duplicates(connection, plan)
+        if isinstance(new, WaitList):
+            return new
+        puts, duplicates_of = new
+        needs, persistent_bytes = self.needs(puts)
+        if plan.immediate:
+            self.check_immediate(plan, needs)
+        blocked = self.first_blocked(connection, needs, persistent_bytes, plan, transaction is not None)
+        if blocked is not None:
+            return blocked
+        # D5 D6 D23: nothing below can fail, and all that is persistent goes into the open batch
+        if len(puts) < len(plan.puts):
+            self.context.count("duplicates", len(plan.puts) - len(puts))
+        self.forget_found(connection)
+        for through in plan.through:
+            through.accepted += 1
+        for exchange in plan.unrouted:
+            exchange.unrouted += 1
+        for outbox, size in plan.unkept:
+            outbox.drop_unkept(size)
+        if plan.missing:
+            self.context.count("unrouted", plan.missing)
+        for queue, (count, size) in needs.items():
+            if queue.settings.overflow != BLOCK:
+                queue.evict(count, size)
+        self.store(puts)
+        settlements = transaction.settlements if transaction is not None else []
+        # what is not kept for a node is counted by the batch that the RECEIPT waits for
+        is_persistent = self.settle_stored(settlements) or persistent_bytes > 0 or bool(plan.unkept)
+        context = self.context
+        memory_puts = [(q, m, due_ms) for q, m, _, due_ms in puts if not q.is_persistent]
+        rest = _Rest(self, connection, memory_puts, plan, settlements)
+        # what waits for the disk is not overtaken by what the same connection sends next
+        must_wait = (is_persistent or connection.rest_batch > context.committed) and not rest.is_empty
+        if must_wait:
+            rest.reserve()
+            context.open.then.append(rest.carry_out_reserved)
+            connection.rest_batch = context.open.number
+        else:
+            rest.carry_out()
+        if is_persistent or must_wait:
+            connection.held_batch = context.open.number
+        elif duplicates_of > context.committed:
+            connection.held_batch = max(connection.held_batch, duplicates_of)
+        return None
+
+    def without_duplicates(self, connection: Connection, plan: Plan) -> tuple[list[Arrival], int] | WaitList:
+        """What of a plan is new, its dedup-ids only where they count, and the batch that its duplicates wait for (0:
+        none); or the room to wait for while the disk is asked.
+        """
+        duplicates_of = 0
+        puts: list[Arrival] = []
+        seen: set[tuple[int, bytes]] = set()
+        for queue, message, dedup_id, due_ms in plan.puts:
+            if dedup_id is not None and queue.settings.dedup_window_s and isinstance(queue, DurableQueue):
+                known = self.is_known(connection, queue, dedup_id)
+                if isinstance(known, WaitList):
+                    return known
+                if known is not None or (queue.number, dedup_id) in seen:
+                    duplicates_of = max(duplicates_of, known or 0)
+                    continue
+                seen.add((queue.number, dedup_id))
+                puts.append((queue, message, dedup_id, due_ms))
+            else:
+                puts.append((queue, message, None, due_ms))
+        return puts, duplicates_of
+
+    def needs(self, puts: list[Arrival]) -> tuple[dict[Queue, tuple[int, int]], int]:
+        """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
+        needs: dict[Queue, tuple[int, int]] = {}
+        for queue, message, _, _ in puts:
+            count, size = needs.get(queue, (0, 0))
+            queue.check_size(message.size)
+            needs[queue] = (count + 1, size + message.size)
+        persistent_bytes = sum(
+            size + count * WRITE_COST_BYTES for queue, (count, size) in needs.items() if queue.is_persistent
+        )
+        if persistent_bytes > self.limits.max_batch_bytes:
+            raise Refusal(
+                "too-large",
+                f"This comes to {persistent_bytes} bytes with all its copies: "
+                f"max_batch_bytes is {self.limits.max_batch_bytes}.",
+            )
+        return needs, persistent_bytes
+
+    def store(self, puts: list[Arrival]) -> None:
+        """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
+        context = self.context
+        copies: dict[bytes, int] = {}
+        if context.journal is not None:
+            copies = Counter(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
+        for queue, message, dedup_id, due_ms in puts:
+            if queue.is_persistent:
+                queue.take_in(message, due_ms)
+                if copies and queue.journal is not None and is_fanned(message):
+                    queue.journal.copied(queue.name, context.last_position, message, copies[message.headers])
+                if dedup_id is not None and isinstance(queue, DurableQueue):
+                    until_ms = context.now_ms + int(queue.settings.dedup_window_s * 1000)
+                    # D14: in the batch that holds the message's Put
+                    context.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))
+                    queue.dedup_pending[dedup_id] = (context.open.number, until_ms)
+                    self.remembered += 1
+
+    def settle_stored(self, settlements: list[tuple[Ack | Nack, list[Delivery]]]) -> bool:
+        """Into the open batch: the ACKs and NACKs of persistent queues; all of them leave their windows. Whether there
+        were any.
+        """
+        settled: dict[Queue, None] = {}
+        for command, deliveries in settlements:
+            for delivery in deliveries:
+                delivery.transaction = None
+                delivery.leave_window()
+                queue = delivery.subscription.queue
+                if queue.is_persistent:
+                    settle(command, delivery)
+                    settled[queue] = None
+        for queue in settled:
+            queue.pump()
+        return bool(settled)
+
+    def first_blocked(
+        self,
+        connection: Connection,
+        needs: dict[Queue, tuple[int, int]],
+        persistent_bytes: int,
+        plan: Plan,
+        is_commit: bool,
+    ) -> Waitable | None:
+        """The first room that the whole must wait for. Raises Refusal where any target refuses."""
+        full = [queue for queue, (count, size) in needs.items() if not queue.judge(count, size)]
+        if full:
+            return full[0]
+        for queue, (_, size) in needs.items():
+            is_persistent = queue.is_persistent
+            blocked = self.blocked(
+                connection, queue, is_persistent, persistent_bytes if is_persistent else size, is_commit
+            )
+            if blocked is not None:
+                return blocked
+        if not needs and (plan.publishes or plan.copies):
+            blocked = self.blocked(connection, None, False, 0, is_commit)
+            if blocked is not None:
+                return blocked
+        cost = len(needs) + len(plan.copies) + plan.steps // STEPS_PER_COPY
+        if cost > 1 and self.is_turn_full(cost):
+            return FLUSH
+        if plan.publishes and len(self.context.turn.replies) >= REPLIES_PER_TURN:
+            return FLUSH
+        topics = self.destinations.topics
+        for name, message, _ in plan.publishes:
+            if topics.must_flush(topics.matching(name), message.size):
+                return FLUSH
+            if topics.gossip is not None and topics.gossip.must_flush(name, message.size):
+                return FLUSH
+        if any(topics.gossip is not None and topics.gossip.must_flush_to(node) for node, _ in plan.answers):
+            return FLUSH
+        return None
+
+    def check_immediate(self, plan: Plan, needs: dict[Queue, tuple[int, int]]) -> None:
+        """Raises Refusal unless the consumers of each queue that must hand on what is sent now have room for it all."""
+        others: dict[Queue | None, int] = {}
+        for queue in (*(queue for queue, _, _ in plan.copies), *(queue for queue, _ in plan.replies)):
+            others[queue] = others.get(queue, 0) + 1
+        for queue, address in plan.immediate.items():
+            count = needs.get(queue, (0, 0))[0] + others.get(queue, 0)
+            if count and not can_hand(queue, count):
+                raise no_consumer(address, "none has room for it")
+
+    def is_turn_full(self, copies: int) -> bool:
+        """Whether what costs as much as so many copies must wait for the next turn, since this one has made many."""
+        turn = self.context.turn_number
+        if self.copies_turn != turn:
+            self.copies_turn, self.copies = turn, 0
+        if self.copies and self.copies + copies > COPIES_PER_TURN:
+            return True
+        self.copies += copies
+        return False
+
+    # ---- what was published on another node -------------------------------------------------------------------------
+
+    def is_batch_full(self, connection: Connection) -> bool:
+        """Whether what comes from another node must wait until the open batch is sealed."""
+        batch = self.batch_room
+        if batch.waiters and batch.waiters[0] is not connection:
+            return True
+        return self.context.open.size >= BATCH_BYTES or len(self.context.open.writes) >= BATCH_WRITES
+
+    def collect(self, queue: Queue, message: Message) -> None:
+        """Into the queue of a durable subscription; where there is no room it is lost, as for a slow subscriber."""
+        copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
+        try:
+            queue.check_size(copy.size)
+            has_room = not self.disk_room.is_tight and queue.judge(1, copy.size)
+        except Refusal:
+            has_room = False
+        if not has_room:
+            self.context.count("topic_messages_dropped")
+            return
+        if queue.settings.overflow != BLOCK:
+            queue.evict(1, copy.size)
+        queue.put(copy)
+
+    # ---- dedup-id ----------------------------------------------------------------------------------------------------
+
+    def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | WaitList | None:
+        """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the
+        room to wait for while the disk is asked.
+        """
+        number, until_ms = queue.dedup_pending.get(dedup_id, (0, 0))
+        if until_ms >= self.context.now_ms:
+            return number
+        found = connection.found.get((queue, dedup_id))
+        if found is not None:
+            return 0 if found[1] else None
+        room = WaitList("dedup")
+        request = self.context.next_position()
+        self.lookups[request] = (room, queue, dedup_id)
+        queue.asks[request] = self.context.committed
+        self.context.turn.read_requests.append(DedupLookup(request, queue.number, dedup_id, self.context.now_ms))
+        return room
+
+    def found(self, request: int, found: bool) -> WaitList:
+        """The disk has answered; the room's one waiter may go on."""
+        room, queue, dedup_id = self.lookups.pop(request)
+        if room.waiters:
+            room.waiters[0].found[queue, dedup_id] = (request, found)
+        else:
+            del queue.asks[request]
+        return room
+
+    def forget_found(self, connection: Connection) -> None:
+        """Its answers are used up. Until now `dedup_pending` has kept what came since they were asked for."""
+        for (queue, _), (request, _) in connection.found.items():
+            del queue.asks[request]
+        connection.found.clear()
+
+
+def is_fanned(message: Message) -> bool:
+    """Whether it is a copy of what was sent to a fanout: such have the common id in their headers."""
+    return message.destination.startswith("/fanout/")
+
+
+@dataclass(slots=True)
+class _Rest:
+    """What a plan does outside the disk. Its room is reserved while its persistent part is on its way to the disk."""
+
+    admission: Admission
+    connection: Connection
+    puts: list[tuple[Queue, Message, int]]
+    plan: Plan
+    settlements: list[tuple[Ack | Nack, list[Delivery]]]
+
+    @property
+    def is_empty(self) -> bool:
+        has_memory_ack = any(not d.subscription.queue.is_persistent for _, ds in self.settlements for d in ds)
+        plan = self.plan
+        has_reply = bool(plan.replies or plan.answers)
+        return not (self.puts or plan.publishes or has_reply or plan.copies or has_memory_ack)
+
+    def reserve(self) -> None:
+        for queue, message, _ in self.puts:
+            queue.reserved += 1
+            queue.reserved_bytes += message.size
+        self.weigh(self.cost_bytes)
+
+    def carry_out_reserved(self) -> None:
+        for queue, message, _ in self.puts:
+            queue.reserved -= 1
+            queue.reserved_bytes -= message.size
+        self.weigh(-self.cost_bytes)
+        self.carry_out()
+
+    @property
+    def cost_bytes(self) -> int:
+        plan = self.plan
+        sizes = [message.size for _, message, _ in (*self.puts, *plan.copies)]
+        sizes += [message.size for _, message, _ in plan.publishes]
+        sizes += [message.size for _, message in (*plan.replies, *plan.answers)]
+        return cost_of(len(sizes), sum(sizes))
+
+    def weigh(self, size: int) -> None:
+        self.admission.memory.bytes += size
+        self.admission.memory.waiting_bytes += size
+        self.connection.rest_bytes += size
+
+    def carry_out(self) -> None:
+        admission = self.admission
+        touched: dict[Queue, None] = {}
+        for command, deliveries in self.settlements:
+            for delivery in deliveries:
+                queue = delivery.subscription.queue
+                if not queue.is_persistent and not queue.is_gone:
+                    settle(command, delivery)
+                touched[queue] = None
+        for queue, message, due_ms in self.puts:
+            if not queue.is_gone:
+                queue.take_in(message, due_ms)
+                admission.memory.bytes += message.size
+                touched[queue] = None
+        exchanges = admission.destinations.exchanges
+        for queue, message, due_ms in self.plan.copies:
+            if exchanges.deliver(queue, message, due_ms):
+                admission.memory.bytes += message.size
+                touched[queue] = None
+        for reply_queue, message in self.plan.replies:
+            admission.answer(reply_queue, message)
+        for node, message in self.plan.answers:
+            admission.answer_at(node, message)
+        topics = admission.destinations.topics
+        for name, message, copied in self.plan.publishes:
+            message_id = topics.new_id()
+            topics.publish(message, topics.matching(name), message_id)
+            if topics.gossip is not None:
+                topics.gossip.publish(name, message, message_id, copied)
+            admission.context.count("topic_messages")
+        for queue in touched:
+            queue.pump()

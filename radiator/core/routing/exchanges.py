@@ -1,0 +1,353 @@
+"""Exchanges: each holds nothing but bindings, of a key to a queue; what is sent to it with a key goes into every queue
+that a binding matches.
+
+Every binding of the broker is made and undone here, those of durable subscriptions to topics too: their exchange is
+"". A binding is on the disk where its exchange is durable and its queue persistent. `own` are the queues of those who
+subscribe to an exchange: in memory, for one subscription, closed when they grow too long.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.memory_queue import MemoryQueue
+from radiator.core.queues.queue import DeadLetter, Queue
+from radiator.core.routing.topic import Topics
+from radiator.core.routing.trie import Trie
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.errors import Refusal
+from radiator.model.limits import BINDINGS_MAX
+from radiator.model.message import Message
+from radiator.model.recovery import Recovery
+from radiator.model.replies import Refuse
+from radiator.model.settings import (
+    DIRECT,
+    FANOUT,
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    STANDARD_EXCHANGES,
+    TOPIC,
+    ExchangeSettings,
+    QueueSettings,
+)
+from radiator.model.validation import binding_key, binding_mistake, exchange_name_mistake, words_mistake
+from radiator.model.writes import Bind, DropDeclared, KeepDeclared, Unbind
+
+KIND = "exchange"
+STANDARD_PREFIX = "amq."
+TOPICS = ""  # the exchange of durable subscriptions to topics
+OWN_SETTINGS = QueueSettings(persistent=False)
+
+
+class Exchange:
+    """One exchange. bindings: by key and queue, in the order of binding; whether config.toml declares it. every_queue:
+    how often each is bound, where keys do not matter. is_declared: config.toml declares the exchange.
+    """
+
+    __slots__ = ("accepted", "bindings", "every_queue", "is_declared", "name", "queues", "settings", "unrouted")
+
+    def __init__(self, name: str, settings: ExchangeSettings, is_declared: bool) -> None:
+        self.name = name
+        self.settings = settings
+        self.is_declared = is_declared
+        self.accepted = 0
+        self.unrouted = 0
+        self.bindings: dict[tuple[str, Queue], bool] = {}
+        self.every_queue: dict[Queue, int] = {}
+        self.queues: Trie[Queue] = Trie(is_literal=settings.type == DIRECT)
+
+    @property
+    def type(self) -> str:
+        return self.settings.type
+
+    @property
+    def durable(self) -> bool:
+        return self.settings.durable
+
+    @property
+    def auto_delete(self) -> bool:
+        return self.settings.auto_delete
+
+    def matching(self, key: str) -> Iterable[Queue]:
+        """The queues that get what is sent with this key, each once."""
+        return self.every_queue if self.type == FANOUT else self.queues.matching(key)
+
+    def add(self, key: str, queue: Queue, is_declared: bool) -> None:
+        """One binding more."""
+        self.bindings[key, queue] = is_declared
+        if self.type == FANOUT:
+            self.every_queue[queue] = self.every_queue.get(queue, 0) + 1
+        else:
+            self.queues.add(key, queue)
+
+    def remove(self, key: str, queue: Queue) -> None:
+        """One less."""
+        del self.bindings[key, queue]
+        if self.type != FANOUT:
+            self.queues.remove(key, queue)
+        elif self.every_queue[queue] > 1:
+            self.every_queue[queue] -= 1
+        else:
+            del self.every_queue[queue]
+
+    def check_key(self, key: str, for_send: bool) -> None:
+        """Raises Refusal for a key that it cannot be sent to, or bound with. In a SEND `*` and `#` are words like any
+        other: who sends to a queue by its binding's own key means that queue.
+        """
+        if self.type != TOPIC:
+            return
+        wrong = words_mistake(key) if for_send else binding_mistake(TOPIC, key)
+        if wrong:
+            raise Refusal("too-many-words", f"A key of /exchange/{self.name} {wrong}.")
+
+
+class Exchanges:
+    """All exchanges of the broker. bound: the bindings of each queue by exchange and key, and whether they are on the
+    disk. own: see above. leaving: queues that nothing is routed to, since they are about to go, each with the bindings
+    that it had; who binds one keeps it. shadowed: what was declared at run time under names that config.toml has too.
+    """
+
+    __slots__ = ("all", "bound", "dead_letter", "count", "context", "leaving", "on_room", "own", "shadowed", "topics")
+
+    def __init__(
+        self,
+        context: TurnContext,
+        topics: Topics,
+        declared: Mapping[str, ExchangeSettings],
+        dead_letter: DeadLetter,
+        on_room: Callable[[Queue], None],
+    ) -> None:
+        self.context = context
+        self.topics = topics
+        self.dead_letter = dead_letter
+        self.on_room = on_room
+        self.all: dict[str, Exchange] = {
+            name: Exchange(name, ExchangeSettings(type=type_), is_declared=True)
+            for name, type_ in STANDARD_EXCHANGES.items()
+        }
+        for name, settings in declared.items():
+            self.all[name] = Exchange(name, settings, is_declared=True)
+        self.shadowed: dict[str, ExchangeSettings] = {}
+        self.count = 0  # of bindings
+        self.bound: dict[Queue, dict[tuple[str, str], bool]] = {}
+        self.own: dict[Queue, Subscription] = {}
+        self.leaving: dict[Queue, dict[tuple[str, str], None]] = {}
+
+    # ---- exchanges --------------------------------------------------------------------------------------------------
+
+    def get(self, name: str) -> Exchange:
+        """The exchange of that name; Refusal where there is none."""
+        found = self.all.get(name)
+        if found is None:
+            raise Refusal(
+                "no-such-destination",
+                f"/exchange/{name} is not declared: config.toml or a request to /admin declares an exchange.",
+            )
+        return found
+
+    def check_name(self, name: str) -> None:
+        """Raises Refusal where no exchange can be declared under that name."""
+        wrong = exchange_name_mistake(name)
+        if wrong:
+            raise Refusal("bad-request", f"{name!r:.80} is no name of an exchange: it {wrong}.")
+        if name.startswith(STANDARD_PREFIX):
+            raise Refusal("reserved", f"/exchange/{name} cannot be declared: what begins with amq. is the broker's.")
+
+    def add(self, name: str, settings: ExchangeSettings) -> None:
+        """Declared at run time: there is none of that name."""
+        self.all[name] = Exchange(name, settings, is_declared=False)
+        if settings.durable:
+            text = json.dumps(asdict(settings))
+            self.context.write(KeepDeclared(KIND, name, text), WRITE_COST_BYTES + len(text))
+
+    def recover_exchange(self, name: str, settings: ExchangeSettings) -> None:
+        """One that an earlier run declared."""
+        if name in self.all:
+            self.shadowed[name] = settings
+        else:
+            self.all[name] = Exchange(name, settings, is_declared=False)
+
+    def declare(self, name: str, settings: ExchangeSettings) -> None:
+        """config.toml has it from now on; where it is there, with the same settings."""
+        found = self.all.get(name)
+        if found is None:
+            self.all[name] = Exchange(name, settings, is_declared=True)
+        elif not found.is_declared:
+            self.shadowed[name] = found.settings
+            found.is_declared = True
+
+    def undeclare(self, name: str) -> Exchange | None:
+        """config.toml has it no more: it is as it was declared at run time; or returned, to go with its bindings."""
+        exchange, settings = self.all[name], self.shadowed.pop(name, None)
+        if settings is None:
+            return exchange
+        exchange.settings, exchange.is_declared = settings, False
+        return None
+
+    def undeclare_binding(self, name: str, key: str, queue: Queue) -> None:
+        """config.toml has it no more: one that was made at run time too stays."""
+        is_stored = self.bound.get(queue, {}).get((name, key))
+        if is_stored:
+            self.all[name].bindings[key, queue] = False
+        elif is_stored is not None:
+            self.take_off(self.all[name], key, queue)
+
+    def delete(self, name: str) -> None:
+        """It goes, and its bindings with it. Raises Refusal for one that is not there or not to be deleted."""
+        exchange = self.get(name)
+        if name in STANDARD_EXCHANGES:
+            raise Refusal("reserved", f"/exchange/{name} always exists.")
+        if exchange.is_declared:
+            raise Refusal("declared", f"/exchange/{name} is declared in the configuration: take it out there.")
+        for key, queue in list(exchange.bindings):
+            self.take_off(exchange, key, queue)
+        self.drop(exchange)
+
+    def drop(self, exchange: Exchange) -> None:
+        """Without bindings it goes."""
+        del self.all[exchange.name]
+        if exchange.durable:
+            self.context.write(DropDeclared(KIND, exchange.name))
+
+    # ---- bindings ---------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, key: str, queue: Queue, is_declared: bool = False) -> bool:
+        """Whether it was not bound so already. Raises Refusal. name "": topics."""
+        exchange = self.get(name) if name != TOPICS else None
+        if queue in self.leaving:
+            self.leaving.pop(queue).pop((name, key), None)
+        if (name, key) in self.bound.get(queue, ()):
+            if exchange is not None and is_declared:
+                exchange.bindings[key, queue] = True
+            return False
+        if not is_declared:
+            self.check_binding(name, key)
+        is_stored = queue.number > 0 and (exchange is None or exchange.durable) and not is_declared
+        self.put_on(name, key, queue, is_stored, is_declared)
+        if is_stored:
+            # D24: in the batch of the RECEIPT, or answer, that says so
+            self.context.write(Bind(name, key, queue.number), WRITE_COST_BYTES + len(name) + len(key))
+        return True
+
+    def check_binding(self, name: str, key: str) -> None:
+        """Raises Refusal where one more binding, with that key, cannot be made."""
+        if name != TOPICS:
+            try:
+                binding_key(key)
+            except ValueError as error:
+                raise Refusal("bad-request", f"The key of a binding {error}.") from None
+            self.get(name).check_key(key, for_send=False)
+        if self.count >= BINDINGS_MAX:
+            raise Refusal("too-many-bindings", f"There are {self.count} bindings already: at most {BINDINGS_MAX}.")
+        bound = self.topics.durable if name == TOPICS else self.get(name).queues
+        if bound.is_crowded(key):
+            raise Refusal(
+                "too-many-wildcards",
+                f"{key!r:.80} and what is bound already match in too many ways: fewer wildcards in the same places, or "
+                "words of more kinds, would do.",
+            )
+
+    def put_on(self, name: str, key: str, queue: Queue, is_stored: bool, is_declared: bool = False) -> None:
+        self.count += 1
+        self.bound.setdefault(queue, {})[name, key] = is_stored
+        if name == TOPICS:
+            self.topics.bind(key, queue)
+            return
+        self.all[name].add(key, queue, is_declared)
+
+    def unbind(self, name: str, key: str, queue: Queue) -> bool:
+        """Whether it was bound so. An auto_delete exchange goes with its last binding. Raises Refusal."""
+        exchange = self.get(name) if name != TOPICS else None
+        if (name, key) not in self.bound.get(queue, ()):
+            return False
+        if exchange is not None and exchange.bindings[key, queue]:
+            raise Refusal(
+                "declared",
+                f"The binding of {queue.address} to /exchange/{name} with the key {key!r:.80} is declared in the "
+                "configuration: take it out there.",
+            )
+        self.undo(name, key, queue)
+        return True
+
+    def undo(self, name: str, key: str, queue: Queue) -> None:
+        if name == TOPICS:
+            self.take_off(None, key, queue)
+            return
+        exchange = self.all[name]
+        self.take_off(exchange, key, queue)
+        if exchange.auto_delete and not exchange.bindings and not exchange.is_declared:
+            self.drop(exchange)
+
+    def take_off(self, exchange: Exchange | None, key: str, queue: Queue) -> None:
+        """Nothing more goes that way; what there is of it on the disk goes with the open batch."""
+        name = exchange.name if exchange is not None else TOPICS
+        self.count -= 1
+        there = self.bound[queue]
+        is_stored = there.pop((name, key))
+        if not there:
+            del self.bound[queue]
+        if exchange is None:
+            self.topics.unbind(key, queue)
+        else:
+            exchange.remove(key, queue)
+        if is_stored:
+            # D24
+            self.context.write(Unbind(name, key, queue.number))
+
+    def release(self, queue: Queue) -> None:
+        """The queue is about to be deleted: all its bindings go."""
+        for name, key in list(self.bound.get(queue, ())):
+            self.undo(name, key, queue)
+
+    def recover(self, recovery: Recovery, queues: Mapping[int, Queue]) -> None:
+        """The bindings that the store has, of queues by their number. Those go that have lost an end by config.toml."""
+        for row in recovery.bindings:
+            queue = queues.get(row.queue)
+            exchange = self.all.get(row.exchange)
+            is_whole = row.exchange == TOPICS or (
+                exchange is not None and exchange.durable and not binding_mistake(exchange.type, row.key)
+            )
+            if queue is not None and is_whole:
+                self.put_on(row.exchange, row.key, queue, is_stored=True)
+            else:
+                self.context.write(Unbind(row.exchange, row.key, row.queue))
+
+    # ---- queues of one's own ----------------------------------------------------------------------------------------
+
+    def make_own(self, name: str, pattern: str) -> Queue:
+        """A queue in memory for one subscription, bound; the caller puts that into `own`. Raises Refusal."""
+        queue = MemoryQueue(
+            f"$own/exchange/{name}/{pattern}", OWN_SETTINGS, self.context, self.dead_letter, self.on_room
+        )
+        self.bind(name, pattern, queue)
+        return queue
+
+    def drop_own(self, queue: Queue) -> None:
+        """Its subscription is over; nothing is done for a queue that is nobody's own."""
+        if self.own.pop(queue, None) is not None:
+            queue.end()
+            self.release(queue)
+
+    def deliver(self, queue: Queue, message: Message, due_ms: int) -> bool:
+        """A copy for one that subscribes to an exchange. False: it is gone, or is closed now since too much waits."""
+        subscription = self.own.get(queue)
+        if subscription is None:
+            return False
+        if queue.ledger.stored < MEMORY_MESSAGES_MAX and queue.ledger.stored_bytes < MEMORY_BYTES_MAX:
+            queue.take_in(message, due_ms)
+            return True
+        connection = subscription.connection
+        for other in connection.queue_subscriptions.values():
+            self.drop_own(other.queue)
+        if not connection.is_closing:
+            connection.is_closing = True
+            context, ledger = self.context, queue.ledger
+            context.count("slow_exchange_subscribers")
+            context.note("warning", "slow_subscriber", connection=connection.number, topic=message.destination)
+            sentence = (
+                f"This connection consumes too slowly what comes by {message.destination}: {ledger.stored} messages of "
+                f"{ledger.stored_bytes} bytes wait for it."
+            )
+            connection.say(context, Refuse(connection.number, "slow-subscriber", sentence))
+        return False

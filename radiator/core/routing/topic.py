@@ -1,0 +1,145 @@
+"""Topics: whoever is subscribed now gets the message; there is no flow control, and no state but the bindings of
+durable subscriptions, each of a pattern to a queue.
+
+A subscriber whose outgoing buffer is over its bound when a further message comes is closed: kill the slow client,
+not the topic.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from radiator.core.connections import MESSAGE_COST_BYTES, Connection
+from radiator.core.routing.trie import Trie
+from radiator.core.turn import TurnContext
+from radiator.model.commands import AUTO
+from radiator.model.message import Message
+from radiator.model.replies import Deliver, Refuse
+
+if TYPE_CHECKING:
+    from radiator.core.cluster.gossip import Gossip
+    from radiator.core.cluster.standing import Standing
+    from radiator.core.queues.queue import Queue
+
+
+@dataclass(slots=True, eq=False)
+class TopicSubscription:
+    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer.
+
+    pressed_max_bytes: where nobody set a bound, the one that counts while half of all memory is used.
+    """
+
+    connection: Connection
+    name: bytes
+    pattern: str
+    ack: str
+    is_named: bool
+    buffer_max_bytes: int
+    buffer_max_messages: int | None
+    pressed_max_bytes: int | None = None
+
+    def is_over(self, size: int, is_pressed: bool) -> bool:
+        """Whether one more message passes the bound; an empty buffer takes one of any size."""
+        connection = self.connection
+        if not connection.unwritten:
+            return False
+        if self.buffer_max_messages is not None and len(connection.unwritten) >= self.buffer_max_messages:
+            return True
+        most = self.buffer_max_bytes
+        if is_pressed and self.pressed_max_bytes is not None:
+            most = self.pressed_max_bytes
+        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > most
+
+
+class Topics:
+    """All topics of the broker. is_pressed: half of the memory that the broker may have is used."""
+
+    __slots__ = ("context", "durable", "is_pressed", "gossip", "standing", "subscriptions")
+
+    def __init__(self, context: TurnContext) -> None:
+        self.context = context
+        self.is_pressed = False
+        self.subscriptions: Trie[TopicSubscription] = Trie()
+        self.durable: Trie[Queue] = Trie()  # the queues of durable subscriptions
+        self.gossip: Gossip | None = None  # tells other nodes what is wanted here
+        self.standing: Standing | None = None  # the same of durable subscriptions
+
+    @property
+    def exact(self) -> dict[str, dict[TopicSubscription, None]]:
+        """The topics that somebody is subscribed to by name."""
+        return self.subscriptions.exact
+
+    def subscribe(self, subscription: TopicSubscription) -> None:
+        """From now on it gets what matches."""
+        if self.gossip is not None:
+            self.gossip.subscribed(subscription.pattern)
+        self.subscriptions.add(subscription.pattern, subscription)
+
+    def unsubscribe(self, subscription: TopicSubscription) -> None:
+        """It gets nothing more."""
+        if self.gossip is not None:
+            self.gossip.unsubscribed(subscription.pattern)
+        self.subscriptions.remove(subscription.pattern, subscription)
+
+    def bind(self, pattern: str, queue: "Queue") -> None:
+        """From now on a durable subscription gets what matches into its queue."""
+        if self.gossip is not None:
+            self.gossip.subscribed(pattern)
+        if self.standing is not None:
+            self.standing.subscribed(pattern)
+        self.durable.add(pattern, queue)
+
+    def unbind(self, pattern: str, queue: "Queue") -> None:
+        """It gets nothing more."""
+        if self.gossip is not None:
+            self.gossip.unsubscribed(pattern)
+        if self.standing is not None:
+            self.standing.unsubscribed(pattern)
+        self.durable.remove(pattern, queue)
+
+    def matching(self, name: str) -> list[TopicSubscription]:
+        """Every subscription that gets a message sent to this topic, durable ones aside."""
+        return self.subscriptions.matching(name)
+
+    def must_flush(self, subscriptions: list[TopicSubscription], size: int) -> bool:
+        """Whether a subscriber is over its bound only because this turn's replies have not been written yet."""
+        turn = self.context.turn_number
+        return any(s.connection.posted_turn == turn and s.is_over(size, self.is_pressed) for s in subscriptions)
+
+    def new_id(self) -> bytes:
+        """A message id, marked as a topic's by its `t`."""
+        return self.context.message_id(self.context.next_position()) + b"t"
+
+    def publish(self, message: Message, subscriptions: list[TopicSubscription], message_id: bytes) -> None:
+        """Hand it to those subscribed now. One that was published on another node keeps its id."""
+        context = self.context
+        size = message.size
+        for subscription in subscriptions:
+            connection = subscription.connection
+            if connection.is_closing:
+                continue
+            if connection.posted_turn != context.turn_number and subscription.is_over(size, self.is_pressed):
+                connection.is_closing = True
+                for lost in connection.topic_subscriptions.values():
+                    self.unsubscribe(lost)
+                connection.topic_subscriptions.clear()
+                context.count("slow_topic_subscribers")
+                context.note("warning", "slow_subscriber", connection=connection.number, topic=message.destination)
+                sentence = (
+                    f"This connection reads too slowly for {message.destination}: {connection.outbox_bytes} bytes in "
+                    f"{len(connection.unwritten)} messages wait to be sent to it."
+                )
+                connection.say(context, Refuse(connection.number, "slow-subscriber", sentence))
+                continue
+            connection.post(
+                context,
+                Deliver(
+                    connection.number,
+                    subscription.name if subscription.is_named else None,
+                    message_id,
+                    message,
+                    subscription.ack != AUTO,
+                    is_published=True,
+                ),
+                size,
+                None,
+            )

@@ -1,0 +1,197 @@
+"""Names and patterns of words, and what hangs on them: who gets what is sent to a name.
+
+Names are looked up in a dict, patterns in a trie of words. A match goes into each word of the trie once at most,
+whatever the patterns: with it goes a number whose bit i says that it can be reached by the first i words of the name.
+What was dear to find is kept until a pattern comes or goes; what is kept grows with the patterns, never beyond.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any, Generic, TypeVar
+
+from radiator.model.limits import MATCHED_KEPT, MATCHES_DEAR, MATCHES_KEPT, TOPIC_WORDS_MAX, WALK_STEPS_MAX
+from radiator.model.patterns import is_pattern
+
+T = TypeVar("T")
+
+ONE, MANY = "*", "#"
+FILLER = "a"
+NEIGHBOURS = 8  # words of others that are looked at
+
+
+@dataclass(slots=True, eq=False)
+class Word(Generic[T]):
+    """A word of the trie: what follows it, and what hangs on the pattern that ends here."""
+
+    following: "dict[str | None, Word[T]]" = field(default_factory=dict)
+    things: dict[T, None] = field(default_factory=dict)
+
+
+class Trie(Generic[T]):
+    """exact: what hangs on names; patterns: how much hangs on patterns. is_literal: `*` and `#` are words like any
+    other.
+
+    steps: words of the trie that all matches so far have gone into; what was kept costs none.
+    """
+
+    __slots__ = ("exact", "is_literal", "kept", "matched_kept", "patterns", "root", "steps")
+
+    def __init__(self, is_literal: bool = False) -> None:
+        self.is_literal = is_literal
+        self.exact: dict[str, dict[T, None]] = {}
+        self.root: Word[T] = Word()
+        self.patterns = 0
+        self.kept: dict[str, tuple[T, ...]] = {}
+        self.matched_kept = 0
+        self.steps = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.exact or self.root.following)
+
+    def add(self, pattern: str, thing: T) -> None:
+        """From now on a name that matches finds it."""
+        if self.is_literal or not is_pattern(pattern):
+            self.exact.setdefault(pattern, {})[thing] = None
+            return
+        self.forget()
+        at = self.root
+        for word in pattern.split("."):
+            following = at.following.get(word)
+            if following is None:
+                following = at.following[word] = Word()
+            at = following
+        if thing not in at.things:
+            at.things[thing] = None
+            self.patterns += 1
+
+    def remove(self, pattern: str, thing: T) -> None:
+        """It hangs there no longer; words that nobody needs go."""
+        if self.is_literal or not is_pattern(pattern):
+            there = self.exact[pattern]
+            del there[thing]
+            if not there:
+                del self.exact[pattern]
+            return
+        self.forget()
+        words = pattern.split(".")
+        path = [self.root]
+        for word in words:
+            path.append(path[-1].following[word])
+        del path[-1].things[thing]
+        self.patterns -= 1
+        for word, before, at in zip(reversed(words), reversed(path[:-1]), reversed(path[1:]), strict=True):
+            if at.things or at.following:
+                return
+            del before.following[word]
+
+    def forget(self) -> None:
+        """What was found before may be wrong now."""
+        if self.kept:
+            self.kept.clear()
+            self.matched_kept = 0
+
+    def matching(self, name: str) -> list[T]:
+        """Everything that hangs on the name, or on a pattern that matches it; each once."""
+        exact = self.exact.get(name, ())
+        if not self.root.following:
+            return list(exact)
+        matched = self.kept.get(name)
+        if matched is None:
+            before = self.steps
+            matched = tuple(self.walk(name))
+            if self.steps - before >= MATCHES_DEAR:
+                self.keep(name, matched)
+        return list(dict.fromkeys((*exact, *matched))) if exact else list(matched)
+
+    def keep(self, name: str, matched: tuple[T, ...]) -> None:
+        """Know next time what was found."""
+        most = min(MATCHES_KEPT, self.patterns)
+        if len(self.kept) >= most or self.matched_kept + len(matched) > MATCHED_KEPT * self.patterns:
+            self.forget()
+        self.kept[name] = matched
+        self.matched_kept += len(matched)
+
+    def is_crowded(self, pattern: str) -> bool:
+        """Whether a match is dear already with a name made to go where this pattern goes, and so where all do that are
+        made to be dear together.
+        """
+        if self.is_literal or not is_pattern(pattern):
+            return False
+        for name in {*self.names_along(pattern)}:
+            before = self.steps
+            self.walk(name, WALK_STEPS_MAX)
+            if self.steps - before > WALK_STEPS_MAX:
+                return True
+        return False
+
+    def names_along(self, pattern: str) -> Iterator[str]:
+        """Names that match it. For its wildcards stand words of its own, or words that others have at that place."""
+        words = pattern.split(".")
+        spare = TOPIC_WORDS_MAX - len(words) + words.count(MANY)
+        literals = [word for word in words if word not in (ONE, MANY)] or [FILLER]
+        for from_others in (False, True):
+            for is_reversed in (False, True):
+                at: Word[T] | None = self.root
+                name: list[str] = []
+                left = spare
+                for index, word in enumerate(words):
+                    fillers = _beside(at, word, is_reversed) if from_others else []
+                    fillers = fillers or (literals[::-1] if is_reversed else literals)
+                    if word == MANY:
+                        name.extend(islice(cycle(fillers), left))
+                        left = 0
+                    else:
+                        name.append(fillers[index % len(fillers)] if word == ONE else word)
+                    at = at.following.get(word) if at is not None else None
+                yield ".".join(name)
+
+    def walk(self, name: str, steps_max: int = 1 << 62) -> dict[T, None]:
+        """What hangs on the patterns that match; not all of it where it takes more steps."""
+        words = [None if word in (ONE, MANY) else word for word in name.split(".")]
+        end = 1 << len(words)
+        every = 2 * end - 1
+        places: dict[str | None, int] = {}
+        for place, word in enumerate(words):
+            places[word] = places.get(word, 0) | 1 << place
+        found: dict[T, None] = {}
+        waiting = [(self.root, 1)]
+        steps = 0
+        while waiting and steps <= steps_max:
+            at, reached = waiting.pop()
+            steps += 1
+            if reached & end and at.things:
+                found.update(at.things)
+            following = at.following
+            if not following:
+                continue
+            many = following.get(MANY)
+            if many is not None:
+                waiting.append((many, every & -(reached & -reached)))  # from the first place on, each
+            if reached == end:
+                continue
+            one = following.get(ONE)
+            if one is not None:
+                waiting.append((one, reached << 1 & every))
+            if not reached & (reached - 1):
+                same = following.get(words[reached.bit_length() - 1])
+                if same is not None:
+                    waiting.append((same, reached << 1))
+                continue
+            for word, there in places.items():
+                same = following.get(word) if reached & there else None
+                if same is not None:
+                    waiting.append((same, (reached & there) << 1))
+        self.steps += steps
+        return found
+
+
+def _beside(at: Word[Any] | None, word: str, is_reversed: bool) -> list[str]:
+    """Some words that stand where that wildcard does, and for `#` also those that follow it."""
+    places = [at, at.following.get(word) if word == MANY else None] if at is not None else []
+    found: list[str] = []
+    for place in places:
+        if place is not None:
+            keys = reversed(place.following) if is_reversed else iter(place.following)
+            found.extend(islice((key for key in keys if key is not None and key not in (ONE, MANY)), NEIGHBOURS))
+    return found

@@ -1,0 +1,1 @@
+"""Prepared transactions: kept under a name until they are committed or aborted, then delivered."""

@@ -1,0 +1,318 @@
+"""Prepared transactions: kept on the disk under a name, and committed from any connection, once for each version of an
+app.
+
+What is prepared is on the disk alone; applying.py reads it back, and puts it into its destinations.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from radiator.core.background import BackgroundTask
+from radiator.core.connections import Connection, Transaction
+from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.routing.router import Plan
+from radiator.core.transactions.applying import Applying, Staged
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
+from radiator.model.commands import Send
+from radiator.model.errors import Refusal, shown
+from radiator.model.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREFIXES_MAX, PREPARED_MAX, Limits
+from radiator.model.recovery import Recovery
+from radiator.model.writes import DropApp, DropTransaction, KeepApp, StorePrepared
+
+PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, LOG)  # what a SEND may go to that is carried out later
+
+
+@dataclass(slots=True)
+class Described:
+    """A prepared transaction, as an operator sees it. waits: why it does not go on, or None."""
+
+    name: str
+    messages: int
+    bytes: int
+    age_ms: int
+    applied: int
+    is_committed: bool
+    waits: str | None
+
+
+class DropPrepared:
+    """A chore: prepared transactions that are let go of, by name, the first first, some in each batch, so that it stays
+    short. After a crash those that are left are prepared as before.
+
+    `then`: who is told when none is left that came before the number beside.
+    """
+
+    __slots__ = ("begun", "context", "in_batch", "is_awake", "room", "staged", "then", "wake")
+
+    def __init__(self, context: TurnContext, wake: Callable[[BackgroundTask], None]) -> None:
+        self.context = context
+        self.wake = wake
+        self.staged: dict[str, tuple[int, Staged]] = {}
+        self.then: deque[tuple[int, Callable[[], None]]] = deque()
+        self.begun = 0
+        self.in_batch = self.room = 0
+        self.is_awake = False
+
+    @property
+    def is_done(self) -> bool:
+        return not self.staged
+
+    @property
+    def can_go_on(self) -> bool:
+        return bool(self.staged) and (self.room > 0 or self.in_batch != self.context.open.number)
+
+    def step(self) -> None:
+        if self.in_batch != self.context.open.number:
+            self.in_batch, self.room = self.context.open.number, BATCH_WRITES
+        while self.staged and self.room > 0:
+            self.drop(next(iter(self.staged)))
+        self.is_awake = bool(self.staged)
+        first, _ = next(iter(self.staged.values()), (self.begun, None))
+        while self.then and self.then[0][0] <= first:
+            _, then = self.then.popleft()
+            then()
+
+    def add(self, staged: list[Staged], then: Callable[[], None]) -> None:
+        """These too; `then` when they are gone by the open batch, or an earlier one: at once where it is none."""
+        if not staged:
+            then()
+            return
+        for one in staged:
+            self.staged[one.name] = (self.begun, one)
+            self.begun += 1
+        self.then.append((self.begun, then))
+        if not self.is_awake:
+            self.step()
+            if self.is_awake:
+                self.wake(self)
+
+    def drop(self, name: str) -> None:
+        """This one, where it is here, goes by the open batch."""
+        _, staged = self.staged.pop(name, (0, None))
+        if staged is not None:
+            self.context.write(DropTransaction(staged.stage))
+            self.room -= 1 + staged.count
+
+
+class PreparedTransactions:
+    """What is prepared and not committed, by name, the oldest first; and the last version of each app, in the order of
+    their commits. Both are as of the open batch: what is told of them waits for that.
+
+    refused: until when (`now_s`) nothing is prepared under names that begin so, the oldest first; in memory only.
+    """
+
+    __slots__ = ("applying", "apps", "context", "admission", "leaving", "limits", "next_stage", "prepared", "refused")
+
+    def __init__(
+        self,
+        context: TurnContext,
+        admission: Admission,
+        limits: Limits,
+        recovery: Recovery,
+        applying: Applying,
+        wake: Callable[[BackgroundTask], None],
+    ) -> None:
+        self.context = context
+        self.leaving = DropPrepared(context, wake)
+        self.admission = admission
+        self.limits = limits
+        self.applying = applying
+        self.apps = {app.app: app for app in sorted(recovery.apps, key=lambda app: app.committed_ms)}
+        self.prepared: dict[str, Staged] = {}
+        self.refused: dict[str, float] = {}
+        self.next_stage = 1
+        for row in sorted(recovery.stages, key=lambda row: row.prepared_ms):
+            staged = Staged(row.stage, row.name, row.count, row.size, row.prepared_ms, row.applied)
+            self.next_stage = max(self.next_stage, row.stage + 1)
+            if row.name:
+                self.prepared[row.name] = staged
+            else:
+                # D30: what was committed goes on where it was
+                staged.is_committed = True
+                applying.begin(staged)
+
+    # ---- prepare ----------------------------------------------------------------------------------------------------
+
+    def prepare(self, connection: Connection, transaction: Transaction, name: str) -> Waitable | None:
+        """Into the open batch, under that name. Returns the room to wait for, or None. Raises Refusal."""
+        if name in self.prepared:
+            raise Refusal("prepared", f"A transaction is prepared as {shown(name.encode())} already: abort it first.")
+        if name.startswith(tuple(self.refused)):
+            raise Refusal("aborted", f"What begins as {shown(name.encode())} does has been aborted: it comes too late.")
+        if self.count >= PREPARED_MAX:
+            raise Refusal(
+                "too-many-transactions",
+                f"{PREPARED_MAX} transactions are prepared, or committed and not yet in their destinations: commit or "
+                "abort some first.",
+            )
+        self.judge(connection, transaction)
+        blocked = self.admission.blocked(connection, None, True, transaction.size, is_commit=True)
+        if blocked is not None:
+            return blocked
+        self.leaving.drop(name)
+        # D30: the whole of it is in one batch, and the RECEIPT waits for that
+        sends = [self.absolute(send) for send in transaction.sends]
+        size = sum(send.size for send in sends)
+        staged = self.prepared[name] = Staged(self.next_stage, name, len(sends), size, self.context.now_ms)
+        self.next_stage += 1
+        self.context.write(staged.row())
+        if sends:
+            self.context.write(StorePrepared(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)
+        return None
+
+    def judge(self, connection: Connection, transaction: Transaction) -> None:
+        """Raises Refusal where a SEND could not be carried out now, or what is said cannot be kept for later."""
+        if transaction.settlements:
+            raise Refusal("not-preparable", "A transaction with an ACK or NACK in it cannot be prepared: SENDs only.")
+        # of those that are alike the largest stands for all
+        largest: dict[tuple[object, ...], Send] = {}
+        for send in transaction.sends:
+            expires = send.expiration_ms is not None or send.expires_ms
+            is_delayed = send.delay_ms is not None or send.deliver_at_ms is not None
+            alike = send.destination, bool(expires), is_delayed, send.mandatory, send.immediate, send.reply_to
+            known = largest.get(alike)
+            if known is None or send.size > known.size:
+                largest[alike] = send
+        for send in largest.values():
+            kind, _ = split(send.destination)
+            if kind not in PREPARABLE:
+                raise Refusal(
+                    "not-preparable",
+                    f"A SEND to {send.destination} cannot be prepared: only to queues, fanouts, exchanges and logs.",
+                )
+            if send.mandatory or send.immediate or send.reply_to is not None:
+                which = "mandatory" if send.mandatory else "immediate" if send.immediate else "reply-to"
+                raise Refusal(
+                    "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
+                )
+            self.admission.needs(self.admission.router.plan_send(connection, send, Plan()).puts)
+
+    def absolute(self, send: Send) -> Send:
+        """The SEND as it is kept: its times count from now."""
+        if send.expiration_ms is None and send.delay_ms is None:
+            return send
+        now_ms = self.context.now_ms
+        expires_ms = send.expires_ms
+        if send.expiration_ms is not None:
+            by_expiration = now_ms + send.expiration_ms
+            expires_ms = min(expires_ms, by_expiration) if expires_ms else by_expiration
+        deliver_at_ms = send.deliver_at_ms
+        if send.delay_ms is not None:
+            deliver_at_ms = max(now_ms + send.delay_ms, deliver_at_ms or 0)
+        return replace(send, expiration_ms=None, expires_ms=expires_ms, delay_ms=None, deliver_at_ms=deliver_at_ms)
+
+    # ---- commit, abort ----------------------------------------------------------------------------------------------
+
+    def is_committed(self, app: str, version: int) -> bool:
+        """Whether that version of the app, or a higher one, has been committed."""
+        last = self.apps.get(app)
+        return last is not None and version <= last.version
+
+    def commit(self, names: Iterable[str], app: str, version: int) -> int | None:
+        """How many SENDs will be in their destinations, each once, when the open batch is on the disk. None: that
+        version was committed before, and what is prepared under the names is let go of. Raises Refusal.
+        """
+        names = dict.fromkeys(names)
+        if self.is_committed(app, version):
+            self.abort(names, _nothing)
+            return None
+        for name in names:
+            if name not in self.prepared:
+                raise Refusal("not-prepared", f"No transaction is prepared as {shown(name.encode())}.")
+        self.check_app(app)
+        # D30: the version and all that it commits are in one batch
+        self.keep_app(app, version)
+        count = 0
+        for name in names:
+            staged = self.prepared.pop(name)
+            count += staged.count
+            staged.is_committed = True
+            if staged.count:
+                self.context.write(staged.row())
+                self.applying.begin(staged, self.context.open)
+            else:
+                self.context.write(DropTransaction(staged.stage))
+        return count
+
+    def check_app(self, app: str) -> None:
+        """Raises Refusal where one more app would be too many."""
+        if app not in self.apps and len(self.apps) >= APPS_MAX:
+            raise Refusal(
+                "too-many-transactions",
+                f"{APPS_MAX} values of txn-app-id are remembered, for {self.limits.app_max_s:g} s each (app_max_s): "
+                f"{shown(app.encode())} is one too many.",
+            )
+
+    def keep_app(self, app: str, version: int) -> None:
+        """That version is the last, by the open batch."""
+        self.apps.pop(app, None)
+        self.apps[app] = row = KeepApp(app, version, self.context.now_ms)
+        self.context.write(row, WRITE_COST_BYTES + len(app))
+
+    def forget_app(self, app: str) -> None:
+        """By the open batch: its versions may be committed again."""
+        if self.apps.pop(app, None) is not None:
+            self.context.write(DropApp(app))
+
+    def abort(self, names: Iterable[str], then: Callable[[int], None]) -> None:
+        """Let go of what is prepared under these names. `then` gets how many there were, when the last of them goes by
+        the open batch, or has gone by an earlier one.
+        """
+        found = [self.prepared.pop(name) for name in dict.fromkeys(names) if name in self.prepared]
+        self.leaving.add(found, lambda: then(len(found)))
+
+    def abort_all(self, prefix: str, refuse_s: int, then: Callable[[int], None]) -> None:
+        """The same for all whose names begin so; and for `refuse_s` none can be prepared under such a name: whoever
+        prepares them need not have heard yet that it is over.
+        """
+        if refuse_s:
+            until_s = self.context.now_s + refuse_s
+            self.refused[prefix] = max(until_s, self.refused.pop(prefix, until_s))
+            if len(self.refused) > PREFIXES_MAX:
+                self.refused.pop(next(iter(self.refused)))
+        self.abort([name for name in self.prepared if name.startswith(prefix)], then)
+
+    # ---- over time --------------------------------------------------------------------------------------------------
+
+    def ticked(self) -> None:
+        """What nobody has committed in time is let go of, and apps that have stood still for long are forgotten."""
+        self.applying.ticked()
+        for prefix in [prefix for prefix, until_s in self.refused.items() if until_s <= self.context.now_s]:
+            del self.refused[prefix]
+        before_ms = self.context.now_ms - int(self.limits.prepared_max_s * 1000)
+        while self.prepared and self.leaving.is_done:
+            name, oldest = next(iter(self.prepared.items()))
+            if oldest.prepared_ms >= before_ms:
+                break
+            self.context.note("warning", "prepared_expired", name=name, messages=oldest.count)
+            self.abort((name,), _nothing)
+        before_ms = self.context.now_ms - int(self.limits.app_max_s * 1000)
+        for _ in range(CHORE_MESSAGES):
+            first = next(iter(self.apps.values()), None)
+            if first is None or first.committed_ms >= before_ms:
+                break
+            self.forget_app(first.app)
+
+    @property
+    def count(self) -> int:
+        """How many are not over, committed or not."""
+        return len(self.prepared) + len(self.leaving.staged) + self.applying.count
+
+    def described(self, most: int) -> list[Described]:
+        """The first of all that are not over: those that are committed, then the others, the oldest first."""
+        found: list[Described] = []
+        for staged in (*self.applying.committed(), *self.prepared.values()):
+            if len(found) >= most:
+                break
+            age_ms = max(0, self.context.now_ms - staged.prepared_ms)
+            waits = staged.waits if staged.is_committed else None
+            found.append(
+                Described(staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits)
+            )
+        return found
+
+
+def _nothing(count: int) -> None:
+    """Nobody waits for it."""

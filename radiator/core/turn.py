@@ -1,0 +1,206 @@
+"""What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the Desk,
+through which destinations act.
+
+A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is
+told `Committed`. So a receipt cannot escape early.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from radiator.core.histogram import DELIVERY_BUCKETS_MS, Histogram
+from radiator.core.queues.entry import Entry
+from radiator.model.message import message_id, position_of
+from radiator.model.reads import ReadRequest
+from radiator.model.replies import Reply
+from radiator.model.writes import Write
+
+if TYPE_CHECKING:
+    from radiator.core.background import BackgroundTask
+    from radiator.core.journal_writer import JournalWriter
+
+NoteValue = str | int | float | bool
+
+# what a write costs in a batch beside the bytes of a message: its word, its key, its share of the books
+WRITE_COST_BYTES = 64
+
+
+@dataclass(slots=True)
+class Note:
+    """One event worth a log line. level: `info`, `warning` or `error`. Values may hold a client's words: the log
+    escapes.
+    """
+
+    level: str
+    event: str
+    fields: dict[str, NoteValue] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Turn:
+    """Everything that one step wants done. `again`: there is work that needs no further event; is_background: some of
+    it may wait until others have had their turn; `stopped`: all is said. dials: name and address of each node that is
+    to be linked with beside those of the list. reread: somebody asks for config.toml to be read again; applied: what
+    was read is in force from this turn on; reread_over: whatever came of it, it may be read again.
+    """
+
+    replies: list[Reply] = field(default_factory=list)
+    read_requests: list[ReadRequest] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    dials: Sequence[tuple[str, str]] = ()
+    again: bool = False
+    is_background: bool = False
+    stopped: bool = False
+    reread: bool = False
+    applied: bool = False
+    reread_over: bool = False
+
+
+class Stored(Protocol):
+    """A queue, or a node, that has a part in a batch."""
+
+    def books(self) -> Write:
+        """Its row as it stands (a queue's ledger), to be written with the batch."""
+
+    def committed(self, part: "QueueChanges") -> None:
+        """What the batch did for it is on the disk."""
+
+
+@dataclass(slots=True)
+class QueueChanges:
+    """What a batch does in one queue: entries that it stores, wakes and removes.
+
+    beyond, delayed: how many messages it stores behind the window, and as delayed: they are on the disk alone.
+    """
+
+    beyond: int = 0
+    delayed: int = 0
+    storing: list[Entry] = field(default_factory=list)
+    waking: list[Entry] = field(default_factory=list)
+    removing: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one commit must make durable, and what waits for it.
+
+    held: replies that leave, in this order, once the batch is on the disk.
+    then: what else happens at that moment (the memory part of a transaction). sealed_s: in the turn of that time.
+    """
+
+    number: int
+    writes: list[Write] = field(default_factory=list)
+    size: int = 0
+    parts: dict[Stored, QueueChanges] = field(default_factory=dict)
+    held: list[Reply] = field(default_factory=list)
+    then: list[Callable[[], None]] = field(default_factory=list)
+    sealed_s: float = 0.0
+
+    @property
+    def disk_bytes(self) -> int:
+        """What it will take of the disk, at most."""
+        return self.size + self.size // 2
+
+
+class TurnContext:
+    """What a destination may do, and the clock as of this turn. One for the whole life of a broker.
+
+    now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
+    `being_committed` is being committed. deliveries: how long messages of queues took until they were given to somebody
+    first.
+    """
+
+    __slots__ = (
+        "being_committed",
+        "boot",
+        "committed",
+        "counters",
+        "deliveries",
+        "first_position",
+        "handled",
+        "id_beginning",
+        "journal",
+        "now_ms",
+        "now_s",
+        "open",
+        "sequence",
+        "store_id",
+        "turn",
+        "turn_number",
+        "wake",
+    )
+
+    def __init__(self, store_id: str, boot: int) -> None:
+        self.store_id = store_id
+        self.boot = boot
+        self.sequence = 0
+        self.first_position = position_of(boot, 0)
+        self.id_beginning = message_id(store_id, self.first_position)[:-1]  # of all ids of this boot
+        self.now_s = 0.0
+        self.now_ms = 0
+        self.turn = Turn()
+        self.turn_number = 0
+        self.handled = 0  # messages that long works have handled in this turn
+        self.open = Batch(1)
+        self.being_committed: Batch | None = None
+        self.committed = 0
+        self.counters: dict[str, int] = {}
+        self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
+        self.journal: JournalWriter | None = None
+        self.wake: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
+
+    def next_position(self) -> int:
+        """A position that was never given before."""
+        # D8: the store has committed `boot` before the first use
+        self.sequence += 1
+        return self.first_position + self.sequence
+
+    @property
+    def last_position(self) -> int:
+        """The last one given."""
+        return self.first_position + self.sequence
+
+    def message_id(self, position: int) -> bytes:
+        """The id on the wire of what has that position, in this boot or an earlier one; of this boot at less cost."""
+        if position > self.first_position:
+            return b"%b%d" % (self.id_beginning, position - self.first_position)
+        return message_id(self.store_id, position)
+
+    def part(self, queue: Stored) -> QueueChanges:
+        """The queue's part of the open batch; asking for it makes the batch write the queue's books."""
+        part = self.open.parts.get(queue)
+        if part is None:
+            part = self.open.parts[queue] = QueueChanges()
+        return part
+
+    def uncommitted(self, queue: Stored) -> Iterator[QueueChanges]:
+        """The queue's parts of the batches that are not on the disk yet."""
+        for batch in (self.being_committed, self.open):
+            if batch is not None and batch.number > self.committed and queue in batch.parts:
+                yield batch.parts[queue]
+
+    def write(self, word: Write, size: int = WRITE_COST_BYTES) -> None:
+        """Add a write to the open batch."""
+        self.open.writes.append(word)
+        self.open.size += size
+
+    def batch(self, number: int) -> Batch | None:
+        """The batch of that number while it is not on the disk yet."""
+        if number == self.open.number:
+            return self.open
+        return (
+            self.being_committed if self.being_committed is not None and self.being_committed.number == number else None
+        )
+
+    def post(self, reply: Reply) -> None:
+        """Say this now."""
+        self.turn.replies.append(reply)
+
+    def note(self, level: str, event: str, **fields: NoteValue) -> None:
+        """Have a line logged."""
+        self.turn.notes.append(Note(level, event, fields))
+
+    def count(self, name: str, number: int = 1) -> None:
+        """Add to one of the flat counters that `stats` shows."""
+        self.counters[name] = self.counters.get(name, 0) + number

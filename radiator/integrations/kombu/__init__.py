@@ -1,0 +1,20 @@
+"""A transport of kombu, and so of Celery: `import radiator.kombu` makes `radiator://HOST:61613` an address of a broker.
+As a module of settings (`celery --config radiator.kombu`) it has none, and is imported all the same.
+
+    transport.py     what kombu asks of a transport, answered by:
+    connection.py    one connection to the broker, and what has come on it
+    channel.py       what AMQP calls a channel: a light thing that shares its connection
+    message.py       a message of kombu as a frame of STOMP, and back
+    arguments.py     the arguments of a queue as the broker's settings
+    failures.py      how kombu hears of what went wrong
+
+Bindings, windows, acks, redelivery and delays are the broker's; nothing is emulated here but AMQP's names for them.
+"""
+
+from kombu.transport import TRANSPORT_ALIASES
+
+from radiator.integrations.kombu.transport import Transport
+
+__all__ = ["Transport"]
+
+TRANSPORT_ALIASES["radiator"] = "radiator.kombu:Transport"

@@ -1,0 +1,58 @@
+"""The arguments that AMQP's programs declare a queue with, as the broker's settings of a queue."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from radiator.integrations.kombu.failures import OperationRefused
+from radiator.model.settings import DROP_OLDEST, REJECT
+
+# what RabbitMQ calls it -> what it is called here; the broker judges the values
+_SAME = {
+    "x-expires": "expires_ms",
+    "x-message-ttl": "message_ttl_ms",
+    "x-max-length": "max_messages",
+    "x-max-length-bytes": "max_bytes",
+    "x-delivery-limit": "max_redeliveries",
+}
+_OVERFLOWS = {"drop-head": DROP_OLDEST, "reject-publish": REJECT}
+# every persistent queue is synced before it is confirmed: what other types of queue promise
+_SAYS_NOTHING = frozenset(["x-queue-type", "x-queue-mode", "x-queue-version", "x-dead-letter-strategy"])
+_PRIORITIES = "Radiator has no priorities: leave out x-max-priority, and give what is urgent a queue of its own."
+
+
+def queue_settings(
+    arguments: Mapping[str, Any], *, durable: bool, exclusive: bool, auto_delete: bool, keeps_replies: bool = False
+) -> dict[str, Any]:
+    """What to declare. A name that RabbitMQ does not have, such as `dedup_window_s`, is taken for the broker's own.
+
+    An exclusive queue dies with its consumer and is never on the disk. Nor is one that goes with its consumer or when
+    nobody asks for it any more, as that which Celery has results sent to, unless keeps_replies. One in memory that
+    nobody else will read drops its oldest messages where nobody reads it: whoever writes to it shall not wait.
+    """
+    is_for_replies = auto_delete and "x-expires" in arguments and not keeps_replies
+    settings: dict[str, Any] = {
+        "persistent": durable and not exclusive and not is_for_replies,
+        "auto_delete": auto_delete or exclusive,
+    }
+    for name, value in arguments.items():
+        if name in _SAME:
+            settings[_SAME[name]] = value
+        elif name == "x-max-priority":
+            raise OperationRefused(_PRIORITIES)
+        elif name == "x-overflow" and value in _OVERFLOWS:
+            settings["overflow"] = _OVERFLOWS[value]
+        elif name == "x-dead-letter-routing-key" and not arguments.get("x-dead-letter-exchange"):
+            settings["dead_letter"] = value
+        elif name == "x-dead-letter-exchange" and not value and "x-dead-letter-routing-key" in arguments:
+            pass  # the default exchange: the routing key is the queue
+        elif name.startswith("x-"):
+            if name not in _SAYS_NOTHING:
+                raise OperationRefused(
+                    f"The queue argument {name!r} = {value!r} means nothing to Radiator: leave it out."
+                )
+        else:
+            settings[name] = value
+    bounded = "x-max-length" in arguments or "x-max-length-bytes" in arguments
+    if bounded or (settings["auto_delete"] and not settings["persistent"]):
+        settings.setdefault("overflow", DROP_OLDEST)
+    return settings

@@ -1,0 +1,298 @@
+"""One connection to the broker, shared by its channels, and what has come on it and was not handed on yet.
+
+What comes is kept until `drain_events`, or the event loop's turn: a callback never runs within a call that only waits
+for an answer. Since the socket says nothing of what was read in such a call, the loop is told of it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from radiator.client import Address, Client
+from radiator.integrations.kombu.channel import Channel, Declared
+from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, Unreachable, failure, refused
+from radiator.model.errors import RadiatorError, Refusal, Violation
+from radiator.model.limits import PREFETCH_COUNT_MAX
+
+if TYPE_CHECKING:
+    from radiator.client import Message as Received
+
+CLOSE_MAX_S = 5.0  # a shutdown does not wait longer for a broker that does not answer
+WAIT_S = 60.0  # one wait of a drain_events without a timeout
+SERVED_AT_ONCE = 64  # messages handed on before the event loop's other matters have their turn
+DECLARED_AGAIN_S = 1.0  # after which a queue for replies is declared again, so that it does not expire
+DECLARED_KEPT = 1000
+HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
+
+
+class SharedConnection:
+    """client: kombu's Connection that it belongs to, None once it is closed. Raises Unreachable where nobody answers.
+
+    It promises the broker no heart-beats, so that a worker that is busy for an hour is not taken for dead; TCP tells
+    the broker when it is. The broker's own, every heart_beat_s, are asked for and checked.
+    """
+
+    def __init__(
+        self, client: Any, address: Address, connect_timeout_s: float, answer_timeout_s: float, heart_beat_s: float
+    ) -> None:
+        self.client = client
+        self.channels: dict[int, Channel] = {}
+        self.confirms = True  # whether a publish awaits its RECEIPT
+        self.keeps_replies = False  # whether queues for replies are on the disk
+        self._declared: dict[str, tuple[dict[str, Any], float, Declared]] = {}
+        self._arrived: deque[tuple[Callable[[Received], None], Received]] = deque()
+        self._calling: set[int] = set()  # threads that are within a call of `broker`
+        self._postponed: deque[Callable[[], Any]] = deque()
+        self._numbered = 0
+        self._window = 1  # that its shared subscriptions have
+        self._waiting = 0  # calls of drain_events that wait: with threads or greenlets there may be several
+        self._loop: Any = None
+        self._is_called = False  # the loop will come
+        self._is_told = False  # somebody has heard of the loss
+        self._had_consumers = False  # when it was lost
+        heart_beat_ms = int(min(max(heart_beat_s, HEART_BEAT_MIN_S), HEART_BEAT_MAX_S) * 1000)
+        try:
+            self.broker = Client(
+                address,
+                connect_timeout_s=connect_timeout_s,
+                answer_timeout_s=answer_timeout_s,
+                heart_beat_ms=(0, heart_beat_ms),
+            )
+        except RadiatorError as error:
+            raise Unreachable(str(error)) from error
+        self.connected = True
+
+    @property
+    def owes_its_loss(self) -> bool:
+        """Whether it is lost, and its consumers have not heard of that in `drain_events`.
+
+        Then kombu must not take it for gone: it would open another one silently, and wait on that, without consumers.
+        """
+        return not self.connected and self._had_consumers and not self._is_told
+
+    # ---- channels
+
+    def channel(self) -> Channel:
+        """A new one."""
+        self._numbered += 1
+        channel = self.channels[self._numbered] = Channel(self, self._numbered)
+        return channel
+
+    def widen_window(self) -> None:
+        """Of the shared window: what its channels have asked for, together."""
+        width = sum(channel.window for channel in self.channels.values() if channel.is_sharing)
+        width = min(width, PREFETCH_COUNT_MAX)
+        if width != self._window:
+            self._window = width
+            self.admin("prefetch", count=self._window)
+
+    # ---- asking
+
+    def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Calls something of `broker`. Raises Lost, or Refused where the broker said no to just this.
+
+        A handler of signals (Celery's cold shutdown cancels its consumers in one) may have interrupted another such
+        call of the same thread, which cannot go on before the handler has ended: then this one is made after it, and
+        the answer is None.
+        """
+        if not self.connected:
+            raise ConnectionLost("The connection to the broker is lost or closed.")
+        thread = threading.get_ident()
+        if thread in self._calling:
+            self._postponed.append(partial(self.ask, call, *args, **kwargs))
+            return None
+        self._calling.add(thread)
+        no: Refusal | None = None
+        try:
+            answer = call(*args, **kwargs)
+        except Violation as mistake:
+            raise OperationRefused(str(mistake)) from mistake
+        except RadiatorError as error:
+            if not isinstance(error, Refusal) or not self.broker.is_open:
+                raise self._lose(error, is_asked=True) from error
+            no = error
+        finally:
+            self._calling.discard(thread)
+        self._catch_up()
+        # what is sent without a receipt may meet the loss, and raises nothing; a closed socket calls nobody
+        if self._loop is not None and (self.broker.waiting or not self.broker.is_open):
+            self._call_loop()
+        if no is not None:
+            raise refused(str(no), no.code) from no
+        return answer
+
+    def _catch_up(self) -> None:
+        """With what a handler of signals has asked for meanwhile."""
+        while self._postponed:
+            self._postponed.popleft()()
+
+    def admin(self, do: str, **request: Any) -> dict[str, Any]:
+        """The answer to a request to `/admin`. Raises Refused where it is no; the connection goes on."""
+        answer: dict[str, Any] | None = self.ask(self.broker.admin, {"do": do, **request})
+        if answer is None:
+            raise ConnectionLost(
+                "The broker cannot be asked from a handler of signals that has interrupted another request."
+            )
+        return answer
+
+    # ---- declared a moment ago
+
+    def just_declared(self, queue: str, settings: dict[str, Any]) -> Declared | None:
+        """What was answered to this very declaration, where it is for replies and was a moment ago.
+
+        Celery declares the queue that it has results sent to before each task that it publishes.
+        """
+        known = self._declared.get(queue)
+        if known is None or known[0] != settings or time.monotonic() - known[1] >= DECLARED_AGAIN_S:
+            return None
+        return known[2]
+
+    def note_declared(self, queue: str, settings: dict[str, Any], declared: Declared) -> None:
+        """It was declared now."""
+        if settings["auto_delete"] and int(settings.get("expires_ms") or 0) > 2000 * DECLARED_AGAIN_S:
+            if len(self._declared) >= DECLARED_KEPT:
+                self._declared.clear()
+            self._declared[queue] = settings, time.monotonic(), declared
+
+    def forget_declared(self, queue: str) -> None:
+        """It was deleted."""
+        self._declared.pop(queue, None)
+
+    # ---- what comes
+
+    def arrived(self, hand_on: "Callable[[Received], None]", received: "Received") -> None:
+        """A message has come: it is handed on when its turn comes."""
+        self._arrived.append((hand_on, received))
+
+    def drain_events(self, timeout: float | None = None) -> None:
+        """Hands on one message. Raises TimeoutError where none comes in time."""
+        end_s = None if timeout is None else time.monotonic() + timeout
+        while not self._hand_on():
+            left_s = WAIT_S if end_s is None else max(0.0, end_s - time.monotonic())
+            self._pump(left_s)
+            if left_s == 0.0 and not self._arrived:
+                raise TimeoutError("Nothing has come in time.")
+
+    def pump_now(self) -> None:
+        """Takes what has come, without waiting or handing it on."""
+        self._pump(0.0)
+
+    def look(self) -> None:
+        """Before something is sent whose answer nobody awaits. Raises Lost where the other end has closed already: what
+        is sent then would be gone unnoticed, as the first result that a worker has after a restart of the broker.
+        """
+        if threading.get_ident() not in self._calling:
+            self._take(tells=False)
+
+    def _pump(self, timeout_s: float, tells: bool = True) -> None:
+        """tells: whether who hears of a loss here hears of it for the consumers."""
+        if not self.connected:
+            self._is_told |= tells
+            raise ConnectionLost("The connection to the broker is lost or closed.")
+        thread = threading.get_ident()
+        if thread in self._calling:
+            raise TimeoutError("A handler of signals has interrupted another call: nothing can come within it.")
+        self._calling.add(thread)
+        self._waiting += 1
+        try:
+            self.broker.pump(timeout_s)
+        except RadiatorError as error:
+            self._is_told |= tells
+            raise self._lose(error, is_asked=False) from error
+        finally:
+            self._waiting -= 1
+            self._calling.discard(thread)
+        self._catch_up()
+        if self._loop is not None and not self.broker.is_open:
+            # what came last is handed on before the loss is told, and a closed socket calls nobody
+            self._call_loop()
+
+    def _hand_on(self) -> bool:
+        """The next message to its consumer; whether there was one."""
+        try:
+            hand_on, received = self._arrived.popleft()
+        except IndexError:
+            return False
+        hand_on(received)
+        return True
+
+    # ---- the event loop of kombu
+
+    def join_loop(self, loop: Any) -> None:
+        """From now on the loop hands on what comes."""
+        self._loop = loop
+        loop.add_reader(self.broker.fileno(), self._on_readable)
+        if self._arrived or self.broker.waiting:
+            self._call_loop()
+
+    def _on_readable(self) -> None:
+        if not self._arrived:
+            self._pump(0.0)
+        for _ in range(SERVED_AT_ONCE):
+            if not self._hand_on():
+                return
+        self._call_loop()
+
+    def _call_loop(self) -> None:
+        if not self._is_called:
+            self._is_called = True
+            self._loop.call_soon(self._on_call)
+
+    def _on_call(self) -> None:
+        self._is_called = False
+        if self.connected:
+            self._on_readable()
+        elif not self._is_told:
+            # it was lost in a call whose caller took no notice
+            self._is_told = True
+            raise ConnectionLost("The connection to the broker is lost.")
+
+    def check_heart_beats(self) -> None:
+        """Raises Lost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
+        self._take(tells=True)
+
+    def _take(self, tells: bool) -> None:
+        if not self._waiting:
+            self._pump(0.0, tells)
+            if self._loop is not None and self._arrived:
+                self._call_loop()
+
+    # ---- the end
+
+    def close(self) -> None:
+        """DISCONNECT: what was sent before is done. Twice does no harm."""
+        self.client = None
+        self._is_told = True
+        if self.connected:
+            try:
+                self.broker.close(CLOSE_MAX_S)
+            except RadiatorError:
+                pass  # it is closed all the same
+            finally:
+                self._end()
+
+    def collect(self) -> None:
+        """Lets go of it without a word: in a child of a fork, whose parent goes on with it, and after a loss."""
+        self._is_told = True
+        self.broker.abandon()
+        self._end()
+
+    def _lose(self, error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationRefused:
+        """There is no connection any more; what to raise for it."""
+        self.broker.abandon()
+        self._end()
+        if self._loop is not None:
+            self._call_loop()
+        return failure(error, is_asked)
+
+    def _end(self) -> None:
+        self.connected = False
+        self._had_consumers = any(channel.has_consumers for channel in self.channels.values())
+        self._arrived.clear()
+        self._postponed.clear()
+        for channel in list(self.channels.values()):
+            channel.end()
+        self.channels.clear()

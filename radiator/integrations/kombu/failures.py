@@ -1,0 +1,75 @@
+"""How kombu hears of what went wrong: it retries after the one, and tells its caller of the other."""
+
+from amqp.exceptions import NotFound, PreconditionFailed, RecoverableConnectionError
+from kombu.exceptions import ChannelError
+
+from radiator.model.errors import RadiatorError, Refusal
+
+# What the broker says of the very frame that was sent last; every other ERROR is about the connection as a whole.
+_OF_WHAT_WAS_ASKED = frozenset(
+    [
+        "no-such-destination",
+        "unknown-destination",
+        "send-only",
+        "wildcard",
+        "too-many-words",
+        "exclusive",
+        "no-subscriber",
+        "no-consumer",
+        "no-delay",
+        "queue-full",
+        "blocked",
+        "too-large",
+        "too-many-destinations",
+        "too-many-subscriptions",
+        "reserved",
+        "protocol",
+    ]
+)
+
+
+class ConnectionLost(RecoverableConnectionError):
+    """There is no connection any more. kombu opens another one and tries again."""
+
+
+class Unreachable(ConnectionLost, OSError):
+    """There is no connection yet: a program may catch it as the OSError that RabbitMQ's transport raises then."""
+
+
+class OperationRefused(ChannelError):
+    """What was asked for is not granted, and asking again would not help. radiator_code: why, in docs/PROTOCOL.md."""
+
+    def __init__(self, sentence: str, code: str = "") -> None:
+        super().__init__(sentence)
+        self.radiator_code = code
+
+    def __str__(self) -> str:
+        return str(self.reply_text)
+
+
+class Missing(OperationRefused, NotFound):
+    """What was asked for does not exist: AMQP's 404."""
+
+
+class Otherwise(OperationRefused, PreconditionFailed):
+    """It is there with other settings, or in use, or not empty: AMQP's 406."""
+
+
+_AS_AMQP_HAS_IT = {
+    "no-such-destination": Missing,
+    "declared-otherwise": Otherwise,
+    "in-use": Otherwise,
+    "not-empty": Otherwise,
+}
+
+
+def refused(sentence: str, code: str) -> OperationRefused:
+    """What to raise where the broker said no: programs written for RabbitMQ catch AMQP's own classes."""
+    return _AS_AMQP_HAS_IT.get(code, OperationRefused)(sentence, code)
+
+
+def failure(error: RadiatorError, is_asked: bool) -> ConnectionLost | OperationRefused:
+    """What to raise for it. is_asked: it was met by who waited for the answer to a request."""
+    if is_asked and isinstance(error, Refusal) and error.code in _OF_WHAT_WAS_ASKED:
+        return refused(str(error), error.code)
+    return ConnectionLost(str(error))

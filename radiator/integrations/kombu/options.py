@@ -1,0 +1,78 @@
+"""broker_transport_options: which there are, and what is said of any other, which would do nothing."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from radiator.integrations.kombu.failures import OperationRefused
+from radiator.model.validation import meant
+
+_log = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT_S = 90.0  # longer than a broker lets a SEND wait for room
+
+# of kombu, which reads them itself
+_OF_KOMBU = frozenset(
+    [
+        "callback",
+        "connect_retries_timeout",
+        "errback",
+        "interval_max",
+        "interval_start",
+        "interval_step",
+        "max_retries",
+    ]
+)
+# of the transports that people come from
+_NOT_NEEDED = {
+    "fanout_patterns": "exchanges are the broker's",
+    "fanout_prefix": "exchanges are the broker's",
+    "global_keyprefix": "give each application queues of its own names",
+    "polling_interval": "nothing is polled",
+    "priority_steps": "there are no priorities: give what is urgent a queue of its own",
+    "queue_order_strategy": "queues are served in turn",
+    "sep": "there are no priorities: give what is urgent a queue of its own",
+    "visibility_timeout": "a task belongs to the connection of its worker, however long it takes",
+}
+_told: set[str] = set()
+
+
+@dataclass(slots=True)
+class Options:
+    """confirm_publish: a publish returns when it is on the disk. persistent_replies: queues for replies are, too.
+    answer_timeout_s: how long any answer may take.
+    """
+
+    confirm_publish: bool = True
+    persistent_replies: bool = False
+    answer_timeout_s: float = ANSWER_TIMEOUT_S
+
+
+def read(given: Mapping[str, Any]) -> Options:
+    """Those that mean something here; of each other one the log tells once. Raises Refused for a value that cannot be:
+    a text such as "no" would count as yes.
+    """
+    own = Options()
+    for name, value in given.items():
+        if name in Options.__slots__:
+            _check(name, value)
+            setattr(own, name, value)
+        elif name not in _OF_KOMBU and name not in _told:
+            _told.add(name)
+            if name in _NOT_NEEDED:
+                _log.warning("broker_transport_options: %r does nothing here: %s.", name, _NOT_NEEDED[name])
+            else:
+                hint = meant(name, [*Options.__slots__, *_OF_KOMBU])
+                _log.warning("broker_transport_options: there is no %r%s", name, hint or ".")
+    return own
+
+
+def _check(name: str, value: Any) -> None:
+    if name != "answer_timeout_s":
+        is_right, wanted = isinstance(value, bool), "True or False"
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_right, wanted = is_number and 0 < value < float("inf"), "a number of seconds above 0"
+    if not is_right:
+        raise OperationRefused(f"broker_transport_options: {name!r} cannot be {value!r}: it is {wanted}.")

@@ -1,0 +1,127 @@
+"""What kombu asks of a transport."""
+
+import time
+from typing import Any
+
+from amqp.exceptions import ConnectionError as AMQPConnectionError
+from amqp.exceptions import RecoverableConnectionError
+from kombu.exceptions import ChannelError
+from kombu.transport.base import Transport as BaseTransport
+from kombu.utils.compat import detect_environment
+
+import radiator
+from radiator.client import Address
+from radiator.integrations.kombu import options
+from radiator.integrations.kombu.channel import Channel
+from radiator.integrations.kombu.connection import SharedConnection
+from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused
+from radiator.model.settings import EXCHANGE_TYPES, PORT
+
+CONNECT_TIMEOUT_S = 10.0  # where kombu gives none
+CONNECT_AGAIN_S = 0.1
+HEART_BEAT_S = 30.0  # what is asked of the broker where kombu says nothing
+
+
+class Transport(BaseTransport):
+    """Its broker_transport_options are in options.py."""
+
+    default_port = PORT
+    driver_type = "stomp"
+    driver_name = "radiator"
+
+    connection_errors = (AMQPConnectionError, OSError)
+    channel_errors = (ChannelError,)
+    recoverable_connection_errors = (RecoverableConnectionError, OSError)
+    recoverable_channel_errors = ()
+
+    implements = BaseTransport.implements.extend(
+        asynchronous=True, heartbeats=True, exchange_type=frozenset(EXCHANGE_TYPES)
+    )
+
+    def __init__(self, client: Any, **options: Any) -> None:
+        super().__init__(client, **options)
+        if detect_environment() != "default":
+            # Under gevent and eventlet a worker waits in drain_events, which checks them by itself. Where heart-beats
+            # are said to be offered Celery waits 0.1 s for those of another connection too, between any two tasks.
+            self.implements = self.implements.extend(heartbeats=False)
+
+    def driver_version(self) -> str:
+        return radiator.__version__
+
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        return {"hostname": "127.0.0.1", "port": PORT, "virtual_host": "/"}
+
+    # ---- connections
+
+    def establish_connection(self) -> SharedConnection:
+        """Raises Lost, which kombu retries, or Refused where the address cannot be right."""
+        asked = self.client
+        if asked.ssl:
+            raise OperationRefused("Radiator does not speak TLS: leave out broker_use_ssl.")
+        if (asked.virtual_host or "/") != "/":
+            raise OperationRefused(
+                f"Radiator has no virtual hosts: leave {asked.virtual_host!r} out of the broker's URL."
+            )
+        password = asked.password() if callable(asked.password) else asked.password
+        address = Address(asked.hostname or "127.0.0.1", int(asked.port or PORT), asked.userid or "", password or "")
+        own = options.read(asked.transport_options or {})
+        connect_timeout_s = asked.connect_timeout or CONNECT_TIMEOUT_S
+        # Celery gives up a publish after 0.4 s: with no other address to try, a restart of the broker is waited for
+        end_s = time.monotonic() + (connect_timeout_s if len(asked.alt or ()) < 2 else 0)
+        while True:
+            try:
+                connection = SharedConnection(
+                    asked,
+                    address,
+                    connect_timeout_s=connect_timeout_s,
+                    answer_timeout_s=own.answer_timeout_s,
+                    heart_beat_s=asked.heartbeat or HEART_BEAT_S,
+                )
+                break
+            except ConnectionLost:
+                if time.monotonic() + CONNECT_AGAIN_S >= end_s:
+                    raise
+                time.sleep(CONNECT_AGAIN_S)
+        connection.confirms = own.confirm_publish
+        connection.keeps_replies = own.persistent_replies
+        return connection
+
+    def verify_connection(self, connection: SharedConnection) -> bool:
+        return connection.connected or connection.owes_its_loss
+
+    def close_connection(self, connection: SharedConnection) -> None:
+        connection.close()
+
+    def _collect(self, connection: SharedConnection | None) -> None:
+        """Of a connection that is its parent's: kombu calls it in a child of a fork, and after a loss."""
+        if connection is not None:
+            connection.collect()
+
+    def create_channel(self, connection: SharedConnection) -> Channel:
+        return connection.channel()
+
+    def close_channel(self, channel: Channel) -> None:
+        channel.close()
+
+    # ---- what comes
+
+    def drain_events(self, connection: SharedConnection, timeout: float | None = None, **_: Any) -> None:
+        connection.drain_events(timeout)
+
+    def register_with_event_loop(self, connection: SharedConnection, loop: Any) -> None:
+        connection.join_loop(loop)
+
+    # ---- heart-beats
+
+    def get_heartbeat_interval(self, connection: SharedConnection) -> float:
+        return connection.broker.heart_beat_s[1]
+
+    def heartbeat_check(self, connection: SharedConnection, rate: float = 2) -> None:
+        connection.check_heart_beats()
+
+    def qos_semantics_matches_spec(self, connection: SharedConnection) -> bool:
+        """Here a prefetch count is always of all consumers of a channel together, those at work included: AMQP's
+        `global`.
+        """
+        return False

@@ -1,0 +1,236 @@
+"""What source and sink ask the broker's /admin, over a connection that may be lost and is made again for a while."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+from radiator.client import Client, ConnectionLost, NoAnswer, Reconnect
+from radiator.client.client import CONNECT_TIMEOUT_S
+from radiator.integrations.spark.offsets import SourceLog, State
+from radiator.integrations.spark.options import Connect
+from radiator.model.errors import RadiatorError, Refusal
+from radiator.model.validation import log_name_mistake
+
+ANSWER_MAX_S = 30.0  # a `checkout` of 100,000 messages takes seconds
+NEVER = 999_999_999_999_999  # no partition comes so far
+LOGS_AT_ONCE = 1000  # names that one answer lists
+AWAITED_MAX, OFFSETS_MAX = 32, 2000  # logs, and offsets of theirs, that one request of 64 KiB has room for
+PASSING = frozenset(
+    ["blocked", "memory", "connections", "too-many-transactions"]
+)  # refusals that another try may not meet
+
+
+_log = logging.getLogger("radiator.spark")
+_reached: set[tuple[str, ...]] = set()  # the addresses of brokers that this process has had connections to
+
+
+def connected(connect: Connect) -> Client:
+    """A connection of its own. Raises ConnectionLost or Refusal."""
+    # two tries, where the first gets no answer at all
+    timeout_s = min(CONNECT_TIMEOUT_S, _patience_s(connect) / 2 / len(connect.addresses))
+    client = Client(connect.addresses, connect_timeout_s=timeout_s)
+    _reached.add(connect.addresses)
+    return client
+
+
+def lasting(connect: Connect, window: int) -> Client:
+    """One that is made anew for a while when it is lost, and for the first time too. window: receipts outstanding."""
+    interval_s, tries = connect.retry_interval_s, Tries(connect)
+    again = Reconnect(first_s=interval_s, most_s=interval_s, factor=1, timeout_s=connect.timeout_s)
+    while True:
+        try:
+            if connect.addresses not in _reached:
+                connected(connect).abandon()
+            return Client(connect.addresses, window=window, reconnect=again)
+        except (ConnectionLost, Refusal) as why:
+            if isinstance(why, ConnectionLost) and connect.addresses in _reached:
+                raise  # the client has tried as long as it may be away
+            tries.failed(why)
+
+
+def _patience_s(connect: Connect) -> float:
+    return inf if connect.addresses in _reached else connect.unreached_s
+
+
+class Tries:
+    """How often something was tried in vain since it last went on."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._vain = 0
+        self._began_s = time.monotonic()
+
+    def went_on(self) -> None:
+        """Something was reached."""
+        self._vain = 0
+
+    def failed(self, why: RadiatorError) -> None:
+        """Waits before the next try; raises `why` where there were enough of them, or none could do better."""
+        self._vain += 1
+        if isinstance(why, Refusal) and why.code not in PASSING:
+            raise why
+        interval_s, patience_s = self._connect.retry_interval_s, _patience_s(self._connect)
+        is_over = time.monotonic() - self._began_s + interval_s >= patience_s
+        if is_over or self._vain > self._connect.retries:
+            unreached = f", and given up after {patience_s:g} s, since it was never reached" if is_over else ""
+            raise ConnectionLost(f"{why} It was tried {self._vain} times{unreached}.") from why
+        if self._vain == 1:
+            _log.warning("%s It is tried again.", why)
+        time.sleep(interval_s)
+
+
+class Broker:
+    """Requests that go on over a lost connection. Without a connection until the first; pickled without it."""
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._client: Client | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_connect": self._connect, "_client": None}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def client(self) -> Client:
+        """The connection; made where there is none. Raises ConnectionLost or Refusal."""
+        self._client = self._client or connected(self._connect)
+        return self._client
+
+    def close(self) -> None:
+        """Without a word: there is nothing that a connection could lose."""
+        if self._client is not None:
+            self._client.abandon()
+            self._client = None
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float = ANSWER_MAX_S) -> dict[str, Any]:
+        """The answer. Raises Refusal where it says no, ConnectionLost once it was tried often enough.
+
+        What is asked here may be asked twice: a lost connection does not say whether it was carried out.
+        """
+        tries = Tries(self._connect)
+        while True:
+            try:
+                return self.client().admin(dict(request), timeout_s)
+            except (ConnectionLost, NoAnswer) as lost:
+                self.close()
+                tries.failed(lost)
+            except Refusal as refused:
+                if self._client is not None and self._client.is_open:
+                    raise
+                self.close()
+                tries.failed(refused)
+
+    # ---- logs
+
+    def state(self, name: str, partitions: Iterable[int] = ()) -> State:
+        """partitions: only these; none given: all. Raises RadiatorError where there is no such one."""
+        answer = self.ask({"do": "describe", "log": name})
+        found = answer["partitions"]
+        first, following, size = found["first"], found["next"], found["bytes"]
+        wanted = sorted(partitions) or range(len(first))
+        if max(wanted) >= len(first):
+            raise RadiatorError(
+                f"/log/{name} has {len(first)} partitions, from 0 on: there is no partition {max(wanted)}."
+            )
+        kept = sum(following) - sum(first)
+        return State(
+            SourceLog(name, answer["incarnation"]),
+            {partition: first[partition] for partition in wanted},
+            {partition: following[partition] for partition in wanted},
+            len(first),
+            -(-sum(size) // kept) if kept else 0,
+        )
+
+    def find(self, name: str, partitions: Iterable[int] = ()) -> State | None:
+        """The same; None where there is no such log."""
+        try:
+            return self.state(name, partitions)
+        except Refusal as refused:
+            if refused.code != "no-such-destination":
+                raise
+            return None
+
+    def logs(self) -> list[str]:
+        """The names of all, but of those that the broker keeps for itself."""
+        names: list[str] = []
+        request = {"do": "stats", "section": "logs", "limit": LOGS_AT_ONCE}
+        while page := list(self.ask({**request, "after": names[-1]} if names else request)["logs"]):
+            names += page
+        return [name for name in names if not log_name_mistake(name)]
+
+    def offsets_at(self, name: str, time_ms: int) -> list[int]:
+        """For each partition that of the first record accepted then or later, or the next."""
+        offsets: list[int] = self.ask({"do": "offsets", "log": name, "time_ms": time_ms})["offsets"]
+        return offsets
+
+    def wait(self, states: Iterable[State], timeout_ms: int, more: int = 1) -> None:
+        """Returns as soon as one of those partitions of those logs has so many more than this, or the time is over.
+
+        Logs that one request has no room for are not waited for.
+        """
+        names: list[str] = []
+        known: list[int] = []
+        for state in states:
+            if names and (len(names) == AWAITED_MAX or len(known) + state.partitions > OFFSETS_MAX):
+                break
+            names.append(state.log.name)
+            known += [
+                state.next[partition] + more - 1 if partition in state.next else NEVER
+                for partition in range(state.partitions)
+            ]
+        request = {"do": "await", "logs": names, "next": known, "timeout_ms": timeout_ms}
+        self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)
+
+    # ---- checkouts
+
+    def checkout(self, queue: str, group: str, most: int, max_bytes: int | None = None) -> tuple[SourceLog, int, int]:
+        """Up to so many more are taken; the log that they are in, the first number that is not acked, the next."""
+        request = {"do": "checkout", "queue": queue, "group": group, "max_messages": most}
+        answer = self.ask(request if max_bytes is None else {**request, "max_bytes": max_bytes})
+        name = str(answer["log"]).removeprefix("/log/")
+        return SourceLog(name, answer["incarnation"]), answer["first"], answer["next"]
+
+    def checkout_ack(self, queue: str, group: str, before: int) -> None:
+        """All numbers before this one are done with."""
+        self.ask({"do": "checkout-ack", "queue": queue, "group": group, "before": before})
+
+    def ready(self, queue: str, timeout_ms: int = 0) -> int:
+        """How many messages of a queue could be taken now; where it is none, as soon as there are some, or the time is
+        over.
+        """
+        request = {"do": "await", "queue": queue, "timeout_ms": timeout_ms}
+        number: int = self.ask(request, ANSWER_MAX_S + timeout_ms / 1000)["ready"]
+        return number
+
+    # ---- prepared transactions
+
+    def commit(self, prefix: str, prepared: list[str], app: str, version: int) -> bool:
+        """Whether it was this commit that has carried them out: else that version had been committed before. prefix:
+        what stands before each of the names.
+        """
+        answer = self.ask({"do": "commit", "prefix": prefix, "prepared": prepared, "app": app, "version": version})
+        return bool(answer["committed"])
+
+    def version(self, app: str) -> int | None:
+        """The last that was committed for it."""
+        last: int | None = self.ask({"do": "version", "app": app})["version"]
+        return last
+
+    def forget(self, app: str) -> None:
+        """Nothing more is committed for it."""
+        self.ask({"do": "version", "app": app, "forget": True})
+
+    def abort(self, prefix: str, refuse_s: int) -> None:
+        """All whose names begin so will not be carried out, unless they have been committed; for `refuse_s` none can be
+        prepared under such a name. Asked once: a lost connection raises ConnectionLost.
+        """
+        self.client().admin({"do": "abort", "prefix": prefix, "refuse_s": refuse_s}, ANSWER_MAX_S)

@@ -1,0 +1,92 @@
+"""Reads a range of a log, in whatever process Spark runs it, and over as many connections as it takes."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+
+from radiator.client import Client, ConnectionLost, Message, NoAnswer
+from radiator.integrations.spark.ask import Broker, Tries, connected
+from radiator.integrations.spark.offsets import Range, check_losses
+from radiator.integrations.spark.options import SourceOptions
+from radiator.integrations.spark.schema import Rows
+from radiator.model.errors import RadiatorError, Refusal
+
+SILENCE_MAX_S = 30.0  # nothing comes, though records are there: the connection is tried anew
+
+_log = logging.getLogger("radiator.spark")
+
+
+def read_range(options: SourceOptions, wanted: Range) -> Iterator[pa.RecordBatch]:
+    """All records of the range, each once and in order; where one is gone, DataLoss, or without failOnDataLoss less.
+
+    Raises ConnectionLost once it was tried often enough without a further record.
+    """
+    tries = Tries(options.connect)
+    rows = Rows(wanted.log.name, wanted.partition, wanted.first, options.include_headers, options.batch_rows)
+    while rows.next < wanted.end:
+        try:
+            with connected(options.connect) as client:
+                if _incarnation(client, wanted) != wanted.log.incarnation:
+                    return (yield from _gone(options, wanted, rows, rows.next))
+                for message in _records(client, wanted, rows.next):
+                    tries.went_on()
+                    if isinstance(message, int):
+                        return (yield from _gone(options, wanted, rows, message))
+                    rows.add(message)
+                    if rows.is_full:
+                        yield rows.take()
+                client.abandon()
+        except (ConnectionLost, NoAnswer) as lost:
+            tries.failed(lost)
+        except Refusal as refused:
+            if refused.code in ("no-such-offset", "no-such-destination"):
+                return (yield from _gone(options, wanted, rows, rows.next, refused))
+            tries.failed(refused)
+    if len(rows):
+        yield rows.take()
+
+
+def _incarnation(client: Client, wanted: Range) -> str:
+    """Of the log that is there now under that name: one that was made anew since has the same offsets."""
+    return str(client.admin({"do": "describe", "log": wanted.log.name})["incarnation"])
+
+
+def _records(client: Client, wanted: Range, first: int) -> Iterator[Message | int]:
+    """The records from `first` on; instead of the first that is not where it should be, where the next is."""
+    client.subscribe(
+        f"/log/{wanted.log.name}",
+        headers=[
+            ("from", f"offset:{first}"),
+            ("until", f"offset:{wanted.end}"),
+            ("partition", str(wanted.partition)),
+        ],
+    )
+    for offset in range(first, wanted.end):
+        message = client.receive(SILENCE_MAX_S)
+        if message is None:
+            raise NoAnswer(f"No record came within {SILENCE_MAX_S:g} s, though offset {offset} should.")
+        found = int(message.headers.get("offset", wanted.end))  # the last MESSAGE has none
+        if found != offset:
+            yield found
+            return
+        yield message
+
+
+def _gone(
+    options: SourceOptions, wanted: Range, rows: Rows, following: int, why: RadiatorError | None = None
+) -> Iterator[pa.RecordBatch]:
+    """What should come next is not there: says so, or gives what was there before, and what is from `following` on."""
+    said = f"Of {wanted}, what begins at offset {rows.next} is gone."
+    check_losses([said if why is None else f"{said} {why}"], options.fail_on_data_loss)
+    _log.warning("%s It is passed over, as failOnDataLoss says.", said)
+    if len(rows):
+        yield rows.take()
+    with Broker(options.connect) as broker:
+        state = broker.find(wanted.log.name)
+    if state is None or state.log != wanted.log:
+        return
+    kept = max(following, state.first.get(wanted.partition, wanted.end))
+    if rows.next < kept < wanted.end:
+        yield from read_range(options, replace(wanted, first=kept))

@@ -1,0 +1,259 @@
+"""What Spark calls to write: each row is a SEND.
+
+delivery=exactlyOnce: a task prepares transactions, the driver commits all of a batch at once, once for each (txnAppId,
+version). Spark calls `abort` also for a batch whose `commit` may have happened: what is committed cannot be aborted. It
+also calls it while other tasks of the batch still run, of which the driver hears no more: so all that belongs together
+is prepared under names that begin alike, and is let go of by that.
+delivery=atLeastOnce: a task SENDs with a window of receipts; each row has a `dedup-id`, for queues that have a
+`dedup_window_s`.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from radiator.client import ConnectionLost, NoAnswer
+from radiator.integrations.spark.ask import Broker, Tries, lasting
+from radiator.integrations.spark.options import EXACTLY_ONCE, Connect, SinkOptions
+from radiator.integrations.spark.outgoing import Columns, Outgoing, check_columns, content_id, stages
+from radiator.model.errors import RadiatorError, Refusal
+
+NAMES_MAX = 2000  # that one commit may name, without what they all begin with: a request to /admin has at most 64 KiB
+STRAGGLER_MAX_S = 600  # a task that still runs when its batch is aborted can prepare nothing more for so long
+
+_log = logging.getLogger("radiator.spark")
+
+
+class Task(NamedTuple):
+    """Which part of which batch this process writes; app, version and destination are the same however often it is
+    tried, attempt in all tasks of one try. destination: None where each row brings its own.
+    """
+
+    app: str
+    version: int
+    partition: int
+    attempt: str
+    destination: str | None
+
+    @property
+    def ledger(self) -> str:
+        """The `txn-app-id` under which the broker counts versions: one write of a batch to one destination is not
+        taken for another.
+        """
+        return ledger(self.app, self.destination)
+
+    @property
+    def version_prefix(self) -> str:
+        """What the names of all begin with that is prepared in any try of the batch."""
+        return f"spark-{_digest(f'{self.version} {self.ledger}')}-"
+
+    @property
+    def prefix(self) -> str:
+        """The same for this try."""
+        return f"{self.version_prefix}{self.attempt}-"
+
+
+def ledger(app: str, destination: str | None) -> str:
+    """See Task. At most 17 bytes longer than `app`."""
+    return f"{app} {_digest(destination or '')}"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task has done. prepared: names of transactions, without the prefix of the try; none: it was sent."""
+
+    task: Task
+    prepared: list[str] = field(default_factory=list)
+
+
+def check_schema(schema: StructType, options: SinkOptions) -> None:
+    """Raises RadiatorError where such rows cannot be sent."""
+    check_columns({one.name: one.dataType.simpleString() for one in schema}, options)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """`df.write`. Without txnAppId and txnVersion, each write is one of its own."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._app = options.app or f"spark-{os.urandom(16).hex()}"
+        self._version = options.version or 0
+        self._attempt = os.urandom(8).hex()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows."""
+        context = TaskContext.get()
+        assert context is not None, "a task has its context"
+        return _write(self._options, self._task(context.partitionId()), iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All rows, once. An application that was made up for this one batch is over then."""
+        _commit(self._options.connect.reached, messages)
+        if self._options.app is None and any(one.prepared for one in _tasks(messages)):
+            # where this fails the broker forgets it in its own time (app_max_s)
+            with suppress(RadiatorError), Broker(self._options.connect) as broker:
+                broker.forget(self._task(0).ledger)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """None of them, unless they are committed."""
+        if self._options.delivery == EXACTLY_ONCE:
+            _let_go(self._options.connect, self._task(0).prefix)
+
+    def _task(self, partition: int) -> Task:
+        return Task(self._app, self._version, partition, self._attempt, self._options.destination)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """`df.writeStream`: the application is the query, the version its batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows."""
+        context = TaskContext.get()
+        assert context is not None, "a task has its context"
+        # the jobs of one run of a query are a group; a batch that fails ends the run
+        told = ("sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id")
+        query, batch, run = map(context.getLocalProperty, told)
+        assert query and batch and run, "Spark tells each task of a stream its query, batch and run"
+        app, destination = self._options.app or f"spark-{query}", self._options.destination
+        task = Task(app, int(batch), context.partitionId(), _digest(run), destination)
+        return _write(self._options, task, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All rows of the batch, once. RadiatorError where Spark has run none of its tasks here."""
+        if None in messages:
+            raise RadiatorError(
+                f"Spark has given the sink no row of batch {batchId}, and takes it for written: it does so with "
+                "trigger(continuous=...) and a sink in Python. Use trigger(processingTime=...), or availableNow=True."
+            )
+        _commit(self._options.connect.reached, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """None of them, unless they are committed. Where no task has told of itself, its names are not known here: then
+        the next commit of this batch lets go of them.
+        """
+        if self._options.delivery == EXACTLY_ONCE:
+            for begin in {one.task.prefix for one in _tasks(messages)}:
+                _let_go(self._options.connect, begin)
+
+
+def _write(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+    if options.delivery == EXACTLY_ONCE:
+        return Written(task, _prepare(options, task, Columns(options).rows(batches)))
+    _send(options, task, Columns(options).rows(batches))
+    return Written(task)
+
+
+# ---- exactly once
+
+
+def _digest(told: str) -> str:
+    return blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _prepare(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> list[str]:
+    """The names of the transactions that hold all rows, in their order, without the prefix of the try."""
+    own = f"{task.partition}-{os.urandom(3).hex()}-"
+    tries = Tries(options.connect)
+    try:
+        with Broker(options.connect) as broker:
+            return [
+                _prepare_stage(broker, tries, stage, task.prefix, f"{own}{number}")
+                for number, stage in enumerate(stages(rows))
+            ]
+    except BaseException as why:
+        # who is refused as aborted has been let go of with all others: thousands of such words would push theirs out
+        if not (isinstance(why, Refusal) and why.code == "aborted"):
+            _let_go(options.connect, task.prefix + own)
+        raise
+
+
+def _prepare_stage(broker: Broker, tries: Tries, stage: list[Outgoing], begin: str, name: str) -> str:
+    """The name that the stage is prepared under, `begin` before it: each try has another, since one that is lost may
+    have succeeded.
+    """
+    attempt = 0
+    while True:
+        attempted = name if not attempt else f"{name}-{attempt}"
+        try:
+            client = broker.client()
+            transaction = client.begin()
+            for one in stage:
+                headers = one.headers_with(None)
+                client.send(one.destination, one.body, headers, transaction=transaction, confirm=None)
+            client.commit(transaction, prepare=begin + attempted)
+        except (ConnectionLost, NoAnswer, Refusal) as why:
+            broker.close()
+            tries.failed(why)
+            attempt += 1
+        else:
+            tries.went_on()
+            return attempted
+
+
+def _let_go(connect: Connect, begin: str) -> None:
+    """Of all whose names begin so, and of those that are about to be prepared. As far as the broker is there now:
+    otherwise it does so itself when their time is over (prepared_max_s).
+    """
+    with suppress(RadiatorError), Broker(connect) as broker:
+        broker.abort(begin, STRAGGLER_MAX_S)
+
+
+def _tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
+    """In the order of their partitions. Of a task that has failed there is no message."""
+    return sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.task)
+
+
+def _commit(connect: Connect, messages: list[WriterCommitMessage | None]) -> None:
+    written = _tasks(messages)
+    names = [name for one in written for name in one.prepared]
+    if not names:
+        return
+    if len(names) > NAMES_MAX:
+        raise RadiatorError(
+            f"The batch is in {len(names)} prepared transactions, but one commit can name {NAMES_MAX} only. Of a "
+            "stream, make batches smaller (maxOffsetsPerTrigger, maxBytesPerTrigger); else write it in parts, each "
+            "with a txnVersion of its own, or with fewer tasks (coalesce) where these have few rows each."
+        )
+    task = written[0].task
+    with Broker(connect) as broker:
+        # as earlier versions of this sink have left it: committed for the app alone, and so for every destination
+        last = broker.version(task.app)
+        is_before = last is not None and task.version <= last
+        if is_before or not broker.commit(task.prefix, names, task.ledger, task.version):
+            _log.warning(
+                "Version %d of %r was committed before to %s: nothing is sent again.",
+                task.version,
+                task.app,
+                task.destination or "the destinations of its rows",
+            )
+        # what was prepared for this version in vain: a connection was lost, a task has failed, a driver is gone
+        with suppress(RadiatorError):
+            broker.abort(task.version_prefix, 0)
+
+
+# ---- at least once
+
+
+def _send(options: SinkOptions, task: Task, rows: Iterator[Outgoing]) -> None:
+    """Returns once every row has its RECEIPT."""
+    with lasting(options.connect, options.receipt_window) as client:
+        for number, one in enumerate(rows):
+            place = f"{task.app}-{task.version}-{task.partition}-{number}-{content_id(one)}"
+            client.send(one.destination, one.body, one.headers_with(place), confirm=False)
+        client.flush()

@@ -1,0 +1,409 @@
+"""What may be said to the broker: commands of a session, then reports of the shell.
+
+`connection` is the number that the shell gave to the connection. Values from headers are unescaped; `receipt` is the
+receipt id asked for, or None. Words are never changed after construction.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from radiator.model.message import Message
+from radiator.model.peer import Identity, PeerFrame
+from radiator.model.settings import Config
+
+# ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
+AUTO = "auto"
+CLIENT = "client"
+CLIENT_INDIVIDUAL = "client-individual"
+
+# places in a log: where a subscription starts, and ends
+EARLIEST, LATEST, END, OFFSET, TIME = "earliest", "latest", "end", "offset", "time"
+Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Send:
+    """SEND. `headers` is the block to store: hop headers and broker-set headers are already gone from it.
+
+    expiration_ms: time to live in ms, or None. expires_ms: absolute, or None; 0 means never.
+    reply_to: the NAME of the sender's temp queue (`/temp-queue/NAME`), or None; any other reply-to stays in `headers`.
+    delay_ms: kept back for so long, or None; deliver_at_ms: until that time, or None. immediate: refused unless a
+    consumer can take it now. survives_refusal: a refusal is told with its RECEIPT, and the connection stays.
+    """
+
+    connection: int
+    destination: str
+    headers: bytes
+    escaping: int
+    body: bytes
+    receipt: bytes | None = None
+    transaction: bytes | None = None
+    expiration_ms: int | None = None
+    expires_ms: int | None = None
+    reply_to: str | None = None
+    mandatory: bool = False
+    dedup_id: bytes | None = None
+    correlation_id: bytes | None = None  # looked up only for `/admin`
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    immediate: bool = False
+    survives_refusal: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of header block and body."""
+        return len(self.headers) + len(self.body)
+
+
+@dataclass(slots=True)
+class Subscribe:
+    """SUBSCRIBE. `subscription` is its id; in 1.0 without an id, the destination.
+
+    prefetch_count: width of its own window, or None for the connection's shared window of one.
+    buffer_max_bytes, buffer_max_messages: the topic bounds it asked for, or None.
+    named: whether MESSAGEs carry `subscription` (False only in 1.0 without `id`).
+    durable: what it subscribes to goes on being collected while nobody is there, until an Unsubscribe that says so;
+    durable_name: under which name, where that is not `subscription`.
+    ack_timeout_s: instead of the queue's own, or None. is_getter: no consumer whose end an auto_delete queue waits for.
+    Of logs: start, until: EARLIEST, LATEST (of until: END), OFFSET or TIME, and a number that counts for the last two;
+    partition: the only one, or None: all; group: whose position is kept, or None.
+    """
+
+    connection: int
+    subscription: bytes
+    destination: str
+    ack: str = AUTO
+    prefetch_count: int | None = None
+    exclusive: bool = False
+    buffer_max_bytes: int | None = None
+    buffer_max_messages: int | None = None
+    receipt: bytes | None = None
+    named: bool = True
+    durable: bool = False
+    ack_timeout_s: float | None = None
+    is_getter: bool = False
+    start: Place | None = None
+    until: Place | None = None
+    partition: int | None = None
+    group: str | None = None
+    durable_name: bytes | None = None
+
+
+@dataclass(slots=True)
+class Unsubscribe:
+    """UNSUBSCRIBE. durable: of a durable subscription the end, whoever is subscribed to it; destination: where it
+    named one; durable_name: its name, where that is not `subscription`; mistake: why it has none. On a queue's
+    subscription these four say nothing.
+    """
+
+    connection: int
+    subscription: bytes
+    receipt: bytes | None = None
+    durable: bool = False
+    destination: str | None = None
+    durable_name: bytes | None = None
+    mistake: str | None = None
+
+
+@dataclass(slots=True)
+class Ack:
+    """ACK. `message_id` is the value of `id` (1.2) or `message-id` (1.0, 1.1); `subscription` is None in 1.0 and
+    1.2.
+    """
+
+    connection: int
+    message_id: bytes
+    subscription: bytes | None = None
+    transaction: bytes | None = None
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Nack:
+    """NACK. requeue False: to the dead-letter queue now. delay_ms: it comes back after so long, or None."""
+
+    connection: int
+    message_id: bytes
+    subscription: bytes | None = None
+    transaction: bytes | None = None
+    receipt: bytes | None = None
+    requeue: bool = True
+    delay_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Begin:
+    """BEGIN."""
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """COMMIT. prepare: the name that it is prepared under, instead of being carried out.
+
+    app, version: carried out once for each such pair; then `transaction` may also name a prepared one.
+    """
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+    prepare: str | None = None
+    app: str | None = None
+    version: int = 0
+
+
+@dataclass(slots=True)
+class Abort:
+    """ABORT."""
+
+    connection: int
+    transaction: bytes
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Disconnect:
+    """DISCONNECT: its RECEIPT waits behind those due before it, then the connection is closed."""
+
+    connection: int
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Fail:
+    """The session saw the protocol broken: ERROR with this sentence, behind the RECEIPTs due before it, then close.
+
+    `receipt` is that of the offending frame where it could be read. code: of the ERROR; of a link whose other side has
+    refused, that of its refusal.
+    """
+
+    connection: int
+    sentence: str
+    receipt: bytes | None = None
+    code: str = "protocol"
+
+
+@dataclass(slots=True)
+class PeerMessage:
+    """A word of a linked node."""
+
+    connection: int
+    word: PeerFrame
+    receipt: None = None
+
+
+@dataclass(slots=True)
+class Unheeded:
+    """A SEND or SUBSCRIBE to that destination has a header that asks other brokers for something, and nothing here:
+    told in the log. A session says so once.
+    """
+
+    connection: int
+    destination: str
+    header: str
+    sentence: str
+    receipt: bytes | None = None  # that is the frame's
+
+
+Command = (
+    Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail | PeerMessage | Unheeded
+)
+
+
+# ---- reports of the shell -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Open:
+    """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed.
+
+    peer: a linked node instead of a client; it says nothing but Heard and Fail.
+    """
+
+    connection: int
+    peer: Identity | None = None
+
+
+@dataclass(slots=True)
+class Read:
+    """What one read of a connection gave. buffered_bytes: what its session holds of an unfinished frame."""
+
+    connection: int
+    commands: list[Command]
+    buffered_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Reread:
+    """config.toml was read again, since a Turn or a signal has asked for it. config: what is in force if that is
+    applied; None: mistakes says why there is none. changes: a row for each difference from what is in force now, as
+    JSON has it. useless: sentences about settings that do nothing.
+    """
+
+    config: Config | None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    useless: list[str] = field(default_factory=list)
+    mistakes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Written:
+    """The operating system has taken all of the first `delivers` Deliver replies of this connection (since Open)."""
+
+    connection: int
+    delivers: int
+
+
+@dataclass(slots=True)
+class Closed:
+    """The connection is gone: nothing more comes from it and nothing more reaches it. cause: why."""
+
+    connection: int
+    cause: str = ""
+
+
+@dataclass(slots=True)
+class NotLinked:
+    """No link with that node has come of a try, its or ours; cause: why. is_refused: one of the two has said no.
+
+    Who it was has not always been proved: a stranger may have used the name.
+    """
+
+    peer: str
+    cause: str
+    is_refused: bool
+
+
+@dataclass(slots=True)
+class Committed:
+    """Batch `number` is on the disk, synced. Batches are committed in order, one at a time."""
+
+    number: int
+
+
+@dataclass(slots=True)
+class StoredMessage:
+    """One message read back. redelivered: marked so on disk, or stored before an unclean stop.
+
+    message: None where the record is damaged: it stays where it is, is never delivered, and is reported.
+    """
+
+    position: int
+    message: Message | None
+    redeliveries: int
+    redelivered: bool
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The answer to a Load: the messages of the queue after a position, in order, as last committed.
+
+    `request` is the number of the Load. has_more: whether the queue has further ones behind them.
+    """
+
+    request: int
+    messages: list[StoredMessage] = field(default_factory=list)
+    has_more: bool = False
+
+
+@dataclass(slots=True)
+class StoredDelayed:
+    """One delayed message read back: see StoredMessage. It stays delayed until a Wake, a damaged one for good."""
+
+    due_ms: int
+    stored: StoredMessage
+
+
+@dataclass(slots=True)
+class LoadedDelayed:
+    """The answer to a LoadDelayed. next_due_ms: of the first delayed one that is not in the answer; 0: none is left."""
+
+    request: int
+    messages: list[StoredDelayed] = field(default_factory=list)
+    next_due_ms: int = 0
+
+
+@dataclass(slots=True)
+class StoredRecord:
+    """One record of a log read back. message: None where it is damaged: it is passed over, and reported."""
+
+    offset: int
+    message: Message | None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """The answer to a LoadLog. An empty list: there is none from there on, as last committed.
+
+    The header block of each begins with `partition` and `offset`.
+    """
+
+    request: int
+    records: list[StoredRecord] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LoadedPrepared:
+    """The answer to a LoadStage. damaged: how many could not be read, and are missing in `sends`."""
+
+    request: int
+    sends: list[Send] = field(default_factory=list)
+    damaged: int = 0
+
+
+@dataclass(slots=True)
+class Found:
+    """The answer to a LookUp: whether the dedup-id is remembered in the last committed state, not yet forgotten."""
+
+    request: int
+    found: bool
+
+
+@dataclass(slots=True)
+class Tick:
+    """Time has passed: sent several times a second, and more often never hurts.
+
+    disk_free_bytes, store_used_bytes: what the disk has for messages, free or in the store's own file, and what the
+    store uses (pages, not the file's size), each with what was written since that was read. checked_percent: how much
+    of the store's structure has been looked at since the start.
+
+    To be told of only, as last read: file_system_free_bytes; reusable_bytes: of the store's file, in free pages;
+    half_open: connections that have not said CONNECT.
+    """
+
+    disk_free_bytes: int
+    store_used_bytes: int
+    checked_percent: int = 100
+    file_system_free_bytes: int = 0
+    reusable_bytes: int = 0
+    half_open: int = 0
+
+
+@dataclass(slots=True)
+class Stop:
+    """SIGTERM: nothing more is read. Commit what was accepted, mark what is out, then stop. at_once: what was said and
+    not carried out yet is not any more.
+    """
+
+    at_once: bool = False
+
+
+Event = (
+    Open
+    | Read
+    | Reread
+    | Written
+    | Closed
+    | NotLinked
+    | Committed
+    | Loaded
+    | LoadedDelayed
+    | LoadedLog
+    | LoadedPrepared
+    | Found
+    | Tick
+    | Stop
+)

@@ -1,0 +1,100 @@
+"""The journal's words: what is told of the life of a persistent message, and how a reader gets it.
+
+An event is told in the batch that holds the change which it tells of; docs/JOURNAL.md says what each means.
+"""
+
+import json
+from typing import NamedTuple
+
+from radiator.model.message import message_id
+
+ACCEPTED, DELIVERED, ACKED, NACKED, RETURNED = "accepted", "delivered", "acked", "nacked", "returned"
+DELAYED, DUE, EXPIRED, DEAD_LETTERED, DROPPED = "delayed", "due", "expired", "dead-lettered", "dropped"
+PURGED, MOVED, CHECKED_OUT, COPIED = "purged", "moved", "checked-out", "fanout-copy"
+STARTED, DELETED, SET_ASIDE = "started", "deleted", "set-aside"
+EVENTS = (
+    ACCEPTED, DELIVERED, ACKED, NACKED, RETURNED, DELAYED, DUE, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED,
+    CHECKED_OUT, COPIED, STARTED, DELETED, SET_ASIDE,
+)  # fmt: skip
+
+# which events make up a column of a queue's ledger: each change of a column has exactly one of them
+COLUMNS = {
+    "accepted": (ACCEPTED,),
+    "acked": (ACKED, CHECKED_OUT),
+    "expired": (EXPIRED,),
+    "dropped": (DROPPED,),
+    "purged": (PURGED, MOVED),
+    "dead_lettered": (DEAD_LETTERED,),
+}
+# what `number` is called in the JSON of those events that have one
+NUMBERS = {DELAYED: "due_ms", COPIED: "copies", STARTED: "messages", DELETED: "messages"}
+
+# reasons
+WRITTEN, HANDED_OVER, LOST, ACK_TIMEOUT = "written", "handed-over", "lost", "ack-timeout"
+BURIED, RELEASED = "dead-letter", "released"  # and MOVED, HANDED_OVER: why it was accepted
+CLEAN, UNCLEAN = "clean", "unclean"  # how the last run had ended
+
+CLIENT_CHARACTERS = 64  # cut: of a client's name
+
+
+class JournalEvent(NamedTuple):
+    """One event. position: of the message, 0: it is of the whole queue; queue: the name of the one that it is (or was)
+    in.
+
+    client: who, as the number of a connection and the id of its subscription, or `node/NAME`; attempt: its redelivery
+    count; size: bytes of header block and body; other: the position of the message that it came from or went on as;
+    other_queue: the name of the queue (or `/log/NAME`) of that one; address: what was sent to, where that was not the
+    queue; reason: one word; number: see NUMBERS. What is empty, or 0, is not there.
+    """
+
+    event: str
+    ms: int
+    queue: str
+    position: int
+    client: str = ""
+    attempt: int = 0
+    size: int = 0
+    other: int = 0
+    other_queue: str = ""
+    reason: str = ""
+    address: str = ""
+    number: int = 0
+
+
+# after one of these it is in its queue no more
+ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
+
+
+class CameFrom(NamedTuple):
+    """Where an accepted message was before; nothing is known of one that was sent. position, queue: there; client: the
+    node that hands it over; attempt: how often it had come back.
+    """
+
+    reason: str = ""
+    position: int = 0
+    queue: str = ""
+    client: str = ""
+    attempt: int = 0
+
+
+def as_json(told: JournalEvent, seq: int, store_id: str) -> bytes:
+    """The event as a reader of the journal gets it: the body of record `seq` (docs/JOURNAL.md)."""
+    event = told.event
+    row: dict[str, str | int] = {"seq": seq, "event": event, "ms": told.ms, "queue": told.queue}
+    if told.position:
+        row["message_id"] = message_id(store_id, told.position).decode()
+        row["attempt"] = told.attempt
+    row["bytes"] = told.size
+    if told.client:
+        row["client"] = told.client
+    if told.other:
+        row["other_id"] = message_id(store_id, told.other).decode()
+    if told.other_queue:
+        row["other_queue"] = told.other_queue
+    if told.address:
+        row["address"] = told.address
+    if told.reason:
+        row["reason"] = told.reason
+    if event in NUMBERS:
+        row[NUMBERS[event]] = told.number
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,70 @@
+"""Names of words separated by `.`, and patterns of them: `*` is one word, `#` is zero or more.
+
+Used for topics and for the tables of config.toml. No regular expressions: a hostile pattern costs words x words, never
+more.
+"""
+
+import re
+import unicodedata
+
+from radiator.model.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+
+def name_mistake(name: str) -> str:
+    """Why it is no NAME of a destination, to stand behind "which"; "" where it is one.
+
+    A NAME is 1 to 255 bytes of UTF-8 with no control character; wildcards are no matter here.
+    """
+    if not name:
+        return f"is empty; a name has 1 to {NAME_MAX_BYTES} bytes"
+    size = len(name.encode("utf-8", "surrogatepass"))
+    if size > NAME_MAX_BYTES:
+        return f"has {size} bytes of UTF-8; a name has at most {NAME_MAX_BYTES}"
+    for character in name:
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            return f"has the control character U+{ord(character):04X}; a name has none"
+    return ""
+
+
+def is_node_name(name: str) -> bool:
+    """Whether a node may be called so: 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot."""
+    return len(name) <= NODE_NAME_MAX_BYTES and _NODE_NAME.fullmatch(name) is not None
+
+
+def is_pattern(name: str) -> bool:
+    """Whether any word of it is a wildcard."""
+    return any(word in ("*", "#") for word in name.split("."))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether the pattern matches the name, which has no wildcards."""
+    return overlaps(pattern, name)
+
+
+def overlaps(one: str, other: str) -> bool:
+    """Whether some name is matched by both patterns. Costs words x words."""
+    ours, theirs = one.split("."), other.split(".")
+    # reachable[j]: the words of `ours` so far and the first j words of `theirs` can name the same thing
+    reachable = [True] + [False] * len(theirs)
+    for j, word in enumerate(theirs):
+        reachable[j + 1] = reachable[j] and word == "#"
+    for ours_word in ours:
+        following = [reachable[0] and ours_word == "#"]
+        for j, theirs_word in enumerate(theirs):
+            if ours_word == "#" or theirs_word == "#":
+                # a `#` takes one more word of the other side and stays, or takes none and is done
+                can = following[j] or reachable[j + 1]
+            else:
+                can = reachable[j] and (ours_word == theirs_word or "*" in (ours_word, theirs_word))
+            following.append(can)
+        reachable = following
+    return reachable[-1]
+
+
+def rank(pattern: str) -> tuple[int, bool]:
+    """Sorts best first: most literal words, then the one without `#`."""
+    words = pattern.split(".")
+    literal = sum(word not in ("*", "#") for word in words)
+    return -literal, "#" in words

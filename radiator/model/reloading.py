@@ -1,0 +1,244 @@
+"""What of a configuration takes effect while the broker runs, and what with its next start: two configurations as
+tables, what differs between them, and what is in force once the second was read again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from radiator.model.limits import Limits
+from radiator.model.patterns import is_pattern, rank
+from radiator.model.settings import (
+    CLUSTER,
+    JOURNAL,
+    NODE,
+    STANDARD_EXCHANGES,
+    Binding,
+    Config,
+    Declarations,
+    ExchangeSettings,
+    Logging,
+    LogSettings,
+    QueueSettings,
+)
+from radiator.model.validation import LOG_PREFIX
+
+NOW, RESTART = "now", "restart"
+
+_QUEUE = {field.name: NOW for field in fields(QueueSettings)}
+_LIMITS = {field.name: NOW for field in fields(Limits)}
+RELOAD: dict[str, dict[str, str]] = {
+    "server": {
+        "listen": RESTART,
+        "allow_anonymous": RESTART,
+        "data_dir": RESTART,
+        "sync_interval_ms": NOW,
+        "map_size": RESTART,
+        "disk_free_min": NOW,
+    },
+    "logging": {"level": NOW, "format": NOW, "priorities": NOW},
+    # frames: linked nodes have agreed on them, and what the map must hold comes of them and of batches
+    "limits": _LIMITS
+    | dict.fromkeys(("max_frame_bytes", "max_header_bytes", "max_headers", "max_batch_bytes"), RESTART),
+    "create": {"queues": NOW, "topics": NOW},
+    "journal": {"enabled": RESTART, "retention_ms": NOW, "retention_bytes": NOW},
+    "node": dict.fromkeys(
+        (
+            "name", "secret_file", "listen", "heart_beat_ms", "discover", "advertise", "peer_outbox_max_bytes",
+            "peer_outbox_overflow",
+        ),
+        RESTART,
+    ),
+    "peer": {"address": RESTART},
+    "queue": _QUEUE | {"persistent": RESTART, "scope": RESTART},
+    "log": {"partitions": NOW, "partition_key": NOW, "retention_ms": NOW, "retention_bytes": NOW},
+    "exchange": {"type": RESTART, "bindings": NOW},
+    "fanout": {"children": NOW, "scope": RESTART},
+    "topic": {"scope": RESTART},
+}  # fmt: skip
+"""When a setting of each table takes effect that is read again; docs/OPERATING.md has the same."""
+
+# of these tables all waits for a restart where anything does: half of one would be a queue that no file declares
+_WHOLE = ("journal", "node", "peer", "queue", "exchange", "fanout", "topic")
+
+Place = tuple[str, str]  # table and name; "" where the table has none
+Tables = dict[Place, dict[str, Any]]
+
+
+@dataclass(slots=True, frozen=True)
+class Difference:
+    """setting: as the file has it, `limits.max_connections`, or a table, `queue.orders`, that is there in one of the
+    two only; old and new: None where it is not, or has no value. takes_effect: NOW or RESTART.
+    """
+
+    setting: str
+    old: Any
+    new: Any
+    takes_effect: str
+
+
+def differences(running: Config, read: Config, dotted: Callable[[tuple[str, ...]], str]) -> list[Difference]:
+    """What is otherwise in the configuration that was read, in the order of its tables. dotted: writes keys."""
+    old, new = _tables(running), _tables(read)
+    in_force = _merged(old, new)
+    found = []
+    for place in {**new, **old}:
+        kind, name = place
+        keys = (kind, name) if name else (kind,)
+        before, after, then = old.get(place), new.get(place), in_force.get(place)
+        if before is None or after is None:
+            effect = NOW if then == after else RESTART
+            found.append(Difference(dotted(keys), _told(kind, before), _told(kind, after), effect))
+            continue
+        assert then is not None, "what both have is there"
+        for key in before:
+            if before[key] != after[key]:
+                effect = NOW if then[key] == after[key] else RESTART
+                found.append(Difference(dotted((*keys, key)), before[key], after[key], effect))
+    if running.node is not None and read.node is not None and running.node.secret != read.node.secret:
+        found.append(Difference("node.secret_file", "a secret", "another secret", RESTART))
+    return found
+
+
+def merged(running: Config, read: Config) -> Config:
+    """What is in force once a broker that runs with `running` has applied `read`: what needs a restart is as it was."""
+    in_force = _config(running, _merged(_tables(running), _tables(read)))
+    return replace(in_force, limits_given=read.limits_given, useless=read.useless)
+
+
+def _merged(old: Tables, new: Tables) -> Tables:
+    tables: Tables = {}
+    for place in {**new, **old}:
+        before, after = old.get(place), new.get(place)
+        pending = _pending(place, before, after)
+        if before is None or after is None:
+            table = before if pending else after
+        else:
+            table = {key: before[key] if key in pending else after[key] for key in before}
+        if table is not None:
+            tables[place] = table
+    # what stays as it was leads to what must stay too
+    left = list(tables.values())
+    while left:
+        for place in _targets(left.pop()):
+            if place in old and place not in tables:
+                tables[place] = old[place]
+                left.append(old[place])
+    return tables
+
+
+def _targets(table: Mapping[str, Any]) -> list[Place]:
+    """The queues and logs that a table names."""
+    names = [*table.get("children", ()), *(target for _, target in table.get("bindings", ()))]
+    if table.get("dead_letter") is not None:
+        names.append(table["dead_letter"])
+    return [
+        ("log", name.removeprefix(LOG_PREFIX)) if name.startswith(LOG_PREFIX) else ("queue", name) for name in names
+    ]
+
+
+def _pending(place: Place, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> frozenset[str]:
+    """The keys of a table that is otherwise whose values wait for a restart."""
+    kind = place[0]
+    if before is None or after is None:
+        there = before or after or {}
+        waits = kind in ("node", "peer") or there.get("scope") == CLUSTER
+        return frozenset(there) if waits else frozenset()
+    differing = {key for key in before if before[key] != after[key]}
+    waiting = {key for key in differing if RELOAD[kind][key] == RESTART}
+    if waiting and kind in _WHOLE:
+        return frozenset(before)
+    if differing and kind in ("fanout", "topic") and CLUSTER in (before["scope"], after["scope"]):
+        return frozenset(before)  # what other nodes have been told of it
+    if kind == "limits" and "max_frame_bytes" in waiting:
+        waiting.add("outbox_max_bytes")  # whose default comes of it
+    return frozenset(waiting)
+
+
+def _told(kind: str, table: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A whole table: what is not as the default, of queues and logs."""
+    if table is None:
+        return None
+    defaults = asdict({"queue": QueueSettings, "log": LogSettings}.get(kind, _Nothing)())
+    return {key: value for key, value in table.items() if key not in defaults or defaults[key] != value}
+
+
+@dataclass(slots=True)
+class _Nothing:
+    """What has no defaults."""
+
+
+# ---- a configuration as tables, and back ----------------------------------------------------------------------------
+
+
+def _tables(config: Config) -> Tables:
+    declared = config.declarations
+    tables: Tables = {
+        ("server", ""): {key: getattr(config, key) for key in RELOAD["server"]},
+        ("logging", ""): asdict(config.logging),
+        ("limits", ""): asdict(config.limits),
+        ("create", ""): {"queues": declared.create_queues, "topics": declared.create_topics},
+        ("journal", ""): {"enabled": declared.has_journal, "retention_ms": None, "retention_bytes": None},
+    }
+    if declared.has_journal:
+        log = declared.logs[JOURNAL]
+        tables["journal", ""] |= {"retention_ms": log.retention_ms, "retention_bytes": log.retention_bytes}
+    if config.node is not None:
+        tables["node", ""] = {key: getattr(config.node, key) for key in RELOAD["node"]}
+        tables |= {("peer", name): {"address": address} for name, address in config.node.peers.items()}
+    tables |= {("queue", name): asdict(one) for name, one in (*declared.queues.items(), *declared.queue_patterns)}
+    tables |= {("log", name): asdict(one) for name, one in declared.logs.items() if name != JOURNAL}
+    for name, exchange in declared.exchanges.items():
+        tables["exchange", name] = {"type": exchange.type, "bindings": []}
+    for binding in declared.bindings:
+        place = "exchange", binding.exchange
+        if place not in tables:
+            tables[place] = {"type": STANDARD_EXCHANGES[binding.exchange], "bindings": []}
+        tables[place]["bindings"].append((binding.key, binding.queue))
+    for name, children in declared.fanouts.items():
+        scope = CLUSTER if name in declared.cluster_fanouts else NODE
+        tables["fanout", name] = {"children": children, "scope": scope}
+    for name in declared.topics:
+        tables["topic", name] = {"scope": CLUSTER if name in declared.cluster_topics else NODE}
+    return tables
+
+
+def _config(running: Config, tables: Tables) -> Config:
+    named: dict[str, dict[str, dict[str, Any]]] = {kind: {} for kind in RELOAD}
+    for (kind, name), table in tables.items():
+        named[kind][name] = table
+    queues = {name: QueueSettings(**table) for name, table in named["queue"].items()}
+    exchanges = named["exchange"]
+    declared = Declarations(
+        queues={name: one for name, one in queues.items() if not is_pattern(name)},
+        queue_patterns=[(name, queues[name]) for name in sorted(filter(is_pattern, queues), key=rank)],
+        fanouts={name: table["children"] for name, table in named["fanout"].items()},
+        topics=list(named["topic"]),
+        cluster_fanouts=_of_cluster(named["fanout"]),
+        cluster_topics=_of_cluster(named["topic"]),
+        exchanges={
+            name: ExchangeSettings(type=table["type"])
+            for name, table in exchanges.items()
+            if name not in STANDARD_EXCHANGES
+        },
+        bindings=[Binding(name, *pair) for name, table in exchanges.items() for pair in table["bindings"]],
+        logs={name: LogSettings(**table) for name, table in named["log"].items()},
+        has_journal=named["journal"][""]["enabled"],
+        create_queues=named["create"][""]["queues"],
+        create_topics=named["create"][""]["topics"],
+    )
+    if declared.has_journal:
+        table = named["journal"][""]
+        bounds = {key: table[key] for key in ("retention_ms", "retention_bytes")}
+        declared.logs[JOURNAL] = replace(running.declarations.logs[JOURNAL], **bounds)
+    return replace(
+        running,
+        **named["server"][""],
+        limits=Limits(**named["limits"][""]),
+        logging=Logging(**named["logging"][""]),
+        declarations=declared,
+    )
+
+
+def _of_cluster(tables: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(name for name, table in tables.items() if table["scope"] == CLUSTER)

@@ -1,0 +1,81 @@
+"""What the broker may say to a connection. The session turns a reply into bytes; the shell writes them in order."""
+
+from dataclasses import dataclass
+
+from radiator.model.message import Message
+from radiator.model.peer import PeerFrame
+
+
+@dataclass(slots=True)
+class Deliver:
+    """MESSAGE. `ack_due`: it carries `ack` (its value is the message id).
+
+    subscription: the id, or None where the client gave none (1.0).
+    written_due: the shell must report Written for it at once, not at the next occasion (`ack:auto`).
+    is_published: the same message goes to all subscribers of a topic.
+    """
+
+    connection: int
+    subscription: bytes | None
+    message_id: bytes
+    message: Message
+    ack_due: bool
+    redelivered: bool = False
+    redeliveries: int = 0
+    written_due: bool = False
+    is_published: bool = False
+
+
+@dataclass(slots=True)
+class Receipt:
+    """RECEIPT. code, sentence: why nothing has come of the SEND that asked to be told so, as of Refuse; else empty."""
+
+    connection: int
+    receipt: bytes
+    code: str = ""
+    sentence: str = ""
+
+
+@dataclass(slots=True)
+class Refuse:
+    """ERROR, then close. `code` is stable (docs/PROTOCOL.md), `sentence` says what and why.
+
+    receipt: the receipt id of the frame that caused it, or None.
+    """
+
+    connection: int
+    code: str
+    sentence: str
+    receipt: bytes | None = None
+
+
+@dataclass(slots=True)
+class Bye:
+    """Close the connection once everything before this is written."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Pause:
+    """Read nothing more from this connection until Resume: a command of it waits for room."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class Resume:
+    """Read from this connection again."""
+
+    connection: int
+
+
+@dataclass(slots=True)
+class SendToPeer:
+    """A word to a linked node. The shell counts it among the Delivers that Written reports."""
+
+    connection: int
+    word: PeerFrame
+
+
+Reply = Deliver | Receipt | Refuse | Bye | Pause | Resume | SendToPeer

@@ -1,0 +1,218 @@
+"""What an operator has decided: queues with their settings, fanouts, topics, what first use may create, and what the
+server does. Plain data; radiator/config reads it from a file and judges it.
+"""
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.patterns import matches, rank
+
+BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
+OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER)
+DIRECT, TOPIC, FANOUT = "direct", "topic", "fanout"
+EXCHANGE_TYPES = (DIRECT, TOPIC, FANOUT)
+STANDARD_EXCHANGES = {"amq.direct": DIRECT, "amq.topic": TOPIC, "amq.fanout": FANOUT}  # always there
+NODE, CLUSTER = "node", "cluster"
+SCOPES = (NODE, CLUSTER)
+PEER_OUTBOX_OVERFLOWS = (BLOCK, REJECT, DROP_OLDEST)
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+TEXT, JSON = "text", "json"  # forms of a line of the log
+AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether lines of the log have journald's priorities
+
+PORT = 61613  # the port that STOMP is known by
+PEER_PORT = 61614  # where nodes listen for each other, if nothing else is given
+MAP_SIZE = 64 * GIB  # where none is given
+HEART_BEAT_MS = 2000  # of a link: see Node
+
+REDELIVERY_DELAY_MAX_MS = 3_600_000  # where none is given
+RETENTION_MS = 7 * 86_400_000  # of a log, where none is given
+JOURNAL = "journal"  # the log that the journal is written into
+MEMORY_MESSAGES_MAX = 100_000  # a memory queue's bounds where none are given
+MEMORY_BYTES_MAX = 64 * MIB
+
+
+@dataclass(slots=True, kw_only=True)
+class QueueSettings:
+    """The settings of one queue (docs/OPERATING.md). None: no such bound, queue or time."""
+
+    persistent: bool = True
+    max_messages: int | None = None
+    max_bytes: int | None = None
+    overflow: str = BLOCK
+    dead_letter: str | None = None
+    max_redeliveries: int = 16
+    message_ttl_ms: int | None = None
+    ack_timeout_s: float | None = None
+    dedup_window_s: float = 0
+    exclusive: bool = False
+    auto_delete: bool = False
+    expires_ms: int | None = None
+    redelivery_delay_ms: int = 0
+    redelivery_delay_factor: float = 2
+    redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
+    scope: str = NODE
+
+
+@dataclass(slots=True, kw_only=True)
+class LogSettings:
+    """The settings of one log (docs/OPERATING.md). partition_key: a JSON pointer into the body, or None: the header
+    `partition-key` is the key. retention_ms, retention_bytes: what is older, or beyond, goes; None: nothing does.
+    """
+
+    partitions: int = 1
+    partition_key: str | None = None
+    retention_ms: int | None = RETENTION_MS
+    retention_bytes: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ExchangeSettings:
+    """The settings of one exchange (docs/OPERATING.md). durable: it outlives a restart, and so do its bindings to
+    persistent queues; one of config.toml always is. auto_delete: it goes with its last binding.
+    """
+
+    type: str = DIRECT
+    durable: bool = True
+    auto_delete: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Binding:
+    """What is sent to the exchange with a key that matches goes into the queue."""
+
+    exchange: str
+    key: str
+    queue: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Declarations:
+    """Everything that config.toml declares. `queue_patterns` are sorted: the first that matches wins.
+
+    queues and fanouts: by exact name. topics: names and patterns. dead-letter targets and fanout children that have no
+    table of their own are in `queues` too. cluster_fanouts, cluster_topics: those of scope "cluster".
+    exchanges: without the three that are always there. bindings: to queues that are declared or may be created, or
+    to logs (`/log/NAME`), as children of fanouts may be. logs: by name; with the journal, its own too.
+    """
+
+    queues: dict[str, QueueSettings] = field(default_factory=dict)
+    queue_patterns: list[tuple[str, QueueSettings]] = field(default_factory=list)
+    fanouts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    topics: list[str] = field(default_factory=list)
+    cluster_fanouts: frozenset[str] = frozenset()
+    cluster_topics: frozenset[str] = frozenset()
+    exchanges: dict[str, ExchangeSettings] = field(default_factory=dict)
+    bindings: list[Binding] = field(default_factory=list)
+    logs: dict[str, LogSettings] = field(default_factory=dict)
+    has_journal: bool = False
+    create_queues: bool = False
+    create_topics: bool = False
+
+    def queue_settings(self, name: str) -> QueueSettings:
+        """What is in force for the queue of that name, declared or not: its table, the best pattern, or defaults."""
+        declared = self.queues.get(name)
+        if declared is not None:
+            return declared
+        for pattern, settings in self.queue_patterns:
+            if matches(pattern, name):
+                return settings
+        return QueueSettings()
+
+    def declares_queue(self, name: str) -> bool:
+        """Whether a table is for the queue of that name."""
+        return name in self.queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
+
+    def may_create_queue(self, name: str) -> bool:
+        """Whether first use creates the queue: [create] says so, or a pattern declares it."""
+        return self.create_queues or any(matches(pattern, name) for pattern, _ in self.queue_patterns)
+
+    def is_cluster_topic(self, name: str) -> bool:
+        """Whether a message sent to that topic goes to subscribers on every node: what its best table says."""
+        if not self.cluster_topics:
+            return False
+        if name in self.topics:
+            return name in self.cluster_topics
+        matching = [pattern for pattern in self.topics if matches(pattern, name)]
+        return bool(matching) and min(matching, key=rank) in self.cluster_topics
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """Where a listener is, or a broker: `stomp://127.0.0.1:61613`, `stomp://[::1]:61613`. Port 0: any free one."""
+
+    scheme: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. A name other than `localhost` is not taken to be on loopback."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host.lower() == "localhost"
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Whether it stands for every address of this machine: one can listen on it, and not dial it."""
+        try:
+            return ipaddress.ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
+
+
+@dataclass(slots=True, kw_only=True)
+class Node:
+    """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
+
+    listen: None: nobody can dial us. advertise: where others may dial us, told to those with `discover`.
+    secret_file: where the secret was read. peer_outbox_...: bound and overflow of the copies that wait for one peer;
+    None: no bound but what the disk leaves.
+    """
+
+    name: str
+    secret: bytes = field(repr=False)
+    secret_file: Path | None = None
+    listen: Address | None = None
+    advertise: Address | None = None
+    peers: dict[str, Address | None] = field(default_factory=dict)
+    discover: bool = False
+    heart_beat_ms: int = HEART_BEAT_MS
+    peer_outbox_max_bytes: int | None = None
+    peer_outbox_overflow: str = BLOCK
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Logging:
+    """What the log tells, and how ([logging] in config.toml). priorities: `auto`: where stderr is journald's."""
+
+    level: str = "info"
+    format: str = TEXT
+    priorities: str = AUTO
+
+
+@dataclass(slots=True, kw_only=True)
+class Config:
+    """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names.
+    useless: a sentence for each setting that has no effect beside the others.
+    """
+
+    listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
+    allow_anonymous: bool = False
+    data_dir: Path
+    sync_interval_ms: int = 0
+    map_size: int = MAP_SIZE
+    disk_free_min: int = 128 * MIB
+    limits: Limits = field(default_factory=Limits)
+    limits_given: frozenset[str] = field(default=frozenset(), compare=False)
+    declarations: Declarations = field(default_factory=Declarations)
+    node: Node | None = None
+    logging: Logging = field(default_factory=Logging)
+    useless: list[str] = field(default_factory=list, compare=False)

@@ -1,0 +1,491 @@
+"""Whether values that people and programs write are valid: in config.toml, and in requests to /admin.
+
+A check returns the value as the program wants it, or raises ValueError with what stands behind the key's name in the
+sentence about it: what is wrong, and what would be right. For each of queue, log, exchange, binding and fanout there is
+a table of checks, and functions for what must hold between the settings of one thing. What must hold between the
+tables of a file is in tools/config/rules.py.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from radiator.model.addresses import name_in
+from radiator.model.errors import Refusal
+from radiator.model.limits import GIB, KIB, MIB, NAME_MAX_BYTES, PARTITIONS_MAX, PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.settings import (
+    BLOCK,
+    CLUSTER,
+    DEAD_LETTER,
+    EXCHANGE_TYPES,
+    JOURNAL,
+    MEMORY_BYTES_MAX,
+    MEMORY_MESSAGES_MAX,
+    OVERFLOWS,
+    SCOPES,
+    STANDARD_EXCHANGES,
+    TOPIC,
+    ExchangeSettings,
+    LogSettings,
+    QueueSettings,
+)
+
+TIB = 1024 * GIB
+SIZE_UNITS = {"KiB": KIB, "MiB": MIB, "GiB": GIB, "TiB": TIB}
+DAY_S = 86_400
+
+Check = Callable[[object], Any]
+
+
+def parse_size(value: object) -> int:
+    """Bytes: a whole number, or text such as "64MiB". ValueError as a check."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = re.fullmatch(r"([0-9]{1,18}) ?(KiB|MiB|GiB|TiB)", value) if isinstance(value, str) else None
+    if found is None:
+        right = 'a size such as "64MiB" (KiB, MiB, GiB, TiB), or bytes as a whole number'
+        raise ValueError(f"is {shown(value)}; it must be {right}")
+    return int(found[1]) * SIZE_UNITS[found[2]]
+
+
+def size_text(size: int) -> str | int:
+    """The size as a person writes it: in the largest unit that divides it, or in bytes."""
+    for unit, factor in reversed(SIZE_UNITS.items()):
+        if size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return size
+
+
+def shown(value: object) -> str:
+    """A value on one line of bounded length."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def meant(word: object, words: Iterable[str]) -> str:
+    """`; did you mean ...?` where one of the words is close, else nothing."""
+    close = difflib.get_close_matches(str(word)[:NAME_MAX_BYTES], list(words), n=1)
+    return f"; did you mean {shown(close[0])}?" if close else ""
+
+
+def one_of(words: Iterable[str]) -> str:
+    """What would be right where the value must be one of these."""
+    return "it must be one of " + ", ".join(map(shown, words))
+
+
+# ---- checks
+
+
+def flag(value: object) -> bool:
+    """true or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"is {shown(value)}; it must be true or false")
+    return value
+
+
+def whole(least: int, most: int) -> Check:
+    """A whole number within bounds."""
+
+    def check(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(f"is {shown(value)}; it must be a whole number from {least} to {most}")
+        return value
+
+    return check
+
+
+def number(least: float, most: float, of_what: str = "") -> Check:
+    """A number within bounds, whole or not."""
+
+    def check(value: object) -> float:
+        # a nan is in no range
+        if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+            raise ValueError(f"is {shown(value)}; it must be a number {of_what}from {least} to {most}")
+        return value
+
+    return check
+
+
+def seconds(least: float, most: float) -> Check:
+    """A duration in seconds."""
+    return number(least, most, "of seconds ")
+
+
+def size(least: int, most: int) -> Check:
+    """A size within bounds, as `parse_size` takes it."""
+
+    def check(value: object) -> int:
+        count = parse_size(value)
+        if not least <= count <= most:
+            raise ValueError(f"is {shown(value)}; it must be a size from {size_text(least)} to {size_text(most)}")
+        return count
+
+    return check
+
+
+def choice(*words: str) -> Check:
+    """One of these words."""
+
+    def check(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"is {shown(value)}; {one_of(words)}{meant(value, words)}")
+        return str(value)
+
+    return check
+
+
+RESERVED_QUEUES = ("$outbox/", "$durable/")  # what the names begin with of queues that the broker keeps for itself
+RESERVED_LOGS = ("$checkout/",)  # the same of logs, beside JOURNAL
+LOG_PREFIX = "/log/"  # a log, where a queue may be named too
+
+Table = Mapping[str, Any]
+
+
+# ---- checks of names and keys ---------------------------------------------------------------------------------------
+
+
+def queue_name(value: object) -> str:
+    """The NAME of one queue, which may be given as its address too."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be the name of a queue, as text")
+    value = name_in("queue", value)
+    mistake = name_mistake(value)
+    if mistake:
+        raise ValueError(f"has the name {shown(value)}, which {mistake}")
+    if is_pattern(value):
+        raise ValueError(f"has {shown(value)}, which is a pattern; name one queue")
+    if value.startswith(RESERVED_QUEUES):
+        raise ValueError(f"has {shown(value)}, which the broker keeps for itself; name another queue")
+    return value
+
+
+def log_name_mistake(name: str) -> str:
+    """Why it is no NAME of a log that may be declared, to stand behind "which"; "" where it is one."""
+    if name == JOURNAL or name.startswith(RESERVED_LOGS):
+        return "is kept for the broker itself"
+    if is_pattern(name):
+        return "has a wildcard, and a log has one name"
+    return name_mistake(name)
+
+
+def target_name(value: object) -> str:
+    """What a fanout or a binding may lead to: the name of one queue, or `/log/NAME`."""
+    if not isinstance(value, str) or not value.startswith(LOG_PREFIX):
+        return queue_name(value)
+    mistake = log_name_mistake(value.removeprefix(LOG_PREFIX))
+    if mistake:
+        raise ValueError(f"has {shown(value)}, a log which {mistake}; name another log")
+    return value
+
+
+def children(value: object) -> tuple[str, ...]:
+    """The queues and logs of a fanout."""
+    if not isinstance(value, list | tuple) or not value:
+        raise ValueError(f'is {shown(value)}; it must be a list of at least one queue, such as ["audit", "mail"]')
+    names = tuple(target_name(child) for child in value)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            kind = "" if name.startswith(LOG_PREFIX) else "the queue "
+            raise ValueError(f"names {kind}{shown(name)} twice; name it once")
+        seen.add(name)
+    return names
+
+
+def json_pointer(value: object) -> str:
+    """Where the key of a record stands in its body (RFC 6901)."""
+    right = 'a JSON pointer such as "/customer/id", in which ~ is ~0 and a / of a name ~1'
+    if not isinstance(value, str) or (value and not value.startswith("/")):
+        raise ValueError(f"is {shown(value)}; it must be {right}")
+    if re.search(r"~(?![01])", value):
+        raise ValueError(f"is {shown(value)}, in which a ~ stands alone; it must be {right}")
+    if len(value.encode("utf-8", "surrogatepass")) > NAME_MAX_BYTES:
+        raise ValueError(f"is {shown(value)}; it may have at most {NAME_MAX_BYTES} bytes")
+    return value
+
+
+def retention(value: object) -> int | None:
+    """Milliseconds; 0: none."""
+    kept_ms: int = whole(0, 10**12)(value)
+    return kept_ms or None
+
+
+def binding_key(value: object) -> str:
+    """The key of a binding, for any type of exchange: it may be empty."""
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be a routing key, as text")
+    mistake = name_mistake(value) if value else ""
+    if mistake:
+        raise ValueError(f"is {shown(value)}, which {mistake.replace('a name', 'a key')}")
+    return value
+
+
+def exchange_name_mistake(name: str) -> str:
+    """Why it is no NAME of an exchange, to stand behind "which"; "" where it is one."""
+    if "/" in name:
+        return "has a `/`; behind the name of an exchange that begins its routing key"
+    if is_pattern(name):
+        return "has a wildcard; an exchange has one name"
+    return name_mistake(name)
+
+
+def standard_type_mistake(name: str, type_: str) -> str:
+    """Why an exchange of that name may not have that type, to stand behind `type`; "" where it may."""
+    standard = STANDARD_EXCHANGES.get(name, type_)
+    return "" if standard == type_ else f'is {shown(type_)}, but {name} is always of type "{standard}"'
+
+
+def binding_mistake(type_: str, key: str) -> str:
+    """Why an exchange of that type takes no binding with that key, to stand behind `key`; "" where it does."""
+    if type_ != TOPIC:
+        return ""
+    words = key.split(".")
+    wildcards = words.count("*") + words.count("#")
+    if wildcards > PATTERN_WILDCARDS_MAX:
+        return f"is {shown(key)}, which has {wildcards} wildcards; it may have at most {PATTERN_WILDCARDS_MAX}"
+    return words_mistake(key)
+
+
+def words_mistake(key: str) -> str:
+    """Why nothing with that key can be sent to a topic exchange, to stand behind `key`; "" where it can."""
+    words = key.count(".") + 1
+    if words <= TOPIC_WORDS_MAX:
+        return ""
+    return f"is {shown(key)}, which has {words} words; it may have at most {TOPIC_WORDS_MAX}"
+
+
+# ---- the tables -----------------------------------------------------------------------------------------------------
+
+QUEUE: dict[str, Check] = {
+    "persistent": flag,
+    "max_messages": whole(1, 10**12),
+    "max_bytes": size(1, 64 * TIB),
+    "overflow": choice(*OVERFLOWS),
+    "dead_letter": queue_name,
+    "max_redeliveries": whole(0, 65_535),
+    "message_ttl_ms": whole(1, 10**12),
+    "ack_timeout_s": seconds(0.1, 365 * DAY_S),
+    "dedup_window_s": seconds(0, 365 * DAY_S),
+    "exclusive": flag,
+    "auto_delete": flag,
+    "expires_ms": whole(1, 10**12),
+    "redelivery_delay_ms": whole(0, 365 * DAY_S * 1000),
+    "redelivery_delay_factor": number(1, 1000),
+    "redelivery_delay_max_ms": whole(1, 365 * DAY_S * 1000),
+    "scope": choice(*SCOPES),
+}
+LOG: dict[str, Check] = {
+    "partitions": whole(1, PARTITIONS_MAX),
+    "partition_key": json_pointer,
+    "retention_ms": retention,
+    "retention_bytes": size(1, 64 * TIB),
+}
+FANOUT: dict[str, Check] = {"children": children}
+EXCHANGE: dict[str, Check] = {"type": choice(*EXCHANGE_TYPES), "durable": flag, "auto_delete": flag}
+MAY_BE_NONE = frozenset(field.name for field in fields(QueueSettings) if field.default is None)
+LOG_MAY_BE_NONE = frozenset(LOG) - {"partitions"}
+# what no queue of the cluster may be
+NOT_OF_CLUSTER: dict[str, Callable[[object], bool]] = {
+    "persistent": lambda value: value is False,
+    "exclusive": bool,
+    "auto_delete": bool,
+    "expires_ms": lambda value: value is not None,
+}
+
+
+# ---- what must hold between the settings of one queue ---------------------------------------------------------------
+
+
+def contradictions(given: Table) -> list[tuple[str, str]]:
+    """Settings of one queue that do not go together: the key, and what stands behind it. What is not given has its
+    default.
+    """
+    found = []
+    if given.get("overflow") == DEAD_LETTER and given.get("dead_letter") is None:
+        found.append(("overflow", 'is "dead-letter", but the queue has no dead_letter; name one'))
+    if given.get("dedup_window_s") and not given.get("persistent", True):
+        wrong = f"is {given['dedup_window_s']}, but the queue is not persistent"
+        right = "remove it, or set persistent = true"
+        found.append(("dedup_window_s", f"{wrong}, and only a persistent queue remembers dedup-ids; {right}"))
+    defaults = QueueSettings()
+    delay_ms = given.get("redelivery_delay_ms", defaults.redelivery_delay_ms)
+    most_ms = given.get("redelivery_delay_max_ms", defaults.redelivery_delay_max_ms)
+    if delay_ms > most_ms:
+        wrong = f"is {delay_ms}, more than redelivery_delay_max_ms ({most_ms})"
+        found.append(("redelivery_delay_ms", f"{wrong}; raise that, or lower this"))
+    if given.get("scope") == CLUSTER:
+        for key, is_wrong in NOT_OF_CLUSTER.items():
+            if key in given and is_wrong(given[key]):
+                wrong = f"the queue has {key} = {shown(given[key])}, which one node cannot keep for all"
+                found.append(("scope", f'is "cluster", but {wrong}; remove one of the two'))
+    return found
+
+
+def without_effect(settings: QueueSettings, store_bytes: int, memory_bytes: int) -> list[tuple[str, str]]:
+    """Settings of one queue, other than the defaults, that do nothing beside the others: the key, and what stands
+    behind it. store_bytes: what the store takes before SENDs wait; memory_bytes: max_memory_bytes.
+    """
+    found, defaults = [], QueueSettings()
+    if settings.overflow != BLOCK and settings.max_messages is None and settings.max_bytes is None:
+        wrong = f"is {shown(settings.overflow)}, but the queue has no bound"
+        found.append(("overflow", f"{wrong}; give max_messages or max_bytes"))
+    if settings.dead_letter is None and settings.max_redeliveries != defaults.max_redeliveries:
+        wrong = f"is {settings.max_redeliveries}, but without dead_letter a message comes back without limit"
+        found.append(("max_redeliveries", f"{wrong}; name a dead_letter"))
+    for key in ("redelivery_delay_factor", "redelivery_delay_max_ms"):
+        value = getattr(settings, key)
+        if value == getattr(defaults, key):
+            continue
+        if not settings.redelivery_delay_ms:
+            found.append((key, f"is {value}, but redelivery_delay_ms is 0; set that"))
+        elif key == "redelivery_delay_max_ms" and settings.redelivery_delay_factor == 1:
+            found.append((key, f"is {value}, but with redelivery_delay_factor = 1 no delay grows; leave it out"))
+    most, what = (store_bytes, "the store") if settings.persistent else (memory_bytes, "max_memory_bytes")
+    if settings.max_bytes is not None and settings.max_bytes > most:
+        wrong = f"is {size_text(settings.max_bytes)}, more than {what} holds ({size_text(most)})"
+        found.append(("max_bytes", f"{wrong}, so that is the bound; lower this, or raise {_raised(settings)}"))
+    return found
+
+
+def _raised(settings: QueueSettings) -> str:
+    return "map_size" if settings.persistent else "max_memory_bytes"
+
+
+def log_without_effect(settings: LogSettings, store_bytes: int) -> list[tuple[str, str]]:
+    """The same of a log."""
+    found = []
+    if settings.partition_key is not None and settings.partitions == 1:
+        wrong = f"is {shown(settings.partition_key)}, but the log has one partition, which takes every key"
+        found.append(("partition_key", f"{wrong}; leave it out"))
+    if settings.retention_bytes is not None and settings.retention_bytes > store_bytes:
+        wrong = f"is {size_text(settings.retention_bytes)}, more than the store holds ({size_text(store_bytes)})"
+        found.append(("retention_bytes", f"{wrong}: SENDs wait before anything goes; lower this, or raise map_size"))
+    return found
+
+
+def cycle_from(name: str, dead_letter: str | None, dead_letter_of: Callable[[str], str | None]) -> list[str]:
+    """The queues that dead letters of this one could go round for ever, the first of them again at the end; [] where
+    there is no cycle. dead_letter_of: of any other queue.
+    """
+    way = [name]
+    target = dead_letter
+    while target is not None and target not in way:
+        way.append(target)
+        target = dead_letter_of(target)
+    return [] if target is None else [*way[way.index(target) :], target]
+
+
+def cycle_mistake(cycle: list[str]) -> str:
+    """What stands behind the `dead_letter` that leads into the cycle."""
+    right = "a message could go round for ever; give one of them settings of its own without dead_letter"
+    return f"leads to a cycle: {' -> '.join(map(shown, cycle))}; {right}"
+
+
+def not_persistent_mistake(target: str) -> str:
+    """What stands behind the `dead_letter` of a persistent queue that names one that is not."""
+    wrong = f"is {shown(target)}, which is not persistent, while this queue is"
+    return f"{wrong}; name a persistent queue, or set persistent = false here"
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def with_bounds(settings: QueueSettings) -> QueueSettings:
+    """A queue in memory has bounds, given or not."""
+    if settings.persistent:
+        return settings
+    return replace(
+        settings,
+        max_messages=settings.max_messages or MEMORY_MESSAGES_MAX,
+        max_bytes=settings.max_bytes or MEMORY_BYTES_MAX,
+    )
+
+
+def queue_settings(given: Table, base: QueueSettings) -> QueueSettings:
+    """What is in force for a queue that is declared with these settings, where `base` would be without them.
+
+    given: as JSON has it; null is "none" where a setting may have none. Raises Refusal `bad-request` for the first
+    mistake. Whether its dead letters have where to go is another matter: see `check_dead_letter`.
+    """
+    checked = _checked("a queue", given, QUEUE, MAY_BE_NONE)
+    settings = with_bounds(replace(base, **checked))
+    for key, wrong in contradictions(asdict(settings)):
+        raise mistake(key, wrong)
+    return settings
+
+
+def as_json(settings: QueueSettings) -> dict[str, Any]:
+    """All settings of a queue, none left out: what `queue_settings` makes the same of, whatever its base."""
+    return asdict(settings)
+
+
+def check_dead_letter(name: str, settings: QueueSettings, settings_of: Callable[[str], QueueSettings | None]) -> None:
+    """Raises Refusal `bad-request` where the queue of that name may not have the dead_letter that its settings name.
+
+    settings_of: what is, or would be, in force for another queue; None: there can be none of that name.
+    """
+    target = settings.dead_letter
+    if target is None:
+        return
+    if target == name:
+        raise mistake("dead_letter", cycle_mistake([name, name]))
+    found = settings_of(target)
+    if found is None:
+        raise mistake("dead_letter", f"names {shown(target)}, which is no queue; declare it first")
+    if settings.persistent and not found.persistent:
+        raise mistake("dead_letter", not_persistent_mistake(target))
+
+    def dead_letter_of(queue: str) -> str | None:
+        there = settings_of(queue)
+        return None if there is None else there.dead_letter
+
+    if cycle := cycle_from(name, target, dead_letter_of):
+        raise mistake("dead_letter", cycle_mistake(cycle))
+
+
+def log_settings(given: Table, base: LogSettings | None = None) -> LogSettings:
+    """What a log is that is declared with these, where `base` would be without them. Raises Refusal `bad-request`."""
+    return replace(base or LogSettings(), **_checked("a log", given, LOG, LOG_MAY_BE_NONE))
+
+
+def exchange_settings(given: Table, base: ExchangeSettings | None = None) -> ExchangeSettings:
+    """What an exchange is that is declared with these, where `base` would be without them. Raises Refusal
+    `bad-request`.
+    """
+    return replace(base or ExchangeSettings(), **_checked("an exchange", given, EXCHANGE))
+
+
+def fanout_children(given: Table) -> tuple[str, ...]:
+    """The queues of a fanout that is declared with these. Raises Refusal `bad-request`."""
+    checked = _checked("a fanout", given, FANOUT)
+    if "children" not in checked:
+        raise mistake("children", 'is missing; name its queues, such as ["audit", "mail"]')
+    names: tuple[str, ...] = checked["children"]
+    return names
+
+
+def _checked(
+    what: str, given: Table, checks: Mapping[str, Check], may_be_none: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """The settings that are given, each as its check has it."""
+    right = {}
+    for key, value in given.items():
+        check = checks.get(key)
+        if check is None:
+            offer = meant(key, checks) or f"; {what} has {', '.join(checks)}"
+            end = "" if offer.endswith("?") else "."
+            raise Refusal("bad-request", f"{shown(key)} is no setting of {what}{offer}{end}")
+        try:
+            right[key] = None if value is None and key in may_be_none else check(value)
+        except ValueError as error:
+            raise mistake(key, str(error)) from error
+    return right
+
+
+def mistake(key: str, wrong: str) -> Refusal:
+    """The Refusal `bad-request` of a request whose `key` has this wrong."""
+    return Refusal("bad-request", f"`{key}` {wrong}{'' if wrong.endswith('?') else '.'}")

@@ -1,0 +1,442 @@
+"""What the broker may ask of the disk. A batch of these is one LMDB transaction: all of it or nothing.
+
+Queues are numbers here: names stand in one Declare. The store carries the writes of a batch out in order, except
+that it may sort Puts by key, since no two writes of one batch may contradict each other in their order (see Batch
+in core/turn.py).
+"""
+
+from dataclasses import astuple, dataclass
+
+from radiator.model.commands import Send
+from radiator.model.journal import JournalEvent
+from radiator.model.message import Message
+
+
+@dataclass(slots=True)
+class Ledger:
+    """A queue's books, in messages and bytes (header block + body).
+
+    accepted = stored + acked + expired + dropped + purged + dead_lettered, in both columns, always.
+    `stored_expiring`: how many of the stored messages have an expiry; lets a start know which heads to watch.
+    `stored_delayed`, `stored_delayed_bytes`: those of the stored ones that wait for their time.
+    """
+
+    accepted: int = 0
+    accepted_bytes: int = 0
+    stored: int = 0
+    stored_bytes: int = 0
+    acked: int = 0
+    acked_bytes: int = 0
+    expired: int = 0
+    expired_bytes: int = 0
+    dropped: int = 0
+    dropped_bytes: int = 0
+    purged: int = 0
+    purged_bytes: int = 0
+    dead_lettered: int = 0
+    dead_lettered_bytes: int = 0
+    stored_expiring: int = 0
+    stored_delayed: int = 0
+    stored_delayed_bytes: int = 0
+
+    def adds_up(self) -> bool:
+        """Whether both columns balance and nothing is negative."""
+        left = self.stored + self.acked + self.expired + self.dropped + self.purged + self.dead_lettered
+        left_bytes = (
+            self.stored_bytes
+            + self.acked_bytes
+            + self.expired_bytes
+            + self.dropped_bytes
+            + self.purged_bytes
+            + self.dead_lettered_bytes
+        )
+        return (
+            self.accepted == left
+            and self.accepted_bytes == left_bytes
+            and 0 <= self.stored_expiring <= self.stored
+            and 0 <= self.stored_delayed <= self.stored
+            and 0 <= self.stored_delayed_bytes <= self.stored_bytes
+            and min(astuple(self)) >= 0
+        )
+
+
+@dataclass(slots=True)
+class Declare:
+    """A queue exists from now on, under this number and name. Numbers are never used again."""
+
+    queue: int
+    name: str
+
+
+@dataclass(slots=True)
+class Put:
+    """Store a message at its place."""
+
+    queue: int
+    position: int
+    message: Message
+
+
+@dataclass(slots=True)
+class Remove:
+    """The message leaves the queue; its redelivery count goes with it."""
+
+    queue: int
+    position: int
+
+
+@dataclass(slots=True)
+class Count:
+    """Keep how often the message came back; redelivered marks it even where the count is 0 (a clean stop)."""
+
+    queue: int
+    position: int
+    redeliveries: int
+    redelivered: bool = True
+
+
+@dataclass(slots=True)
+class SaveLedger:
+    """The queue's ledger as it is after this batch: written once for each queue that the batch touches."""
+
+    queue: int
+    ledger: Ledger
+
+
+@dataclass(slots=True)
+class Delay:
+    """Store a message until its time, which is not 0. Where it is at its place, the same batch has its Remove."""
+
+    queue: int
+    due_ms: int
+    position: int
+    message: Message
+    redeliveries: int = 0
+    redelivered: bool = False
+
+
+@dataclass(slots=True)
+class MakeDue:
+    """The message is delayed no more: the same batch puts it at its place, or lets go of it."""
+
+    queue: int
+    due_ms: int
+    position: int
+
+
+@dataclass(slots=True)
+class KeepSettings:
+    """What the queue was declared with at run time: JSON, its keys those of config.toml. It goes with a Retire."""
+
+    queue: int
+    text: str
+
+
+@dataclass(slots=True)
+class KeepDeclared:
+    """A durable exchange or fanout that was declared at run time. kind: `exchange` or `fanout`; text: JSON."""
+
+    kind: str
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class DropDeclared:
+    """It is no longer, or config.toml declares it now."""
+
+    kind: str
+    name: str
+
+
+@dataclass(slots=True)
+class Bind:
+    """What is sent to that exchange with a key that matches goes into the queue. exchange "": topics."""
+
+    exchange: str
+    key: str
+    queue: int
+
+
+@dataclass(slots=True)
+class Unbind:
+    """No longer. A Retire of the queue, or the end of the exchange, comes with one for each of its bindings."""
+
+    exchange: str
+    key: str
+    queue: int
+
+
+@dataclass(slots=True)
+class Retire:
+    """The queue is deleted: its name is free at once, its messages are swept later (also after a restart)."""
+
+    queue: int
+    name: str
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Delete up to `limit` stored messages of a retired queue, delayed ones too, and its row with the last of them."""
+
+    queue: int
+    limit: int
+
+
+@dataclass(slots=True)
+class Remember:
+    """Keep a dedup-id for the queue until that time (ms since the epoch)."""
+
+    queue: int
+    dedup_id: bytes
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Forget:
+    """Drop up to `limit` dedup-ids whose time is before `before_ms`."""
+
+    before_ms: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStore:
+    """Where both hand-overs with a store stand that a linked node had before. The fields are those of KeepPeer."""
+
+    store_id: str
+    out_taken: int = 0
+    out_offered: int = 0
+    in_epoch: int = 0
+    in_last: int = 0
+
+
+@dataclass(slots=True)
+class KeepPeer:
+    """What is known of a linked node: written once for each that the batch touches.
+
+    store_id: of the store that it had when last linked; earlier: those before, the latest last. out_*: what we hand
+    over to it: the epoch of our last connection, the last sequence that it has taken, the last that was offered. in_*:
+    what it hands over to us: the highest epoch, and the last sequence accepted.
+    """
+
+    peer: str
+    store_id: str
+    out_epoch: int
+    out_taken: int
+    out_offered: int
+    in_epoch: int
+    in_last: int
+    earlier: tuple[PeerStore, ...] = ()
+
+
+@dataclass(slots=True)
+class Doubt:
+    """The message is offered to that node under that sequence: until it is settled nobody else may have it."""
+
+    peer: str
+    sequence: int
+    queue: int
+    position: int
+
+
+@dataclass(slots=True)
+class Settle:
+    """It is in doubt no more: the same batch removes it, or it is ready again."""
+
+    peer: str
+    sequence: int
+
+
+@dataclass(slots=True)
+class DeclareLog:
+    """A log exists from now on, under this number and name. Numbers are those of queues, and never used again."""
+
+    log: int
+    name: str
+
+
+@dataclass(slots=True)
+class DropLog:
+    """The log is deleted: its name is free at once, its positions go; each segment goes by a DropSegment, later."""
+
+    log: int
+
+
+@dataclass(slots=True)
+class Append:
+    """The next record of a partition. Those of one batch are without a gap, in order."""
+
+    log: int
+    partition: int
+    offset: int
+    message: Message
+
+
+@dataclass(slots=True)
+class AppendEvent:
+    """The next records of the journal: events of the same batch, in order. offset: of the first of them."""
+
+    log: int
+    partition: int
+    offset: int
+    events: list[JournalEvent]
+
+
+@dataclass(slots=True)
+class KeepSegment:
+    """A stretch of a partition as it is after this batch: written once for each that the batch touches.
+
+    first: its first offset, which names it. begin: what is before it is gone for readers; count: how many records it
+    has had; so it ends before first + count. size: their bytes. first_ms, last_ms: accepted; 0 where it has none.
+    """
+
+    log: int
+    partition: int
+    first: int
+    begin: int
+    count: int = 0
+    size: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+@dataclass(slots=True)
+class KeepSegments:
+    """The books of a log: those segments that the batch has touched."""
+
+    log: int
+    segments: list[KeepSegment]
+
+
+@dataclass(slots=True)
+class DropSegment:
+    """The oldest segment of a partition goes, with its records, which end before `end`."""
+
+    log: int
+    partition: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class KeepPosition:
+    """Where a group goes on: for each partition of the log the first offset that it has not acked."""
+
+    log: int
+    group: str
+    offsets: list[int]
+
+
+@dataclass(slots=True)
+class DropPosition:
+    """The group is forgotten."""
+
+    log: int
+    group: str
+
+
+@dataclass(slots=True)
+class KeepTransaction:
+    """A prepared transaction as it is after this batch. name: "" once it is committed: the name is free again.
+
+    count, size: of all its SENDs; applied: how many of the first are in their destinations.
+    """
+
+    stage: int
+    name: str
+    count: int
+    size: int
+    applied: int
+    prepared_ms: int
+
+
+@dataclass(slots=True)
+class StorePrepared:
+    """The SENDs of a prepared transaction; times in them are absolute. They are numbered from 0."""
+
+    stage: int
+    sends: list[Send]
+
+
+@dataclass(slots=True)
+class RemovePrepared:
+    """So many of its first SENDs, from that number on, are in their destinations by this same batch, or given up."""
+
+    stage: int
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
+class DropTransaction:
+    """It is over: nothing of it is left but what Unstage has not named; that goes too."""
+
+    stage: int
+
+
+@dataclass(slots=True)
+class KeepApp:
+    """The last version that was committed for a `txn-app-id`."""
+
+    app: str
+    version: int
+    committed_ms: int
+
+
+@dataclass(slots=True)
+class DropApp:
+    """Nothing was committed for it for so long that it is forgotten."""
+
+    app: str
+
+
+@dataclass(slots=True)
+class KeepTime:
+    """The broker's time, in milliseconds since the epoch: a start holds the system's clock against it."""
+
+    ms: int
+
+
+@dataclass(slots=True)
+class StoppedClean:
+    """The last write of a clean stop: the next start need not mark what was not out as redelivered."""
+
+
+Write = (
+    Declare
+    | Put
+    | Remove
+    | Count
+    | SaveLedger
+    | Delay
+    | MakeDue
+    | KeepSettings
+    | KeepDeclared
+    | DropDeclared
+    | Bind
+    | Unbind
+    | Retire
+    | Sweep
+    | Remember
+    | Forget
+    | KeepPeer
+    | Doubt
+    | Settle
+    | DeclareLog
+    | DropLog
+    | Append
+    | AppendEvent
+    | KeepSegments
+    | DropSegment
+    | KeepPosition
+    | DropPosition
+    | KeepTransaction
+    | StorePrepared
+    | RemovePrepared
+    | DropTransaction
+    | KeepApp
+    | DropApp
+    | KeepTime
+    | StoppedClean
+)

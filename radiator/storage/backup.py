@@ -1,0 +1,177 @@
+"""`radiator backup` and `restore`: a consistent copy of a running store in one file, and a data directory from it.
+
+A backup carries a mark, so that it is never served by accident: two stores with one id would give out the same message
+ids twice. `restore` takes the mark off and gives a new id. Both write beside their target and rename at the end.
+"""
+
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import lmdb
+
+from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.limits import BACKUP_META_BYTES, MIB
+from radiator.storage.check import Report, check
+from radiator.storage.codec import records
+from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.datafile import (
+    checked_head,
+    install,
+    new_store_id,
+    open_for_writing,
+    refuse_bare_backups,
+    refuse_other_formats,
+    structure_mistakes,
+    write_meta,
+)
+from radiator.storage.lmdb.mending import mend
+from radiator.storage.lmdb.mending_ledgers import mend_books
+from radiator.storage.lmdb.reader import Reader, backup_meta
+from radiator.storage.lmdb.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
+from radiator.storage.report import Progress, unheard
+
+_NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process
+_COPIED_AT_ONCE_BYTES = MIB
+_LEFTOVER = re.compile(r".+\.[0-9]+" + re.escape(_NEW), re.DOTALL)
+
+
+def backup(data_dir: str | Path, file: str | Path, compact: bool = False, progress: Progress = unheard) -> None:
+    """One state of the whole store in `file`, synced, 0600, all of it or nothing; the broker may run on meanwhile.
+
+    compact leaves free pages out; it takes longer. An earlier backup of that name is replaced. Raises StoreError, also
+    where `file` is there and is something else.
+    """
+    target = Path(file)
+    if os.path.lexists(target) and backup_meta(target) is None:
+        raise StoreError(f"{target} exists and is no backup: give the backup a name of its own.")
+    if not directory.is_regular(Path(data_dir) / directory.DATA_FILE):
+        raise StoreError(f"{data_dir} is no data directory: it has no {directory.DATA_FILE}.")
+    new = target.with_name(f"{target.name}.{os.getpid()}{_NEW}")
+    try:
+        _remove_leftovers(target.parent)
+        with Reader(Path(data_dir)) as reader:
+            with reader.snapshot() as snapshot:
+                meta = snapshot.meta()
+                expected_bytes = 0 if compact else reader.file.stat().st_size
+            refuse_other_formats(reader.file, meta)
+            refuse_bare_backups(reader.file, meta)
+            held = _copy(reader, new, compact, progress, expected_bytes)
+        try:
+            write_meta(new, {BACKUP: records.encode_number(BACKUP, 1)}, _map_bytes(new))
+            install(new, target)
+        finally:
+            os.close(held)
+    except OSError as error:
+        raise StoreError(f"The backup {target} cannot be written: {error}.") from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _copy(reader: Reader, new: Path, compact: bool, progress: Progress, expected_bytes: int) -> int:
+    """The file, open and locked: while it is, no other backup takes it for what a killed one left."""
+    opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        if not os.fstat(opened).st_nlink:
+            raise FileNotFoundError("another backup has just cleared up here: say it again")
+        reader.copy_to(opened, compact, progress, expected_bytes)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Unfinished backups of any name whose process was killed: nobody has them locked."""
+    for name in os.listdir(parent):
+        if not _LEFTOVER.fullmatch(name):
+            continue
+        with suppress(OSError):  # it is somebody else's, or gone, or still being written
+            opened = os.open(parent / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(parent / name)
+            finally:
+                os.close(opened)
+
+
+def restore(file: str | Path, data_dir: str | Path, progress: Progress = unheard) -> Report:
+    """Makes a data directory from a backup, with a new store id; its messages count as from before an unclean stop.
+    What was in doubt with other nodes is not in doubt any more: they know this store's id as little as its sequences.
+
+    Returns what `check` says of it: damaged messages do not hinder a restore, a damaged structure does. Damaged rows
+    that a start refuses are left out or made anew (mending.py), and told of there.
+    Raises StoreError where `file` is no whole backup, or `data_dir` already holds something.
+    """
+    source, target = Path(file), Path(data_dir)
+    meta = backup_meta(source)
+    if meta is None:
+        raise StoreError(f"{source} is not a backup made by `radiator backup`, or it is cut off.")
+    refuse_other_formats(source, meta)
+    mistakes = structure_mistakes(source, progress)
+    if mistakes:
+        raise StoreError(f"The backup {source} is damaged: {mistakes[0]}. Restore another one.")
+    try:
+        if not os.path.lexists(target):
+            directory.begin_restore(target)
+        directory.prepare(target)
+        lock = directory.BrokerLock(target)
+        try:
+            mended = _install_copy(source, target, progress)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise StoreError(f"The data directory {target} cannot be made: {error}.") from error
+    report = check(target, progress)
+    for sentence in mended:
+        report.find(sentence)
+    return report
+
+
+def _install_copy(source: Path, target: Path, progress: Progress) -> list[str]:
+    """What was mended. A crash before the rename leaves a directory that no broker serves, to be restored into anew."""
+    if directory.is_regular(target / directory.DATA_FILE):
+        raise StoreError(f"The data directory {target} holds a store already: give a path that does not exist yet.")
+    directory.begin_restore(target)
+    directory.forget_readers(target)
+    new = target / directory.RESTORE_FILE
+    _copy_file(source, new, progress)
+    rows = {
+        FORMAT: records.encode_number(FORMAT, records.FORMAT),
+        BACKUP: None,
+        STORE_ID: records.encode_text(STORE_ID, new_store_id()),
+        CLEAN: records.encode_number(CLEAN, 0),
+        TIME: None,  # however old the backup is: its start believes the system's clock
+    }
+    # to other nodes this is another store: what was said with them does not hold for it
+    write_meta(new, rows, _map_bytes(new), made=TABLES, emptied=(PEERS, DOUBTS))
+    mended = _mend(new)
+    install(new, target / directory.DATA_FILE)
+    return mended
+
+
+def _copy_file(source: Path, new: Path, progress: Progress) -> None:
+    with source.open("rb") as reading, new.open("wb") as writing:
+        whole, done = os.fstat(reading.fileno()).st_size, 0
+        while some := reading.read(_COPIED_AT_ONCE_BYTES):
+            writing.write(some)
+            done += len(some)
+            progress("copying", "bytes", done, whole)
+
+
+def _mend(file: Path) -> list[str]:
+    """What was done about damaged rows that a start refuses: a sentence for each."""
+    try:
+        with open_for_writing(file, _map_bytes(file), subdir=False, lock=False) as env:
+            tables = {name: env.open_db(name) for name in TABLES}
+            with env.begin(write=True) as txn:
+                return mend(txn, tables) + mend_books(txn, tables)
+    except lmdb.Error as error:
+        raise DiskFailed(f"Writing {file} failed: {error}.") from error
+
+
+def _map_bytes(file: Path) -> int:
+    return checked_head(file).end_bytes + BACKUP_META_BYTES

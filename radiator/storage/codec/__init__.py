@@ -1,0 +1,1 @@
+"""The bytes of what is stored (docs/FORMAT.md), without any read or write of them."""

@@ -1,0 +1,120 @@
+"""Events of the journal as a block on the disk has them: column by column, names as numbers. Pure; see FORMAT.md.
+
+    count of names u16 | length of each u16 | names | columns: event, queue, client, other_queue, reason, address,
+    attempt, size, number, ms, position, other
+
+A text is the number of its name, counted from 1; 0 is the empty one.
+
+A column is its form, one byte, and then so many bytes for each event: 0 where all are 0. Times are told from the least
+of them, which stands before the column. A position is always whole where it is not 0: 12 bytes that can be looked for.
+"""
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise
+
+from radiator.model.journal import JournalEvent
+from radiator.model.message import SEQUENCE_BITS
+
+POSITION_BYTES = 12
+_WHOLE = bytes([POSITION_BYTES])
+_NO_TEXT = ("",)
+_FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's letter for it
+
+
+def pack(told: Sequence[JournalEvent]) -> bytes:
+    """At least one event; some 18 bytes of each in a full block."""
+    event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
+        *told, strict=True
+    )
+    texts = (event, queue, client, other_queue, reason, address)
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts)))}
+    names = [name.encode() for name in code_of][1:]
+    least = min(ms)
+    return b"".join(
+        (
+            struct.pack(f">H{len(names)}H", len(names), *map(len, names)),
+            *names,
+            *[_numbers([*map(code_of.__getitem__, column)]) if any(column) else b"\0" for column in texts],
+            _numbers(attempt),
+            _numbers(size),
+            _numbers(number),
+            least.to_bytes(8, "big"),
+            _numbers([one - least for one in ms]),
+            _positions(position),
+            _positions(other),
+        )
+    )
+
+
+def _numbers(column: Sequence[int]) -> bytes:
+    most = max(column)
+    if most < 1 << 8:
+        return b"\1" + bytes(column) if most else b"\0"
+    width = 2 if most < 1 << 16 else 4 if most < 1 << 32 else 8
+    return struct.pack(f">B{len(column)}{_FORMS[width]}", width, *column)
+
+
+def _positions(column: Sequence[int]) -> bytes:
+    if not any(column):
+        return b"\0"
+    return b"".join((_WHOLE, *[position.to_bytes(POSITION_BYTES, "big") for position in column]))
+
+
+def unpack(block: bytes | memoryview, count: int) -> list[JournalEvent]:
+    """Undoes `pack`. Raises ValueError for what it has not made."""
+    columns = _Columns(block, count)
+    try:
+        name_of = columns.names().__getitem__
+        event, queue, client, other_queue, reason, address = ([*map(name_of, columns.numbers())] for _ in range(6))
+        attempt, size, number = columns.numbers(), columns.numbers(), columns.numbers()
+        [least] = columns.take("Q")
+        ms = [least + one for one in columns.numbers()]
+        position, other = columns.positions(), columns.positions()
+    except (struct.error, LookupError) as error:
+        raise ValueError(f"this is no block of events: {error}") from None
+    if columns.at != len(block):
+        raise ValueError(f"this is no block of events: {len(block) - columns.at} bytes are left over")
+    return [
+        *map(
+            JournalEvent, event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number
+        )
+    ]
+
+
+class _Columns:
+    """A block, read from its beginning. Its methods raise struct.error, LookupError or ValueError where it is none."""
+
+    def __init__(self, block: bytes | memoryview, count: int) -> None:
+        self.at = 0
+        self._block = block
+        self._count = count
+
+    def take(self, layout: str) -> tuple[int, ...]:
+        """The next numbers, big-endian."""
+        found = struct.unpack_from(f">{layout}", self._block, self.at)
+        self.at += struct.calcsize(f">{layout}")
+        return found
+
+    def names(self) -> list[str]:
+        """The table of names, and the empty one before it."""
+        [size] = self.take("H")
+        sizes = self.take(f"{size}H")
+        ends = [*accumulate(sizes, initial=self.at)]
+        self.at = ends[-1]
+        return ["", *[str(self._block[begin:end], "utf-8") for begin, end in pairwise(ends)]]
+
+    def numbers(self) -> tuple[int, ...]:
+        """A column of numbers."""
+        [form] = self.take("B")
+        return self.take(f"{self._count}{_FORMS[form]}") if form else (0,) * self._count
+
+    def positions(self) -> Sequence[int]:
+        """A column of positions."""
+        [form] = self.take("B")
+        if form == 0:
+            return (0,) * self._count
+        if form != POSITION_BYTES:
+            raise ValueError(f"this is no block of events: a column of positions has form {form}")
+        numbers = self.take("IQ" * self._count)
+        return [boot << SEQUENCE_BITS | sequence for boot, sequence in zip(numbers[::2], numbers[1::2], strict=True)]

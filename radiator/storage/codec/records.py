@@ -1,0 +1,580 @@
+"""What is on the disk, byte by byte: keys, and the values of every table. docs/FORMAT.md draws it. Pure: no disk here.
+
+Every value is `version u8 | content | CRC-32 u32`; the CRC covers the key, the version and the content, so a value that
+lies under a wrong key is found too. Whole numbers are big-endian, so that keys sort as numbers do.
+
+Changing anything here: give it a new version, keep reading the old one, and add a fixture (docs/FORMAT.md).
+"""
+
+import struct
+from hashlib import sha256
+from zlib import crc32
+
+from radiator.model.commands import Send
+from radiator.model.errors import DamagedRecord
+from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepTransaction, Ledger, PeerStore
+
+FORMAT = 4
+"""Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
+
+FORMATS_READ = range(1, FORMAT + 1)
+"""A start makes the present one of an older one. tables.py says what tables each has added."""
+
+RECORD_VERSION = 1
+"""Version of the values below, but for the ledger's; all tables count together."""
+
+LEDGER_VERSION = 2
+PEER_VERSION = 2  # of a peer that had other stores before
+"""1 had nothing of delayed messages: it is read, and written no more."""
+
+QUEUE_KEY_BYTES = 4
+MESSAGE_KEY_BYTES = 16
+DELAYED_KEY_BYTES = 24
+RECORD_KEY_BYTES = 14
+OFFSET_BYTES = 8
+OFFSET_END = 2**64 - 1  # behind all offsets
+
+_POSITION_BYTES = 12
+_DUE_BYTES = 8
+_BINDING_BYTES = 16
+_CRC_BYTES = 4
+_ESCAPING_MASK = 0b11
+_VERSION = bytes([RECORD_VERSION])
+
+_MESSAGE_HEAD = struct.Struct(">BBHIQQ")  # version, flags, length of destination, of header block, accepted, expires
+_COUNT = struct.Struct(">BBI")  # version, flags, redeliveries
+_COUNT_REDELIVERED = 0b1
+_LEDGER = struct.Struct(">B17Q")  # version, the fields of Ledger in their order
+_LEDGER_1 = struct.Struct(">B15Q")  # without the last two
+_NUMBER = struct.Struct(">BQ")  # version, the number
+_PEER = struct.Struct(">B5Q")  # version, the numbers of KeepPeer in their order; the store's id follows
+_PEER_STORE = struct.Struct(">4QB")  # the numbers of PeerStore in their order, the length of its id; that follows
+_DOUBT = struct.Struct(">BI12s")  # version, queue, position
+_RECORD_KEY = struct.Struct(">IHQ")  # log, partition, offset
+_SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment behind `first` in their order
+_POSITION = struct.Struct(">BH")  # version, number of partitions; their offsets follow
+_STAGE = struct.Struct(">B4Q")  # version, count, size, applied, prepared; the name follows
+_STAGED_KEY = struct.Struct(">QI")  # stage, number of the SEND
+_STAGED_HEAD = struct.Struct(">BBHHIQQ")  # version, flags, lengths of destination, dedup-id, headers; expires, due
+_EXPIRY_GIVEN, _TIME_GIVEN, _DEDUP_GIVEN = 0b100, 0b1000, 0b10000  # flags of a staged SEND
+_STAGED_FLAGS = _ESCAPING_MASK | _EXPIRY_GIVEN | _TIME_GIVEN | _DEDUP_GIVEN
+_APP = struct.Struct(">BQQ")  # version, the app's version, committed
+_STAGE_BYTES = 8
+_SEQUENCE_BYTES = 8
+
+
+# ---- keys ---------------------------------------------------------------------------------------------------------
+
+
+def queue_key(queue: int) -> bytes:
+    """Key of a queue's own rows, and what the keys of its messages begin with."""
+    return queue.to_bytes(QUEUE_KEY_BYTES, "big")
+
+
+def message_key(queue: int, position: int) -> bytes:
+    """Key of a message and of its redelivery count: sorts by queue, then boot, then sequence."""
+    return queue.to_bytes(QUEUE_KEY_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+
+
+def queue_of(key: bytes) -> int:
+    """The queue's number in a key."""
+    return int.from_bytes(key[:QUEUE_KEY_BYTES], "big")
+
+
+def position_in(key: bytes) -> int:
+    """The position in a message's key; a misplaced page may have longer keys."""
+    return int.from_bytes(key[QUEUE_KEY_BYTES:MESSAGE_KEY_BYTES], "big")
+
+
+def delayed_key(queue: int, due_ms: int, position: int = 0) -> bytes:
+    """Key of a delayed message: sorts by queue, then time, then position."""
+    return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
+
+
+def split_delayed_key(key: bytes) -> tuple[int, int]:
+    """due_ms and position; a misplaced page may have longer keys."""
+    at = QUEUE_KEY_BYTES + _DUE_BYTES
+    return int.from_bytes(key[QUEUE_KEY_BYTES:at], "big"), int.from_bytes(key[at:DELAYED_KEY_BYTES], "big")
+
+
+def settings_key(queue: int) -> bytes:
+    """Key of a queue's settings. Not that of its name, which is a text too: one must not be taken for the other."""
+    return queue_key(queue) + b"\0"
+
+
+def binding_key(queue: int, exchange: str, key: str) -> bytes:
+    """Key of a binding: all of a queue lie together. Names and keys are longer together than LMDB's keys may be."""
+    return queue_key(queue) + sha256(f"{exchange}\0{key}".encode()).digest()[:_BINDING_BYTES]
+
+
+def declared_key(kind: str, name: str) -> bytes:
+    """Key of what was declared at run time: sorts by kind, then name."""
+    return f"{kind}\0{name}".encode()
+
+
+def split_declared_key(key: bytes) -> tuple[str, str]:
+    """Kind and name. Raises DamagedRecord for what is no such key."""
+    kind, nul, name = key.partition(b"\0")
+    if not nul:
+        raise DamagedRecord(f"The declaration under key {key.hex()} is damaged: no kind and name are in its key.")
+    return _name_in(kind, key, "declaration"), _name_in(name, key, "declaration")
+
+
+def log_key(log: int) -> bytes:
+    """Key of a log's name: not that of a queue's, nor of its settings, which are texts too."""
+    return queue_key(log) + b"\1"
+
+
+def record_key(log: int, partition: int, offset: int) -> bytes:
+    """Key of a block of records by its first offset, and of a segment: sorts by log, then partition, then offset."""
+    return _RECORD_KEY.pack(log, partition, offset)
+
+
+def split_record_key(key: bytes) -> tuple[int, int, int]:
+    """Log, partition and offset. Raises DamagedRecord for what is no such key."""
+    if len(key) != RECORD_KEY_BYTES:
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: its key has {len(key)} bytes, not 14.")
+    log, partition, offset = _RECORD_KEY.unpack(key)
+    return log, partition, offset
+
+
+def partition_key(log: int, partition: int) -> bytes:
+    """What the keys of a partition's blocks and segments begin with."""
+    return record_key(log, partition, 0)[:-OFFSET_BYTES]
+
+
+def group_key(log: int, group: str) -> bytes:
+    """Key of a group's position: at most 4 + 255 bytes; LMDB holds 511."""
+    return queue_key(log) + group.encode()
+
+
+def stage_key(stage: int) -> bytes:
+    """Key of a prepared transaction, and what the keys of its SENDs begin with."""
+    return stage.to_bytes(_STAGE_BYTES, "big")
+
+
+def staged_key(stage: int, number: int) -> bytes:
+    """Key of one SEND of a prepared transaction: sorts by transaction, then number."""
+    return _STAGED_KEY.pack(stage, number)
+
+
+def split_staged_key(key: bytes) -> tuple[int, int]:
+    """Prepared transaction and number; a misplaced page may have longer keys."""
+    return int.from_bytes(key[:_STAGE_BYTES], "big"), int.from_bytes(key[_STAGE_BYTES : _STAGED_KEY.size], "big")
+
+
+def app_key(app: str) -> bytes:
+    """Key of the last version of a txn-app-id: the id."""
+    return app.encode()
+
+
+def dedup_key(queue: int, dedup_id: bytes) -> bytes:
+    """Key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
+    return queue_key(queue) + dedup_id
+
+
+def dedup_time_key(until_ms: int, dedup: bytes) -> bytes:
+    """Key of the same in the order of time; `dedup` is its dedup_key."""
+    return until_ms.to_bytes(8, "big") + dedup
+
+
+def split_dedup_time_key(key: bytes) -> tuple[int, bytes]:
+    """until_ms and dedup_key."""
+    return int.from_bytes(key[:8], "big"), key[8:]
+
+
+def peer_key(peer: str) -> bytes:
+    """Key of what is known of a linked node: its name."""
+    return peer.encode()
+
+
+def doubt_key(peer: str, sequence: int) -> bytes:
+    """Key of a message in doubt: sorts by peer, then sequence."""
+    return peer.encode() + b"\0" + sequence.to_bytes(_SEQUENCE_BYTES, "big")
+
+
+def split_doubt_key(key: bytes) -> tuple[str, int]:
+    """Peer and sequence. Raises DamagedRecord for what is no such key."""
+    name, nul = key[: -_SEQUENCE_BYTES - 1], key[-_SEQUENCE_BYTES - 1 : -_SEQUENCE_BYTES]
+    if nul != b"\0":
+        raise DamagedRecord(f"The doubt under key {key.hex()} is damaged: no name and sequence are in its key.")
+    return _name_in(name, key, "doubt"), int.from_bytes(key[-_SEQUENCE_BYTES:], "big")
+
+
+def _name_in(name: bytes, key: bytes, what: str) -> str:
+    """A name in a key: there is no NUL in it."""
+    return _word_in(b"" if b"\0" in name else name, key, what)
+
+
+def _word_in(word: bytes, key: bytes, what: str) -> str:
+    """What a client has called something, in a key."""
+    try:
+        if word:
+            return word.decode()
+    except UnicodeDecodeError:
+        pass
+    raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: no name is in its key.")
+
+
+# ---- the seal of every value --------------------------------------------------------------------------------------
+
+
+def seal(key: bytes, content: bytes) -> bytes:
+    """The value of that content, version included, under that key."""
+    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+
+
+def check(
+    key: bytes, value: bytes, least_bytes: int, what: str, *, is_longer: bool = False, version: int = RECORD_VERSION
+) -> None:
+    """Raises DamagedRecord unless length, checksum and version are what was written.
+
+    The checksum comes before the version: a flipped bit in the version byte is damage, not a newer record.
+    is_longer: a text or a body follows. Any other length is of another table, whose keys may be the same: a page in
+    the wrong place has right checksums.
+    """
+    # D11
+    size = len(value) - _CRC_BYTES
+    if size < least_bytes or (size > least_bytes and not is_longer):
+        raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has {len(value)} bytes.")
+    stored = int.from_bytes(value[-_CRC_BYTES:], "big")
+    actual = crc32(memoryview(value)[:-_CRC_BYTES], crc32(key))
+    if stored != actual:
+        raise DamagedRecord(
+            f"The {what} under key {key.hex()} is damaged: its checksum is {stored:08x}, its bytes give {actual:08x}."
+        )
+    if value[0] != version:
+        raise DamagedRecord(
+            f"The {what} under key {key.hex()} has version {value[0]}; this program reads version {version}."
+        )
+
+
+# ---- messages -----------------------------------------------------------------------------------------------------
+
+
+def encode_message(key: bytes, message: Message) -> bytes:
+    """The record of a message."""
+    destination = message.destination.encode()
+    head = _MESSAGE_HEAD.pack(
+        RECORD_VERSION,
+        message.escaping,
+        len(destination),
+        len(message.headers),
+        message.accepted_ms,
+        message.expires_ms,
+    )
+    content = b"".join((head, destination, message.headers, message.body))
+    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+
+
+def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
+    """Bytes of header block and body, and whether it expires: from the record's head alone, unchecked."""
+    if len(value) < _MESSAGE_HEAD.size + _CRC_BYTES:
+        return 0, False
+    _, _, destination_bytes, _, _, expires_ms = _MESSAGE_HEAD.unpack_from(value)
+    return len(value) - _MESSAGE_HEAD.size - destination_bytes - _CRC_BYTES, expires_ms != 0
+
+
+def decode_message(key: bytes, value: bytes) -> Message:
+    """The message of a record, every byte checked. Raises DamagedRecord."""
+    check(key, value, _MESSAGE_HEAD.size, "message", is_longer=True)
+    if len(key) != MESSAGE_KEY_BYTES:
+        raise DamagedRecord(f"The message under key {key.hex()} is damaged: its key has {len(key)} bytes, not 16.")
+    return _message_in(key, value)
+
+
+def _message_in(key: bytes, value: bytes) -> Message:
+    _, flags, destination_bytes, headers_bytes, accepted_ms, expires_ms = _MESSAGE_HEAD.unpack_from(value)
+    headers_at = _MESSAGE_HEAD.size + destination_bytes
+    body_at = headers_at + headers_bytes
+    escaping = flags & _ESCAPING_MASK
+    if body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags != escaping:
+        raise DamagedRecord(f"The message under key {key.hex()} is damaged: its lengths or flags are impossible.")
+    return Message(
+        destination=value[_MESSAGE_HEAD.size : headers_at].decode(),
+        headers=value[headers_at:body_at],
+        escaping=escaping,
+        body=value[body_at:-_CRC_BYTES],
+        accepted_ms=accepted_ms,
+        expires_ms=expires_ms,
+    )
+
+
+# ---- delayed messages: the redelivery count, then the record of the message ---------------------------------------
+
+
+def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered: bool) -> bytes:
+    """The record of a delayed message."""
+    count = _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries)
+    return seal(key, count + encode_message(key, message)[:-_CRC_BYTES])
+
+
+def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
+    """As message_bytes."""
+    return message_bytes(memoryview(value)[_COUNT.size :])
+
+
+def decode_delayed(key: bytes, value: bytes) -> tuple[Message, int, bool]:
+    """The message of a record, how often it came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)
+    _, flags, redeliveries = _COUNT.unpack_from(value)
+    if len(key) != DELAYED_KEY_BYTES or flags & ~_COUNT_REDELIVERED or value[_COUNT.size] != RECORD_VERSION:
+        raise DamagedRecord(f"The delayed message under key {key.hex()} is damaged: its key or flags are impossible.")
+    return _message_in(key, value[_COUNT.size :]), redeliveries, bool(flags & _COUNT_REDELIVERED)
+
+
+# ---- redelivery counts --------------------------------------------------------------------------------------------
+
+
+def encode_count(key: bytes, redeliveries: int, redelivered: bool) -> bytes:
+    """The redelivery count of a message, under the message's key in a table of its own."""
+    return seal(key, _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries))
+
+
+def decode_count(key: bytes, value: bytes) -> tuple[int, bool]:
+    """How often the message came back, and whether it is marked redelivered. Raises DamagedRecord."""
+    check(key, value, _COUNT.size, "redelivery count")
+    _, flags, redeliveries = _COUNT.unpack_from(value)
+    return redeliveries, bool(flags & _COUNT_REDELIVERED)
+
+
+# ---- queues -------------------------------------------------------------------------------------------------------
+
+
+def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
+    """A queue's ledger."""
+    return seal(
+        key,
+        _LEDGER.pack(
+            LEDGER_VERSION,
+            ledger.accepted,
+            ledger.accepted_bytes,
+            ledger.stored,
+            ledger.stored_bytes,
+            ledger.acked,
+            ledger.acked_bytes,
+            ledger.expired,
+            ledger.expired_bytes,
+            ledger.dropped,
+            ledger.dropped_bytes,
+            ledger.purged,
+            ledger.purged_bytes,
+            ledger.dead_lettered,
+            ledger.dead_lettered_bytes,
+            ledger.stored_expiring,
+            ledger.stored_delayed,
+            ledger.stored_delayed_bytes,
+        ),
+    )
+
+
+def decode_ledger(key: bytes, value: bytes) -> Ledger:
+    """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
+    if len(value) == _LEDGER_1.size + _CRC_BYTES:
+        check(key, value, _LEDGER_1.size, "ledger")
+        return Ledger(*_LEDGER_1.unpack_from(value)[1:])
+    check(key, value, _LEDGER.size, "ledger", version=LEDGER_VERSION)
+    return Ledger(*_LEDGER.unpack_from(value)[1:])
+
+
+# ---- bindings -----------------------------------------------------------------------------------------------------
+
+
+def encode_binding(key: bytes, exchange: str, binding: str) -> bytes:
+    """A binding: the names of exchanges have no NUL."""
+    return encode_text(key, f"{exchange}\0{binding}")
+
+
+def decode_binding(key: bytes, value: bytes) -> tuple[str, str]:
+    """Exchange and key of a binding. Raises DamagedRecord."""
+    exchange, nul, binding = decode_text(key, value).partition("\0")
+    if not nul or key != binding_key(queue_of(key), exchange, binding):
+        raise DamagedRecord(f"The binding under key {key.hex()} is damaged: it is another one's.")
+    return exchange, binding
+
+
+# ---- linked nodes -------------------------------------------------------------------------------------------------
+
+
+def encode_peer(key: bytes, peer: KeepPeer) -> bytes:
+    """What is known of a linked node."""
+    version = PEER_VERSION if peer.earlier else RECORD_VERSION
+    head = _PEER.pack(version, peer.out_epoch, peer.out_taken, peer.out_offered, peer.in_epoch, peer.in_last)
+    parts = [head]
+    for store in peer.earlier:
+        store_id = store.store_id.encode()
+        parts += (
+            _PEER_STORE.pack(store.out_taken, store.out_offered, store.in_epoch, store.in_last, len(store_id)),
+            store_id,
+        )
+    if peer.earlier:
+        parts.insert(1, bytes([len(peer.earlier)]))
+    return seal(key, b"".join(parts) + peer.store_id.encode())
+
+
+def decode_peer(key: bytes, value: bytes) -> KeepPeer:
+    """What is known of a linked node. Raises DamagedRecord."""
+    has_earlier = value[:1] == bytes([PEER_VERSION])
+    version = PEER_VERSION if has_earlier else RECORD_VERSION
+    check(key, value, _PEER.size + has_earlier, "peer", is_longer=True, version=version)
+    at = _PEER.size
+    earlier: list[PeerStore] = []
+    if has_earlier:
+        count, at = value[at], at + 1
+        for _ in range(count):
+            at += _PEER_STORE.size
+            numbers = _PEER_STORE.unpack_from(value, at - _PEER_STORE.size) if at <= len(value) else (0,)
+            at += numbers[-1]
+            if at > len(value) - _CRC_BYTES:
+                raise DamagedRecord(f"The peer under key {key.hex()} is damaged: it has not {count} earlier stores.")
+            earlier.append(PeerStore(value[at - numbers[-1] : at].decode(), *numbers[:-1]))
+    store_id = value[at:-_CRC_BYTES].decode()
+    kept = KeepPeer(_name_in(key, key, "peer"), store_id, *_PEER.unpack_from(value)[1:])
+    kept.earlier = tuple(earlier)
+    return kept
+
+
+def encode_doubt(key: bytes, queue: int, position: int) -> bytes:
+    """Which message is in doubt."""
+    return seal(key, _DOUBT.pack(RECORD_VERSION, queue, position.to_bytes(_POSITION_BYTES, "big")))
+
+
+def decode_doubt(key: bytes, value: bytes) -> tuple[int, int]:
+    """Queue and position of the message in doubt. Raises DamagedRecord."""
+    check(key, value, _DOUBT.size, "doubt")
+    _, queue, position = _DOUBT.unpack_from(value)
+    return queue, int.from_bytes(position, "big")
+
+
+# ---- logs: what is known of them; their records lie in blocks (blocks.py, events.py) -------------------------------
+
+
+def encode_segment(key: bytes, segment: KeepSegment) -> bytes:
+    """The books of a segment, under the key of its first record."""
+    return seal(
+        key,
+        _SEGMENT.pack(RECORD_VERSION, segment.begin, segment.count, segment.size, segment.first_ms, segment.last_ms),
+    )
+
+
+def decode_segment(key: bytes, value: bytes) -> KeepSegment:
+    """The books of a segment. Raises DamagedRecord."""
+    check(key, value, _SEGMENT.size, "segment")
+    return KeepSegment(*split_record_key(key), *_SEGMENT.unpack_from(value)[1:])
+
+
+def encode_position(key: bytes, offsets: list[int]) -> bytes:
+    """Where a group goes on, for each partition."""
+    return seal(key, _POSITION.pack(RECORD_VERSION, len(offsets)) + struct.pack(f">{len(offsets)}Q", *offsets))
+
+
+def decode_position(key: bytes, value: bytes) -> KeepPosition:
+    """Where a group goes on. Raises DamagedRecord."""
+    check(key, value, _POSITION.size, "position", is_longer=True)
+    _, partitions = _POSITION.unpack_from(value)
+    if len(value) != _POSITION.size + partitions * OFFSET_BYTES + _CRC_BYTES:
+        raise DamagedRecord(f"The position under key {key.hex()} is damaged: it has not {partitions} offsets.")
+    offsets = [*struct.unpack_from(f">{partitions}Q", value, _POSITION.size)]
+    return KeepPosition(queue_of(key), _word_in(key[QUEUE_KEY_BYTES:], key, "position"), offsets)
+
+
+# ---- prepared transactions ----------------------------------------------------------------------------------------
+
+
+def encode_stage(key: bytes, stage: KeepTransaction) -> bytes:
+    """What is known of a prepared transaction."""
+    head = _STAGE.pack(RECORD_VERSION, stage.count, stage.size, stage.applied, stage.prepared_ms)
+    return seal(key, head + stage.name.encode())
+
+
+def decode_stage(key: bytes, value: bytes) -> KeepTransaction:
+    """What is known of a prepared transaction. Raises DamagedRecord."""
+    check(key, value, _STAGE.size, "prepared transaction", is_longer=True)
+    try:
+        name = value[_STAGE.size : -_CRC_BYTES].decode()
+    except UnicodeDecodeError:
+        raise DamagedRecord(f"The prepared transaction under key {key.hex()} is damaged: its name is none.") from None
+    _, count, size, applied, prepared_ms = _STAGE.unpack_from(value)
+    return KeepTransaction(int.from_bytes(key, "big"), name, count, size, applied, prepared_ms)
+
+
+def encode_staged(key: bytes, send: Send) -> bytes:
+    """A SEND of a prepared transaction: what is kept of it until it is in its destinations."""
+    destination, dedup_id = send.destination.encode(), send.dedup_id or b""
+    flags = send.escaping
+    flags |= (send.expires_ms is not None) * _EXPIRY_GIVEN | (send.deliver_at_ms is not None) * _TIME_GIVEN
+    flags |= (send.dedup_id is not None) * _DEDUP_GIVEN
+    head = _STAGED_HEAD.pack(
+        RECORD_VERSION,
+        flags,
+        len(destination),
+        len(dedup_id),
+        len(send.headers),
+        send.expires_ms or 0,
+        send.deliver_at_ms or 0,
+    )
+    return seal(key, b"".join((head, destination, dedup_id, send.headers, send.body)))
+
+
+def decode_staged(key: bytes, value: bytes) -> Send:
+    """A SEND of a prepared transaction. Raises DamagedRecord."""
+    check(key, value, _STAGED_HEAD.size, "prepared SEND", is_longer=True)
+    _, flags, destination_bytes, dedup_bytes, headers_bytes, expires_ms, due_ms = _STAGED_HEAD.unpack_from(value)
+    dedup_at = _STAGED_HEAD.size + destination_bytes
+    headers_at = dedup_at + dedup_bytes
+    body_at = headers_at + headers_bytes
+    escaping = flags & _ESCAPING_MASK
+    is_key = len(key) == _STAGED_KEY.size
+    if not is_key or body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags & ~_STAGED_FLAGS:
+        raise DamagedRecord(f"The prepared SEND under key {key.hex()} is damaged: its lengths or flags are impossible.")
+    return Send(
+        0,
+        value[_STAGED_HEAD.size : dedup_at].decode(),
+        value[headers_at:body_at],
+        escaping,
+        value[body_at:-_CRC_BYTES],
+        expires_ms=expires_ms if flags & _EXPIRY_GIVEN else None,
+        deliver_at_ms=due_ms if flags & _TIME_GIVEN else None,
+        dedup_id=value[dedup_at:headers_at] if flags & _DEDUP_GIVEN else None,
+    )
+
+
+def encode_app(key: bytes, app: KeepApp) -> bytes:
+    """The last version that was committed for a txn-app-id."""
+    return seal(key, _APP.pack(RECORD_VERSION, app.version, app.committed_ms))
+
+
+def decode_app(key: bytes, value: bytes) -> KeepApp:
+    """The last version that was committed for a txn-app-id. Raises DamagedRecord."""
+    check(key, value, _APP.size, "version of a txn-app-id")
+    return KeepApp(_word_in(key, key, "version"), *_APP.unpack_from(value)[1:])
+
+
+# ---- texts and numbers: names and settings of queues, what is left of retired ones, dedup-ids, meta ---------------
+
+
+def encode_text(key: bytes, text: str) -> bytes:
+    """A text: a queue's name, its settings, the store's id."""
+    return seal(key, _VERSION + text.encode())
+
+
+def decode_text(key: bytes, value: bytes) -> str:
+    """A text. Raises DamagedRecord."""
+    check(key, value, 1, "row", is_longer=True)
+    try:
+        return value[1:-_CRC_BYTES].decode()
+    except UnicodeDecodeError:
+        raise DamagedRecord(f"The row under key {key.hex()} is damaged: it is no text.") from None
+
+
+def encode_number(key: bytes, number: int) -> bytes:
+    """A whole number below 2**64: a count, a time, a meta row."""
+    return seal(key, _NUMBER.pack(RECORD_VERSION, number))
+
+
+def decode_number(key: bytes, value: bytes) -> int:
+    """A whole number. Raises DamagedRecord."""
+    check(key, value, _NUMBER.size, "row")
+    number: int = _NUMBER.unpack_from(value)[1]
+    return number

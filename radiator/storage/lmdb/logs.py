@@ -1,0 +1,305 @@
+"""Logs in the store: what a commit writes of them, what a start finds, and how records are read back.
+
+Everything happens in the transaction of the caller (lmdb.py). Who asks for an offset that a segment has gets it: as a
+message, or, where no sound block has it, as a record without one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any
+
+import lmdb
+
+from radiator.model.commands import LoadedLog, StoredRecord
+from radiator.model.errors import DamagedRecord, StoreError, count_text
+from radiator.model.journal import JournalEvent, as_json
+from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.reads import ReadLog
+from radiator.model.recovery import StoredLog
+from radiator.model.settings import JOURNAL
+from radiator.model.writes import (
+    Append,
+    AppendEvent,
+    DeclareLog,
+    DropLog,
+    DropPosition,
+    DropSegment,
+    KeepPosition,
+    KeepSegment,
+    KeepSegments,
+    Write,
+)
+from radiator.storage.codec import blocks, records
+from radiator.storage.lmdb.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SETTINGS
+
+Tables = dict[bytes, "lmdb._Database"]
+LogWrite = DeclareLog | DropLog | KeepSegments | DropSegment | KeepPosition | DropPosition
+
+_JOURNAL_DESTINATION = f"/log/{JOURNAL}"
+_JSON_LINE = b"content-type:application/json\n"
+
+
+class Appends:
+    """What a batch appends, by partition."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, int], tuple[int, list[Message], list[JournalEvent]]] = {}
+
+    def add(self, write: Append | AppendEvent) -> None:
+        """Those of one partition come in the order of their offsets, without a gap."""
+        place = (write.log, write.partition)
+        first, messages, told = self._runs.setdefault(place, (write.offset, [], []))
+        following = first + len(messages) + len(told)
+        assert write.offset == following, f"{place} goes on with offset {write.offset} instead of {following}"
+        if isinstance(write, Append):
+            messages.append(write.message)
+        else:
+            told.extend(write.events)
+        assert not (messages and told), f"{place} gets both messages and events"
+
+    def logs(self) -> set[int]:
+        """Those that are appended to."""
+        return {log for log, _ in self._runs}
+
+    def rows(self, others: Iterable[Write]) -> list[tuple[bytes, bytes]]:
+        """The blocks. None lies in two segments: a new one's books are among the other writes of the batch."""
+        firsts: dict[tuple[int, int], set[int]] = {}
+        for write in others:
+            if isinstance(write, KeepSegments):
+                for segment in write.segments:
+                    firsts.setdefault((segment.log, segment.partition), set()).add(segment.first)
+        return [
+            blocks.pack(records.record_key(*place, offset), entries)
+            for place, (first, messages, told) in self._runs.items()
+            for offset, entries in blocks.cut(first, messages or told, firsts.get(place, set()))
+        ]
+
+
+# ---- commit -------------------------------------------------------------------------------------------------------
+
+
+def carry_out(txn: "lmdb.Transaction[bytes]", tables: Tables, write: LogWrite) -> None:
+    """One write; a contradiction to the store is an AssertionError."""
+    if isinstance(write, KeepSegments):
+        for segment in write.segments:
+            assert segment.log == write.log, f"{segment} is not of log {write.log}"
+            key = records.record_key(segment.log, segment.partition, segment.first)
+            txn.put(key, records.encode_segment(key, segment), db=tables[SEGMENTS])
+    elif isinstance(write, DropSegment):
+        _drop_segment(txn, tables, write)
+    elif isinstance(write, KeepPosition):
+        assert has_log(txn, tables, write.log), f"{write} of a log that is not there"
+        key = records.group_key(write.log, write.group)
+        txn.put(key, records.encode_position(key, write.offsets), db=tables[POSITIONS])
+    elif isinstance(write, DropPosition):
+        was_there = txn.delete(records.group_key(write.log, write.group), db=tables[POSITIONS])
+        assert was_there, f"{write} of a group that has none"
+    elif isinstance(write, DeclareLog):
+        key = records.log_key(write.log)
+        txn.put(key, records.encode_text(key, write.name), db=tables[LOGS])
+    else:
+        was_there = txn.delete(records.log_key(write.log), db=tables[LOGS])
+        assert was_there, f"{write} of a log that is not there"
+        txn.delete(records.settings_key(write.log), db=tables[SETTINGS])
+        for key in _keys(txn, tables[POSITIONS], records.queue_key(write.log)):
+            txn.delete(key, db=tables[POSITIONS])
+
+
+def has_log(txn: "lmdb.Transaction[bytes]", tables: Tables, log: int) -> bool:
+    """Whether there is a log of that number, and it is not deleted."""
+    return txn.get(records.log_key(log), db=tables[LOGS]) is not None
+
+
+def _drop_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, write: DropSegment) -> None:
+    key = records.record_key(write.log, write.partition, write.first)
+    assert txn.delete(key, db=tables[SEGMENTS]), f"{write} of a segment that is not there"
+    end = records.record_key(write.log, write.partition, write.end)
+    cursor = txn.cursor(tables[RECORDS])
+    is_there = cursor.set_range(key)
+    while is_there and cursor.key() < end:
+        is_there = cursor.delete() and bool(cursor.key())  # which moves on to the next
+
+
+def _keys(txn: "lmdb.Transaction[bytes]", table: "lmdb._Database", prefix: bytes) -> list[bytes]:
+    cursor = txn.cursor(table)
+    keys = []
+    if cursor.set_range(prefix):
+        for key in cursor.iternext(values=False):
+            if not key.startswith(prefix):
+                break
+            keys.append(key)
+    return keys
+
+
+# ---- start --------------------------------------------------------------------------------------------------------
+
+
+def read_logs(rows: Callable[[bytes], Iterable[tuple[bytes, bytes]]]) -> list[StoredLog]:
+    """All logs, the deleted ones of which segments are left too. rows: gives those of a table. Raises DamagedRecord,
+    and StoreError (a clause) for what contradicts itself.
+    """
+    settings = dict(rows(SETTINGS))
+    logs: dict[int, StoredLog] = {}
+    for key, value in rows(LOGS):
+        number = records.queue_of(key)
+        log = logs[number] = StoredLog(number, records.decode_text(key, value))
+        settings_key = records.settings_key(number)
+        if settings_key in settings:
+            log.settings = records.decode_text(settings_key, settings[settings_key])
+    for key, value in rows(SEGMENTS):
+        segment = records.decode_segment(key, value)
+        log = logs.setdefault(segment.log, StoredLog(segment.log, ""))
+        mistake = segment_mistake(log.segments[-1] if log.segments else None, segment)
+        if mistake:
+            raise StoreError(mistake)
+        log.segments.append(segment)
+    for key, value in rows(POSITIONS):
+        position = records.decode_position(key, value)
+        found = logs.get(position.log)
+        if found is None or not found.name:
+            raise StoreError(f"group {position.group!r} has a position in log {position.log}, which is not there")
+        found.positions.append(position)
+    return [logs[number] for number in sorted(logs)]
+
+
+def segment_mistake(before: KeepSegment | None, segment: KeepSegment) -> str:
+    """What is wrong with a segment, that comes after the other; "": nothing."""
+    shown = f"segment {segment.first} of partition {segment.partition} of log {segment.log}"
+    if not segment.first <= segment.begin <= segment.first + segment.count:
+        return f"{shown} begins at {segment.begin}, and has {count_text(segment.count, 'record')}"
+    if before is not None and (before.log, before.partition) == (segment.log, segment.partition):
+        end = before.first + before.count
+        if end != segment.first:
+            return f"{shown} comes after one that ends at {end}"
+    return ""
+
+
+# ---- reads --------------------------------------------------------------------------------------------------------
+
+
+def load_log(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, store_id: str) -> LoadedLog:
+    """Answers it: see the contract. Raises StoreError, a clause."""
+    found: list[StoredRecord] = []
+    bytes_left = load.bytes_max
+    following, is_damaged = load.offset, False  # whether a damaged block lies there
+    for first, messages in _stretches(txn, tables, load, store_id):
+        if messages is None:
+            is_damaged = True
+            continue
+        if first > following:
+            found += _missing(txn, tables, load, following, first, load.messages_max - len(found), is_damaged)
+        elif first < following:
+            raise StoreError(f"{_shown(txn, tables, load)} has record {first} twice")
+        is_damaged = False
+        for offset, message in enumerate(messages, first):
+            if len(found) >= load.messages_max or (found and bytes_left < message.size):
+                return LoadedLog(load.request, found)
+            found.append(StoredRecord(offset, message))
+            bytes_left -= message.size
+        if len(found) >= load.messages_max:
+            return LoadedLog(load.request, found)
+        following = first + len(messages)
+    end = records.OFFSET_END
+    found += _missing(txn, tables, load, following, end, load.messages_max - len(found), is_damaged)
+    return LoadedLog(load.request, found)
+
+
+def _stretches(
+    txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog, store_id: str
+) -> Iterator[tuple[int, list[Message] | None]]:
+    """What the blocks have of the offsets that are asked for, with the offset of the first; None: a damaged block.
+
+    Raises StoreError, a clause, where they are not in order.
+    """
+    prefix = records.partition_key(load.log, load.partition)
+    cursor = txn.cursor(tables[RECORDS])
+    find_block(cursor, records.record_key(load.log, load.partition, load.offset), prefix)
+    last = b""
+    for key, value in cursor.iternext():
+        if not key.startswith(prefix):
+            return
+        first = records.split_record_key(key)[2]
+        if key <= last:
+            # D32: each block has its checksum, their order has none
+            raise StoreError(f"{_shown(txn, tables, load)} has the block of record {first} behind a later one")
+        last = key
+        try:
+            kind, count = blocks.checked(key, value)
+            start = max(0, load.offset - first)
+            if start < count:
+                read = _told_messages if kind == blocks.EVENTS else _messages
+                yield first + start, read(key, value, start, load, store_id)
+        except DamagedRecord:
+            yield first, None
+
+
+def _shown(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadLog) -> str:
+    """The partition, in a sentence."""
+    key = records.log_key(load.log)
+    name = txn.get(key, db=tables[LOGS])
+    with suppress(DamagedRecord):
+        return f"partition {load.partition} of /log/{records.decode_text(key, name or b'')}"
+    return f"partition {load.partition} of log {load.log}"
+
+
+def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
+    """Puts the cursor on the block, or segment, that may have the offset in the key, which is the last that begins at
+    or before it; or on the first behind it.
+    """
+    if not cursor.set_range(key):
+        cursor.last()
+    elif bytes(cursor.key()) != key and cursor.prev() and bytes(cursor.key()[: len(prefix)]) != prefix:
+        cursor.next()
+
+
+def _messages(key: bytes, value: bytes, start: int, load: ReadLog, _: str) -> list[Message]:
+    """Those of a block of messages: their header blocks say where they lie."""
+    first = records.split_record_key(key)[2] + start
+    found = [*islice(blocks.messages_in(key, value, start), load.messages_max)]
+    for offset, message in enumerate(found, first):
+        message.headers = b"partition:%d\noffset:%d\n%b" % (load.partition, offset, message.headers)
+    return found
+
+
+def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
+    """Those of a block of events."""
+    first = records.split_record_key(key)[2]
+    return [
+        Message(
+            _JOURNAL_DESTINATION,
+            b"partition:%d\noffset:%d\n%b" % (load.partition, offset, _JSON_LINE),
+            ESCAPING_1_2,
+            as_json(told, offset, store_id),
+            told.ms,
+        )
+        for offset, told in islice(enumerate(blocks.told_in(key, value), first), start, start + load.messages_max)
+    ]
+
+
+def _missing(
+    txn: "lmdb.Transaction[bytes]",
+    tables: Tables,
+    load: ReadLog,
+    start: int,
+    end: int,
+    most: int,
+    is_damaged: bool,
+) -> Iterator[StoredRecord]:
+    """Those offsets from start to end that segments have: what should be there, and is damaged. Raises StoreError, a
+    clause, where no damaged block is there that can have had them: then nobody knows what they were.
+    """
+    prefix = records.partition_key(load.log, load.partition)
+    cursor = txn.cursor(tables[SEGMENTS])
+    offsets: list[range] = []
+    find_block(cursor, records.record_key(load.log, load.partition, start), prefix)
+    for key, value in cursor.iternext():
+        if not key.startswith(prefix) or records.split_record_key(key)[2] >= end:
+            break
+        with suppress(DamagedRecord):
+            segment = records.decode_segment(key, value)
+            offsets.append(range(max(start, segment.begin), min(end, segment.first + segment.count)))
+    missing = next(chain.from_iterable(offsets), None)
+    if missing is not None and not is_damaged:
+        raise StoreError(f"{_shown(txn, tables, load)} has a segment with record {missing}, and no block")
+    return (StoredRecord(offset, None) for offset in islice(chain.from_iterable(offsets), max(0, most)))

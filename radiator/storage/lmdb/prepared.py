@@ -1,0 +1,106 @@
+"""Prepared transactions in the store, and the last versions of `txn-app-id`s: what a commit writes, a start finds, and
+how SENDs are read back. Everything happens in the transaction of the caller (lmdb.py).
+"""
+
+from collections.abc import Iterable
+from itertools import takewhile
+
+import lmdb
+
+from radiator.model.commands import LoadedPrepared, Send
+from radiator.model.errors import DamagedRecord, StoreError
+from radiator.model.reads import ReadPrepared
+from radiator.model.writes import DropApp, DropTransaction, KeepApp, KeepTransaction, RemovePrepared, StorePrepared
+from radiator.storage.codec import records
+from radiator.storage.lmdb.logs import Tables
+from radiator.storage.lmdb.tables import APPS, STAGED, STAGES
+
+StageWrite = KeepTransaction | StorePrepared | RemovePrepared | DropTransaction | KeepApp | DropApp
+
+
+def carry_out(txn: "lmdb.Transaction[bytes]", tables: Tables, write: StageWrite) -> None:
+    """One write; a contradiction to the store is an AssertionError."""
+    if isinstance(write, KeepTransaction):
+        key = records.stage_key(write.stage)
+        txn.put(key, records.encode_stage(key, write), db=tables[STAGES])
+    elif isinstance(write, StorePrepared):
+        _stage(txn, tables, write)
+    elif isinstance(write, RemovePrepared):
+        for number in range(write.first, write.end):
+            was_there = txn.delete(records.staged_key(write.stage, number), db=tables[STAGED])
+            assert was_there, f"{write}: {number} is not there"
+    elif isinstance(write, DropTransaction):
+        key = records.stage_key(write.stage)
+        assert txn.delete(key, db=tables[STAGES]), f"{write} of what is not prepared"
+        cursor = txn.cursor(tables[STAGED])
+        is_there = cursor.set_range(key)
+        while is_there and cursor.key().startswith(key):
+            is_there = cursor.delete() and bool(cursor.key())
+    elif isinstance(write, KeepApp):
+        key = records.app_key(write.app)
+        txn.put(key, records.encode_app(key, write), db=tables[APPS])
+    else:
+        assert txn.delete(records.app_key(write.app), db=tables[APPS]), f"{write} of what has no version"
+
+
+def _stage(txn: "lmdb.Transaction[bytes]", tables: Tables, write: StorePrepared) -> None:
+    cursor = txn.cursor(tables[STAGED])
+    behind = cursor.set_range(records.stage_key(write.stage + 1))
+    has_last = (cursor.prev() if behind else cursor.last()) and records.split_staged_key(cursor.key())[0] == write.stage
+    first = records.split_staged_key(cursor.key())[1] + 1 if has_last else 0
+    keys = [records.staged_key(write.stage, number) for number in range(first, first + len(write.sends))]
+    rows = [(key, records.encode_staged(key, send)) for key, send in zip(keys, write.sends, strict=True)]
+    _, added = cursor.putmulti(rows, overwrite=False)
+    assert added == len(rows), f"SENDs of the prepared transaction {write.stage} found their places taken"
+
+
+def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:
+    """Those that are not over; counted: so many SENDs are staged. Raises DamagedRecord, and StoreError (a clause) for
+    what contradicts itself.
+    """
+    stages = [records.decode_stage(key, value) for key, value in rows]
+    names: set[str] = set()
+    for stage in stages:
+        if stage.applied > stage.count:
+            raise StoreError(f"{stage.applied} of {stage.count} SENDs of transaction {stage.stage} are out")
+        if stage.name in names:
+            raise StoreError(f"two transactions are prepared under the name {stage.name!r}")
+        names |= {stage.name} - {""}
+    left = sum(stage.count - stage.applied for stage in stages)
+    if left != counted:
+        raise StoreError(f"the prepared transactions say that they have {left} SENDs left, LMDB counts {counted}")
+    return stages
+
+
+def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
+    """The last version of each `txn-app-id`. Raises DamagedRecord."""
+    return [records.decode_app(key, value) for key, value in rows]
+
+
+def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrepared) -> LoadedPrepared:
+    """Answers it: see the contract. Raises StoreError, a clause."""
+    loaded = LoadedPrepared(load.request)
+    prefix = records.stage_key(load.stage)
+    bytes_left = load.bytes_max
+    row = txn.get(prefix, db=tables[STAGES])
+    cursor = txn.cursor(tables[STAGED])
+    if row is None or not cursor.set_range(records.staged_key(load.stage, load.first)):
+        return loaded
+    first = max(load.first, records.decode_stage(prefix, row).applied)
+    for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
+        try:
+            send: Send | None = records.decode_staged(key, value)
+        except DamagedRecord:
+            send = None
+        size = len(value) if send is None else send.size
+        taken = len(loaded.sends) + loaded.damaged
+        if records.split_staged_key(key)[1] != first + taken:
+            raise StoreError(f"the prepared transaction {load.stage} has no SEND {first + taken}")  # D32
+        if taken == load.messages_max or (taken and bytes_left < size):
+            break
+        bytes_left -= size
+        if send is not None:
+            loaded.sends.append(send)
+        else:
+            loaded.damaged += 1
+    return loaded

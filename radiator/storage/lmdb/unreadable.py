@@ -1,0 +1,70 @@
+"""A disk that cannot be read: told as that, and never as damage, since the data may be whole.
+
+Plain reads raise OSError. A page that is read through LMDB's map has no such way: the system ends the process by
+SIGBUS, without a word, where the disk fails or the file has been cut. So a process that maps a store says first what
+its last words are then.
+"""
+
+import ctypes
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from radiator.model.errors import EXIT_DISK_FAILED, DiskFailed
+
+READ_ERRORS = frozenset(
+    {
+        errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.EILSEQ, errno.ETIMEDOUT, errno.ENOLINK, errno.ENXIO,
+        errno.ENODEV, errno.ESTALE, errno.EBADMSG, errno.EUCLEAN,
+    }
+)  # fmt: skip
+"""What file systems say of a disk that does not give back what was written."""
+
+_SAY_MAX_S = 1  # whoever reads the last words may hang
+_Handler = ctypes.CFUNCTYPE(None, ctypes.c_int)
+_kept: list[object] = []  # what C will call
+
+
+def could_not_be_read(file: Path, why: object = "") -> str:
+    """The sentence for it."""
+    because = f" ({why})" if why else ""
+    return (
+        f"{file} could not be read{because}: its disk failed, or the file was cut. Try again when the disk can be read,"
+        " or replace it."
+    )
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Plain reads of a store. Raises DiskFailed where the disk fails."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in READ_ERRORS:
+            raise
+        raise DiskFailed(could_not_be_read(file, error.strerror)) from error
+
+
+def last_words(file: Path, line: Callable[[str], str] = "radiator: {}\n".format) -> None:
+    """From now on a page of the map that cannot be read ends this process with that sentence, as `line` makes it, and
+    status 74.
+
+    The handler is Python: the thread that reads a map holds no lock that it needs, and waits for the interpreter's own
+    as any other does.
+    """
+    sentence = could_not_be_read(file)
+
+    def ended(_: int) -> None:
+        signal.alarm(_SAY_MAX_S)
+        os.write(2, line(sentence).encode("utf-8", "backslashreplace"))
+        os._exit(EXIT_DISK_FAILED)
+
+    handler = _Handler(ended)
+    _kept.append(handler)
+    # Python's own handlers run later, in the main thread: the read would be tried again for ever
+    set_handler = ctypes.CDLL(None).signal
+    set_handler.argtypes, set_handler.restype = (ctypes.c_int, _Handler), ctypes.c_void_p
+    set_handler(signal.SIGBUS, handler)

@@ -1,0 +1,80 @@
+"""Which node a data directory belongs to, said anew: `radiator rename`, with no broker at work on it."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
+from radiator.model.limits import BACKUP_META_BYTES
+from radiator.model.patterns import is_node_name
+from radiator.storage.codec import records
+from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.datafile import checked_head, open_for_writing, refuse_bare_backups, refuse_other_formats
+from radiator.storage.lmdb.tables import DOUBTS, META, NODE, PEERS
+
+
+def rename(data_dir: str | Path, name: str) -> str:
+    """The data directory is that of the node `name` from now on. Returns whose it was: "" where nobody's, or unknown.
+
+    What is kept of a node of that name is kept of the one whose name this had: two disks that are swapped find each
+    other's numbers. Raises StoreError for a name that is none, and where messages are in
+    doubt with a node of that name: this one cannot settle that with itself.
+    """
+    path = Path(data_dir)
+    if not is_node_name(name):
+        raise StoreError(f"{name!r:.80} is no name of a node: it has letters, digits, `.`, `_` and `-`.")
+    file = path / directory.DATA_FILE
+    if not directory.is_regular(file):
+        raise StoreError(f"{path} is no data directory: it has no {directory.DATA_FILE}.")
+    lock = directory.BrokerLock(path)
+    try:
+        return _renamed(path, file, name)
+    except lmdb.Error as error:
+        raise DiskFailed(f"Writing {file} failed: {error}.") from error
+    finally:
+        lock.release()
+
+
+def _renamed(path: Path, file: Path, name: str) -> str:
+    map_bytes = checked_head(file).end_bytes + BACKUP_META_BYTES
+    with open_for_writing(path, map_bytes) as env, env.begin(write=True) as txn:
+        tables = {}
+        for table in (META, PEERS, DOUBTS):
+            try:
+                tables[table] = env.open_db(table, txn=txn, create=False)
+            except lmdb.NotFoundError:
+                continue  # of an earlier format
+        meta = dict(txn.cursor(tables[META])) if META in tables else {}
+        refuse_other_formats(file, meta)
+        refuse_bare_backups(file, meta)
+        former = _node(meta)
+        if DOUBTS in tables:
+            doubts = txn.cursor(tables[DOUBTS])
+            first = records.doubt_key(name, 0)
+            if doubts.set_range(first) and records.split_doubt_key(doubts.key())[0] == name:
+                raise StoreError(
+                    f"In {file} messages are in doubt with the node {name}: start it under its own name, and say "
+                    f"`radiator peer release {name} --force` first."
+                )
+            _hand_on(txn, tables[PEERS], name, former)
+        txn.put(NODE, records.encode_text(NODE, name), db=tables[META])
+    return former
+
+
+def _hand_on(txn: lmdb.Transaction, peers: Any, name: str, former: str) -> None:
+    """Under `former` is kept what was kept of the node `name`, where nothing else is kept there."""
+    key, new = records.peer_key(name), records.peer_key(former)
+    value = txn.pop(key, db=peers)
+    if value is None or not former or txn.get(new, db=peers) is not None:
+        return
+    with suppress(DamagedRecord):
+        txn.put(new, records.encode_peer(new, records.decode_peer(key, bytes(value))), db=peers)
+
+
+def _node(meta: dict[bytes, bytes]) -> str:
+    """Whose store it is: "" where nobody's, or unknown."""
+    with suppress(DamagedRecord):
+        return records.decode_text(NODE, meta[NODE]) if NODE in meta else ""
+    return ""

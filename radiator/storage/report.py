@@ -1,0 +1,59 @@
+"""What a check has read, and what is wrong with it; and who hears how far long work is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from radiator.model.errors import DamagedRecord
+from radiator.model.limits import CHECK_FINDINGS_MAX
+
+_Value = TypeVar("_Value")
+
+Progress = Callable[[str, str, int, int], None]
+"""Hears what is being done, the unit that is counted, how much is done, and of how much (0: nobody knows)."""
+
+
+def unheard(what: str, unit: str, done: int, whole: int) -> None:
+    """A Progress that nobody hears."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What was read, and what is wrong with it.
+
+    messages, message_bytes: the delayed ones too. exchanges_elsewhere: that queues are bound to, and that are neither
+    standard nor declared at run time: config.toml has to. logs: without deleted ones; records: of all. prepared:
+    transactions. structure_checked: False where a running broker wrote all the while; stop it to have this checked too.
+    progress: hears how far it is.
+    """
+
+    messages: int = 0
+    message_bytes: int = 0
+    delayed: int = 0
+    queues: int = 0
+    counts: int = 0
+    dedup_ids: int = 0
+    bindings: int = 0
+    logs: int = 0
+    records: int = 0
+    prepared: int = 0
+    exchanges_elsewhere: list[str] = field(default_factory=list)
+    structure_checked: bool = False
+    findings: list[str] = field(default_factory=list)
+    findings_left_out: int = 0
+    progress: Progress = field(default=unheard, repr=False, compare=False)
+
+    def find(self, sentence: str) -> None:
+        """Adds a finding."""
+        if len(self.findings) < CHECK_FINDINGS_MAX:
+            self.findings.append(sentence)
+        else:
+            self.findings_left_out += 1
+
+    def decoded(self, decode: Callable[[bytes, bytes], _Value], key: bytes, value: bytes | memoryview) -> _Value | None:
+        """What a row says; None, and a finding, where it is damaged."""
+        try:
+            return decode(key, bytes(value))
+        except DamagedRecord as error:
+            self.find(str(error))
+            return None

@@ -1,0 +1,1 @@
+"""What operators run: the command line, the archiver, the audit; and what reads config.toml."""

@@ -1,0 +1,82 @@
+"""The journal of an archive, read back: its events in order, and what was stored at its last snapshot."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from radiator.model.settings import JOURNAL
+from radiator.storage.report import Progress, unheard
+from radiator.tools.archive.manifest import ArchiveError, Contents, Sealed, read
+from radiator.tools.archive.sealing import rows_of
+
+COLUMNS = ("seq", "event", "queue", "message_id", "other_id", "other_queue", "number")  # what an audit reads
+
+
+@dataclass(slots=True)
+class Stored:
+    """What queues held at one offset of the journal."""
+
+    offset: int
+    boot: int
+    ids: Iterator[str]
+
+
+class History:
+    """The journal of an archive."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ArchiveError where there is none."""
+        self.directory = directory
+        self.contents: Contents = read(directory)
+        self.files: list[Sealed] = sorted(
+            (one for one in self.contents.files if one.log == JOURNAL), key=lambda one: one.first
+        )
+        if not self.files:
+            raise ArchiveError(
+                f"The archive {directory} has no journal: there was none in the store, or `--log` left it out."
+            )
+
+    @property
+    def rows(self) -> int:
+        """How many events it has."""
+        return sum(one.rows for one in self.files)
+
+    def columns(self, names: Sequence[str] = COLUMNS) -> Iterator[list[list[Any]]]:
+        """Some events at a time, column by column."""
+        for file in self.files:
+            for batch in rows_of(self.directory, file.file, list(names)):
+                yield [batch.column(name).to_pylist() for name in names]
+
+    def stored(self) -> Stored | None:
+        """The last snapshot up to which the journal is there."""
+        end = self.files[-1].next
+        usable = [one for one in self.contents.snapshots if one.next <= end]
+        if not usable:
+            return None
+        last = usable[-1]
+        return Stored(last.next, last.boot, self._ids(last))
+
+    def _ids(self, snapshot: Sealed) -> Iterator[str]:
+        for batch in rows_of(self.directory, snapshot.file, ["message_id"]):
+            yield from batch.column(0).to_pylist()
+
+    def of(self, ids: set[str], progress: Progress = unheard) -> list[dict[str, object]]:
+        """The events that name one of these ids, in order."""
+        wanted = pa.array(sorted(ids), pa.string())
+        found: list[dict[str, object]] = []
+        done, whole = 0, self.rows
+        for file in self.files:
+            for batch in rows_of(self.directory, file.file):
+                named = pc.or_kleene(
+                    pc.is_in(batch.column("message_id"), value_set=wanted),
+                    pc.is_in(batch.column("other_id"), value_set=wanted),
+                )
+                if named.true_count:
+                    found += batch.filter(named).to_pylist()
+                done += batch.num_rows
+                progress("looking through the journal", "events", done, whole)
+        return found

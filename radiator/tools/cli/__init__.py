@@ -1,0 +1,191 @@
+"""The `radiator` command. Each command is a file here and a row in COMMANDS.
+
+Promises: exit status 0, 1 for a refusal, 2 for a usage or configuration error, 74 for a failed disk; of a command that
+looks whether something is wrong, 1 where it is and 2 where it cannot look. What went wrong is one sentence on stderr,
+never a traceback. Only a bug shows a traceback.
+"""
+
+import argparse
+import errno
+import os
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import NoReturn
+
+from radiator import __version__
+from radiator.model.errors import EXIT_DISK_FAILED, EXIT_USAGE, ConfigError, DiskFailed, RadiatorError, Refusal
+from radiator.model.validation import meant
+from radiator.tools.cli.archive import ARCHIVE
+from radiator.tools.cli.audit import AUDIT
+from radiator.tools.cli.backup import BACKUP, RESTORE
+from radiator.tools.cli.bench import BENCH
+from radiator.tools.cli.bind import BIND, UNBIND
+from radiator.tools.cli.broker import hint
+from radiator.tools.cli.check import CHECK
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.compact import COMPACT
+from radiator.tools.cli.completion import COMPLETION
+from radiator.tools.cli.config import CONFIG
+from radiator.tools.cli.declare import DECLARE
+from radiator.tools.cli.delete import DELETE
+from radiator.tools.cli.describe import DESCRIBE
+from radiator.tools.cli.explain import EXPLAIN
+from radiator.tools.cli.peek import PEEK
+from radiator.tools.cli.peers import DRAIN, PEER, PEERS
+from radiator.tools.cli.position import POSITION
+from radiator.tools.cli.prepared import PREPARED
+from radiator.tools.cli.queues import MOVE, PURGE, QUEUES
+from radiator.tools.cli.receive import RECEIVE
+from radiator.tools.cli.release import RELEASE
+from radiator.tools.cli.reload import RELOAD
+from radiator.tools.cli.rename import RENAME
+from radiator.tools.cli.send import SEND
+from radiator.tools.cli.serve import SERVE
+from radiator.tools.cli.service import INSTALL_SERVICE, UNINSTALL_SERVICE
+from radiator.tools.cli.stats import STATS
+from radiator.tools.cli.text import printable
+from radiator.tools.cli.things import ByKind, Formatter, read_config
+from radiator.tools.cli.top import TOP
+from radiator.tools.cli.why import WHY
+
+COMMANDS: tuple[Command, ...] = (
+    SERVE, CONFIG, RELOAD, CHECK, BACKUP, RESTORE, COMPACT, RENAME, STATS, TOP, QUEUES, DESCRIBE, PEEK, WHY, DECLARE,
+    BIND, UNBIND, DELETE, PURGE, MOVE, POSITION, RELEASE, PREPARED, PEERS, PEER, DRAIN, SEND, RECEIVE, ARCHIVE, AUDIT,
+    EXPLAIN, BENCH, INSTALL_SERVICE, UNINSTALL_SERVICE, COMPLETION,
+)  # fmt: skip
+
+HELP_COLUMNS = 96
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENODATA, errno.EREMOTEIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One sentence instead of argparse's usage lines; exit status 2."""
+        text = message[:1].upper() + message[1:]
+        end = "" if text.endswith((".", "?")) else "."
+        self.exit(EXIT_USAGE, f"{self.prog}: {printable(text)}{end} Try `{self.prog} --help`.\n")
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """A word that is not among those which it may be."""
+        if action.choices is None or value in action.choices:
+            return
+        if isinstance(action, ByKind) and action.kind_of(str(value)):
+            return
+        words = [str(word) for word in action.choices]
+        hint = meant(value, words) or f"; it is one of {', '.join(words)}"
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"there is no {str(action.metavar).lower()} {printable(str(value))!r}{hint}")
+        raise argparse.ArgumentError(action, f"it cannot be {printable(str(value))!r}{hint}")
+
+
+class _CommandParser(_Parser):
+    """Of one command: its options may stand before, between and behind its arguments."""
+
+    _is_within = False
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        # within: argparse's own call, out of the one below; with commands of its own, they do it
+        if self._is_within or self._subparsers is not None:
+            return super().parse_known_args(args, namespace)
+        self._is_within = True
+        try:
+            # mixed, argparse forgets that what stands behind `--` is no option
+            parse = super().parse_known_args if "--" in args else self.parse_known_intermixed_args
+            known, unknown = parse(args, namespace)
+        finally:
+            self._is_within = False
+        if unknown:
+            is_file = unknown[0].endswith(".toml") and "--config" in self._option_string_actions
+            hint = f"; did you mean --config {unknown[0]}?" * is_file
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return known, unknown
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the whole command line."""
+    top = _Parser(
+        prog="radiator",
+        description="A durable STOMP message broker, and the tools to look after it.",
+        epilog="`radiator COMMAND --help` explains each command, with an example.",
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="version", version=f"radiator {__version__}")
+    commands = top.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=_CommandParser
+    )
+    for command in COMMANDS:
+        one = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=textwrap.fill(command.description, HELP_COLUMNS),
+            epilog="example:\n" + "\n".join("  " + line for line in command.example.splitlines()),
+            formatter_class=Formatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(one)
+        one.set_defaults(run=command.run, failed=command.failed)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line (default: that of this process) and returns its exit status."""
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as ended:  # --help, --version and usage errors
+        return _flushed(ended.code if isinstance(ended.code, int) else EXIT_USAGE)
+    try:
+        read_config(arguments)
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
+    except ConfigError as wrong:
+        return _say(wrong.mistakes, EXIT_USAGE)
+    except DiskFailed as failed:
+        return _say([str(failed)], EXIT_DISK_FAILED)
+    except RadiatorError as refused:
+        near = hint(arguments, refused) if isinstance(refused, Refusal) else ""
+        return _say([f"{refused} {near}".rstrip()], arguments.failed)
+    except KeyboardInterrupt:
+        return 0 if getattr(arguments, "watch", False) else EXIT_INTERRUPTED  # it is the way to end a watch
+    except BrokenPipeError:
+        return _reader_gone(arguments.failed)
+    except OSError as failed:
+        status = EXIT_DISK_FAILED if failed.errno in _DISK_ERRORS else arguments.failed
+        return _say([_sentence(failed)], status)
+
+
+def _say(sentences: list[str], status: int) -> int:
+    try:
+        for sentence in sentences:
+            print(f"radiator: {printable(sentence)}", file=sys.stderr)
+    except BrokenPipeError:
+        pass  # nobody listens; the status says it
+    return _flushed(status)
+
+
+def _flushed(status: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _let_go_of_stdout()
+    return status
+
+
+def _reader_gone(status: int) -> int:
+    """`radiator queues | head -1`: the reader has all that it wanted. What was not read by it counts as not done."""
+    _let_go_of_stdout()
+    return status
+
+
+def _let_go_of_stdout() -> None:
+    """Python flushes stdout once more at its end: let that go nowhere instead of into a traceback."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _sentence(failed: OSError) -> str:
+    where = f"{failed.filename}: " if failed.filename is not None else ""
+    return f"{where}{failed.strerror or type(failed).__name__}."

@@ -1,0 +1,156 @@
+"""`radiator bench`: loads a running broker, ours or any other that speaks STOMP, and prints what it bears."""
+
+import argparse
+import shlex
+from dataclasses import asdict
+
+from radiator.client import Address, Client
+from radiator.model.addresses import LOG, QUEUE
+from radiator.model.errors import count_text
+from radiator.tools.cli.broker import add_broker, ask, broker_told, field, seconds
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.load import BODY_BYTES, Load, LoadFailed, Measured, Shape, StompWire
+from radiator.tools.cli.progress import Progress
+from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.text import table
+from radiator.tools.cli.things import Thing, Word, add_words
+
+DESTINATION = Thing(QUEUE, "radiator-bench")
+SECONDS = 3.0
+GENERATOR_BOUND = 0.95  # of one CPU: above it the load may be what was measured
+
+SHAPES = (
+    Shape(name="16 producers, window 100", producers=16, window=100),
+    Shape(name="1 producer, window 100", producers=1, window=100),
+    Shape(name="16 producers, one outstanding each", producers=16, window=1),
+    Shape(name="1 producer, one outstanding", producers=1, window=1),
+    Shape(name="end to end, 8 producers + 8 consumers", producers=8, window=1, consumers=8),
+    Shape(name="the same, each ACK receipted", producers=8, window=1, consumers=8, ack_receipts=True),
+)
+
+HEADS = ("shape", "per second", "p50 ms", "p99 ms", "p99.9 ms", "generator CPU")
+
+
+def row(shape: Shape, measured: Measured) -> list[str | int]:
+    """A line of the table."""
+    share = f"{measured.generator_share:.0%}" + (" (bound!)" if measured.generator_share > GENERATOR_BOUND else "")
+    return [
+        shape.name,
+        round(measured.per_s),
+        f"{measured.p50_ms:.2f}",
+        f"{measured.p99_ms:.2f}",
+        f"{measured.p999_ms:.2f}",
+        share,
+    ]
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    add_json(parser, "what was measured, as JSON on one line")
+    add_words(
+        parser,
+        Word(
+            "what",
+            "QUEUE",
+            f"for this alone, and empty (default {DESTINATION.address})",
+            kinds=(QUEUE, LOG),
+            is_needed=False,
+        ),
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds, default=SECONDS, help=f"of each shape (default {SECONDS:g})"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    address: Address = arguments.broker
+    what = arguments.what or DESTINATION
+    destination, is_log = what.address, what.kind == LOG
+    if is_log:
+        _check_log_empty(arguments, destination)
+    else:
+        _check_empty(address, destination)
+    if not arguments.json:
+        print(f"{BODY_BYTES} byte bodies to {destination} on {address.host}:{address.port}", flush=True)
+        if is_log:
+            print("It is a log, which keeps what it is sent: producers alone are measured.", flush=True)
+    shapes = [shape for shape in SHAPES if not (is_log and shape.consumers)]
+    results: list[tuple[Shape, Measured]] = []
+    with Progress("bench") as progress:
+        for shape in shapes:
+            progress("measuring", "shapes", len(results), len(shapes))
+            results.append((shape, _measured(address, destination, shape, max(arguments.seconds, 0.1), not is_log)))
+    answer = {
+        "destination": destination,
+        "body_bytes": BODY_BYTES,
+        "shapes": [{"shape": shape.name, **asdict(measured)} for shape, measured in results],
+    }
+    said = table(HEADS, [row(shape, measured) for shape, measured in results])
+    if is_log:
+        kept = answer["records"] = _records(arguments, destination)
+        said += (
+            f"\n{count_text(kept, 'record')} are in {destination} now, and stay until its retention takes them. To be "
+            f"rid of them: {shlex.join(['radiator', 'delete', destination, *broker_told(arguments)])}"
+        )
+    tell(arguments, answer, said)
+    return 0
+
+
+def _records(arguments: argparse.Namespace, destination: str) -> int:
+    """How many a log keeps."""
+    there = field(ask(arguments, {"do": "describe", "log": destination}), "partitions")
+    return int(sum(field(there, "next")) - sum(field(there, "first")))
+
+
+def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
+    """Ours would stay among somebody's records."""
+    if kept := _records(arguments, destination):
+        raise LoadFailed(
+            f"{destination} has {count_text(kept, 'record')}, and the load's would stay among them: it needs a log of "
+            "its own (radiator declare log NAME)."
+        )
+
+
+def _measured(address: Address, destination: str, shape: Shape, for_s: float, is_drained: bool) -> Measured:
+    """Of one shape. is_drained: what it has left is taken out again."""
+    wire = StompWire(destination, address.host, address.login, address.passcode)
+    load = Load((address.host, address.port), wire, shape)
+    try:
+        measured = load.measure(for_s)
+        left = load.settle()
+    finally:
+        load.close()
+    if is_drained:
+        _drain(address, destination, left)
+    return measured
+
+
+def _check_empty(address: Address, destination: str) -> None:
+    """Somebody's messages must not be taken for ours."""
+    with Client(address) as client:
+        client.subscribe(destination, ack="client-individual")
+        if client.receive(timeout_s=0.2) is not None:
+            raise LoadFailed(f"{destination} is not empty: the load needs a queue of its own.")
+
+
+def _drain(address: Address, destination: str, messages: int) -> None:
+    with Client(address) as client:
+        client.subscribe(destination, ack="auto")
+        for _ in range(messages):
+            if client.receive(timeout_s=10) is None:
+                raise LoadFailed(f"Not all that was sent could be taken from {destination} again within 10 s.")
+
+
+BENCH = Command(
+    name="bench",
+    summary="load a running broker and print what it bears",
+    description=(
+        "Runs producers and consumers on a running broker, each shape for some seconds, and prints confirmed "
+        "messages per second and latencies (from SEND to its RECEIPT, or end to end to the consumer, who has "
+        "one message unacked). Any broker with STOMP 1.2 will do; the queue is emptied again. Of a log, which must be "
+        "empty, only producers are measured, and their records stay. A name and password may stand in the address."
+    ),
+    example="radiator bench --broker stomp://guest:guest@127.0.0.1:61613 --seconds 5",
+    add_arguments=_arguments,
+    run=_run,
+)

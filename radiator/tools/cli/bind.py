@@ -1,0 +1,72 @@
+"""`radiator bind` and `unbind`: which queues get what is sent to an exchange."""
+
+import argparse
+from typing import Any
+
+from radiator.model.addresses import EXCHANGE
+from radiator.tools.cli.broker import add_broker, ask, field
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.text import printable
+from radiator.tools.cli.things import TAKERS, Word, add_words
+
+
+def _add(parser: argparse.ArgumentParser, is_made: bool) -> None:
+    add_broker(parser)
+    add_json(parser)
+    add_words(
+        parser,
+        Word("exchange", "EXCHANGE", kinds=(EXCHANGE,)),
+        Word("key", "KEY", '"" where it does not matter (type fanout)'),
+        Word("queue", "QUEUE", kinds=TAKERS, is_made=is_made),
+    )
+
+
+def _ask(arguments: argparse.Namespace, do: str) -> dict[str, Any]:
+    exchange, queue = arguments.exchange.address, arguments.queue.address
+    return ask(arguments, {"do": do, "exchange": exchange, "key": arguments.key, "queue": queue})
+
+
+def _said(arguments: argparse.Namespace, bound: str) -> str:
+    kind, name = arguments.queue
+    exchange, key = printable(arguments.exchange.name), printable(arguments.key)
+    return f"{kind.capitalize()} {printable(name)} {bound} exchange {exchange} with the key {key!r}."
+
+
+def _run_bind(arguments: argparse.Namespace) -> int:
+    answer = _ask(arguments, "bind")
+    tell(arguments, answer, _said(arguments, "is bound to" if field(answer, "created") else "was bound already to"))
+    return 0
+
+
+def _run_unbind(arguments: argparse.Namespace) -> int:
+    answer = _ask(arguments, "unbind")
+    tell(arguments, answer, _said(arguments, "is bound no more to" if field(answer, "deleted") else "was not bound to"))
+    return 0
+
+
+BIND = Command(
+    name="bind",
+    summary="have a queue get what is sent to an exchange",
+    description=(
+        "What is sent to /exchange/EXCHANGE/K goes into the queue too, from now on, where KEY matches K: the very same "
+        "key (direct), words between dots with * for one and # for any number (topic), any key (fanout). The binding "
+        "outlives a restart where exchange and queue do. Binding twice is no mistake. The queue must be there, or "
+        "--create makes it."
+    ),
+    example="radiator bind events 'orders.#' audit\nradiator bind amq.fanout '' /log/mail",
+    add_arguments=lambda parser: _add(parser, is_made=True),
+    run=_run_bind,
+)
+
+UNBIND = Command(
+    name="unbind",
+    summary="take such a binding back",
+    description=(
+        "Takes back one binding: the same exchange, key and queue as with `bind`. What is in the queue stays there. "
+        "Refused for a binding of config.toml."
+    ),
+    example="radiator unbind events 'orders.#' audit",
+    add_arguments=lambda parser: _add(parser, is_made=False),
+    run=_run_unbind,
+)

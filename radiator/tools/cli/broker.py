@@ -1,0 +1,151 @@
+"""The broker that a command speaks to: `--broker` or `--config`, and what is asked of it over `/admin`."""
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
+from radiator.model.addresses import EXCHANGE, EXISTING_PREFIX, LOG, QUEUE
+from radiator.model.errors import ConfigError, RadiatorError, Refusal
+from radiator.model.settings import Config
+from radiator.model.validation import queue_name
+from radiator.tools.cli.things import DECLARABLE, Thing, config_for
+
+ENVIRONMENT = "RADIATOR_BROKER"
+ASK_TIMEOUT_S = 30.0
+CHANGE_TIMEOUT_S = 3600.0  # purging millions takes a while; a dead broker is found by its heart-beats
+NOT_THERE = frozenset({"no-such-destination", "no-subscriber"})
+
+
+def add_broker(parser: argparse.ArgumentParser) -> None:
+    """The `--broker` of a command, which `--config` says too."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--broker",
+        metavar="stomp://HOST:PORT",
+        type=_address,
+        default=os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS,
+        help=f"the running broker (default: ${ENVIRONMENT} if set, or else {DEFAULT_ADDRESS})",
+    )
+    where.add_argument(
+        "--config", metavar="FILE", dest="broker", type=config_for(_listening), help="its config.toml: where it listens"
+    )
+
+
+def _address(text: str) -> Address:
+    try:
+        return Address.parse(text)
+    except AddressError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from None
+
+
+def _listening(config: Config) -> Address:
+    """Where the broker of that configuration is reached on this machine. Raises ConfigError."""
+    first = config.listen[0]
+    if first.port == 0:
+        raise ConfigError(
+            [f"The configuration says {first}, which is any free port: say --broker {first.scheme}://..."]
+        )
+    loopback = "::1" if ":" in first.host else "127.0.0.1"
+    return Address(loopback if first.is_wildcard else first.host, first.port)
+
+
+def broker_told(arguments: argparse.Namespace) -> list[str]:
+    """The `--broker` that a command which is printed for later needs to find the same one; none where it would
+    anyway. A passcode is not repeated.
+    """
+    given = arguments.broker
+    try:
+        usual = Address.parse(os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS)
+    except AddressError:
+        usual = None
+    return [] if given == usual else ["--broker", str(given)]
+
+
+def ask(arguments: argparse.Namespace, request: dict[str, Any], timeout_s: float = ASK_TIMEOUT_S) -> dict[str, Any]:
+    """One request on a connection of its own. Raises Refusal where the broker says no."""
+    with Client(arguments.broker) as client:
+        make(client, arguments)
+        return client.admin(request, timeout_s)
+
+
+def make(client: Client, arguments: argparse.Namespace) -> None:
+    """With `--create`: the queues that the command needs are there from now on. Raises Refusal."""
+    for one in arguments.made if getattr(arguments, "create", False) else ():
+        if one.kind == QUEUE:
+            client.admin({"do": "declare", QUEUE: one.address})
+
+
+def existing(destination: Thing) -> str:
+    """Its address; of a queue the one that makes none by its use."""
+    return EXISTING_PREFIX + destination.name if destination.kind == QUEUE else destination.address
+
+
+def hint(arguments: argparse.Namespace, refused: Refusal) -> str:
+    """What may have been meant, where something is not there; "" where nothing comes to mind."""
+    things: list[Thing] = getattr(arguments, "things", [])
+    if refused.code not in NOT_THERE or not things:
+        return ""
+    try:
+        with Client(arguments.broker) as client:
+            missing = [one for one in dict.fromkeys(things) if one.kind in DECLARABLE]
+            hints = [_hint(client, one, arguments, str(refused)) for one in missing]
+    except (RadiatorError, OSError):
+        return ""
+    return " ".join(filter(None, hints))
+
+
+def _hint(client: Client, missing: Thing, arguments: argparse.Namespace, said: str) -> str:
+    """Of one of the things of a command, beside what the refusal has `said`. What another of them is cannot be meant by
+    it, nor what the broker keeps for itself, nor what does not fit.
+    """
+    section = f"{missing.kind}s"
+    there = field(client.admin({"do": "stats", "section": section}, ASK_TIMEOUT_S), section)
+    name, slash, key = missing.name.partition("/") if missing.kind == EXCHANGE else (missing.name, "", "")
+    if name in there:
+        return ""
+    if missing.kind == QUEUE and name in field(client.admin({"do": "stats", "section": "logs"}, ASK_TIMEOUT_S), "logs"):
+        log = f"There is a /{LOG}/{name}."
+        return "" if log in said else log
+    others = {one.name for one in arguments.things}
+    near = get_close_matches(name, [one for one in there if one not in others and not one.startswith("$")], n=1)
+    fits: Callable[[Client, str], bool] = getattr(arguments, "fits", lambda client, name: True)
+    hints = [f"Did you mean /{missing.kind}/{near[0]}{slash}{key}?"] if near and fits(client, near[0]) else []
+    if missing.kind == QUEUE and missing in arguments.made:
+        try:
+            queue_name(name)
+            hints.append(f"--create makes {missing.address}.")
+        except ValueError:
+            pass  # it would be refused
+    if missing.kind in (LOG, EXCHANGE) and not hints and hasattr(arguments, "create"):
+        hints.append(f"`radiator declare {missing.kind} {shlex.quote(name)}` makes it.")
+    return " ".join(hints)
+
+
+def field(answer: dict[str, Any], name: str) -> Any:
+    """A field that every answer of this kind has; Refusal where the broker is of a version without it."""
+    try:
+        return answer[name]
+    except KeyError:
+        raise Refusal("version", f"The broker's answer has no {name!r}: is it of another version than this?") from None
+
+
+def whole_number(text: str) -> int:
+    """An argument that is a whole number above 0."""
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """An argument that is a duration in seconds, 0 included."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value

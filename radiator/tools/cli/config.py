@@ -1,0 +1,40 @@
+"""`radiator config`: checks a configuration file and prints what is in force."""
+
+import argparse
+import sys
+import tomllib
+from pathlib import Path
+
+from radiator.tools import config
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.things import Word, add_words
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, Word("config", "FILE", "as --config has it", read=Path, is_needed=False))
+    parser.add_argument("--config", metavar="FILE", type=Path, help="config.toml; without it: the defaults")
+    add_json(parser, "the same as JSON on one line")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    found = config.load(arguments.config)
+    text = config.render(found)
+    tell(arguments, tomllib.loads(text), text.rstrip("\n"))
+    for sentence in found.useless:
+        print(f"warning: {sentence}", file=sys.stderr)
+    return 0
+
+
+CONFIG = Command(
+    name="config",
+    summary="check a configuration file and print what is in force",
+    description=(
+        "Checks the file and prints everything that is in force, defaults included, as TOML that can be used "
+        "as a file. If something is wrong, every mistake is listed on stderr, and the exit status is 2. What has no "
+        "effect beside other settings is listed there too, as a warning."
+    ),
+    example="radiator config /etc/radiator/config.toml",
+    add_arguments=_arguments,
+    run=_run,
+)

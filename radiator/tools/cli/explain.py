@@ -1,0 +1,164 @@
+"""`radiator explain`: one message's whole story."""
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from radiator.model.errors import EXIT_REFUSED, EXIT_USAGE, count_text
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.data import add_data, store_of, without_pyarrow
+from radiator.tools.cli.progress import Progress
+from radiator.tools.cli.shown import add_json
+from radiator.tools.cli.text import bytes_text, printable
+
+if TYPE_CHECKING:
+    from radiator.tools.audit.story import Happened
+
+_MESSAGE_ID = re.compile(r"[0-9a-zA-Z_.]+-[0-9]{1,10}-[0-9]{1,20}")
+_LINES = 40  # shown of a longer story: its beginning and its end
+
+
+def _message_id(text: str) -> str:
+    if not _MESSAGE_ID.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no message-id; one looks like 4f0c2a91b7d3e865-3-17")
+    return text
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_data(parser, archive=True)
+    parser.add_argument("message_id", metavar="MESSAGE-ID", type=_message_id, help="as MESSAGE has it, or `peek`")
+    add_json(parser, "its events as JSON, one a line")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from radiator.tools.audit.story import StoredTeller, story
+
+    if arguments.archive is None:
+        with store_of(arguments) as (source, node), Progress("explain") as progress:
+            happened = story(StoredTeller(source, node, progress), arguments.message_id)
+            store_id = source.store_id
+    else:
+        try:
+            from radiator.tools.audit.archived import ArchivedTeller
+        except ModuleNotFoundError as missing:
+            raise without_pyarrow(missing) from None
+        with Progress("explain") as progress:
+            teller = ArchivedTeller(arguments.archive, progress)
+            happened, store_id = story(teller, arguments.message_id), teller.store_id
+    return _tell(arguments, happened, store_id)
+
+
+def _tell(arguments: argparse.Namespace, happened: "list[Happened]", store_id: str) -> int:
+    if arguments.json:
+        for one in happened:
+            print(json.dumps(asdict(one)))
+    elif happened:
+        print("\n".join(_lines(happened)))
+    else:
+        print(f"The journal tells nothing of {arguments.message_id}. {_unknown(arguments.message_id, store_id)}")
+    return 0 if happened else EXIT_REFUSED
+
+
+def _unknown(message_id: str, store_id: str) -> str:
+    """Why nothing is told of it."""
+    of = message_id.rsplit("-", 2)[0]
+    if of != store_id:
+        return f"It is of store {of}, and this is store {store_id}: a node, and a restored backup, has one of its own."
+    return "It may be in memory only, or from a time that the journal does not tell of, or there is no such message."
+
+
+def _lines(happened: "list[Happened]") -> list[str]:
+    by_message: dict[str, list[Happened]] = {}
+    for one in happened:
+        by_message.setdefault(one.message_id, []).append(one)
+    lines: list[str] = []
+    for message_id, events in by_message.items():
+        lines.append(f"{message_id}:")
+        for one in events:
+            at = datetime.fromtimestamp(one.ms / 1000).astimezone().isoformat(" ", "milliseconds")
+            where = f" on {printable(one.node)}" if one.node else ""
+            lines.append(f"  {at}  {printable(_said(one))}{where}")
+    if len(lines) > _LINES:
+        half = _LINES // 2
+        lines[half:-half] = [f"  ... {len(lines) - 2 * half} more (--json has all)"]
+    return lines
+
+
+def _said(one: "Happened") -> str:
+    """An event as a sentence."""
+    saying = _SAYINGS.get(one.event)
+    if saying is None:
+        return " ".join(filter(None, [one.event, one.queue, one.client, one.reason]))
+    return saying(one)
+
+
+def _accepted(one: "Happened") -> str:
+    text = f"accepted in {one.queue} ({bytes_text(one.bytes)})"
+    text += f", sent to {one.address}" if one.address else ""
+    if one.reason == "handed-over":
+        return f"{text}, handed over by {one.client}"
+    return f"{text}, as {one.reason} of {one.other_id} in {one.other_queue}" if one.other_id else text
+
+
+def _acked(one: "Happened") -> str:
+    if one.reason == "handed-over":
+        return f"handed over to {one.client}, which has it on its disk"
+    if one.reason == "written":
+        return f"written to {one.client}, which counts as acked (ack:auto)"
+    return f"acked by {one.client}"
+
+
+def _delivered(one: "Happened") -> str:
+    again = f", redelivery {one.attempt}" if one.attempt else ""
+    return f"delivered to {one.client}{again}"
+
+
+def _because(one: "Happened") -> str:
+    return f" ({one.reason})" if one.reason else ""
+
+
+def _delayed(one: "Happened") -> str:
+    due = datetime.fromtimestamp(one.number / 1000).astimezone().isoformat(" ", "milliseconds")
+    return f"kept back until {due}"
+
+
+_SAYINGS: "dict[str, Callable[[Happened], str]]" = {
+    "accepted": _accepted,
+    "fanout-copy": lambda one: (
+        f"one of {count_text(one.number, 'copy', 'copies')} of {one.other_id}, sent to {one.address}"
+    ),
+    "delivered": _delivered,
+    "acked": _acked,
+    "nacked": lambda one: f"given back by {one.client}{_because(one)}",
+    "returned": lambda one: f"returned by {one.client}{_because(one)}",
+    "delayed": _delayed,
+    "set-aside": lambda one: f"set aside in {one.queue}: no link can carry it to another node",
+    "due": lambda one: "its time has come",
+    "expired": lambda one: "expired, and let go of",
+    "dead-lettered": lambda one: f"dead-lettered{_because(one)} to {one.other_queue}, as {one.other_id}",
+    "dropped": lambda one: f"dropped{_because(one)}, and is no dead letter",
+    "purged": lambda one: f"purged from {one.queue} by an operator",
+    "moved": lambda one: f"moved to {one.other_queue}" + (f", as {one.other_id}" if one.other_id else ""),
+    "checked-out": lambda one: f"checked out by group {one.client}, into {one.other_queue}",
+}
+
+EXPLAIN = Command(
+    name="explain",
+    summary="tell one message's whole story",
+    description=(
+        "Tells from the journal, of a store or of an archive, what has become of one message: when it was accepted, to "
+        "whom it was delivered, whether it was redelivered, and how it ended; of a dead letter or a moved message also "
+        "what it was before, and what became of it afterwards."
+    ),
+    example=(
+        "radiator explain --config config.toml 4f0c2a91b7d3e865-3-17\n"
+        "radiator explain --archive /archive 4f0c2a91b7d3e865-3-17"
+    ),
+    add_arguments=_arguments,
+    run=_run,
+    failed=EXIT_USAGE,
+)

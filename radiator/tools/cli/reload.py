@@ -1,0 +1,99 @@
+"""`radiator reload`: the running broker reads its config.toml again."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from radiator.model.errors import EXIT_REFUSED, ConfigError, Refusal, count_text
+from radiator.tools.cli.broker import CHANGE_TIMEOUT_S, add_broker, ask, field
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.text import printable, table
+
+_VALUE_CHARACTERS = 60
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_broker(parser)
+    add_json(parser)
+    parser.add_argument("--dry-run", action="store_true", help="only show what would change")
+    parser.add_argument("--yes", action="store_true", help="do not ask, also at a terminal")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    trial = _asked(arguments, is_trial=True)
+    if not arguments.json:
+        _show(trial)
+    if arguments.dry_run:
+        if arguments.json:
+            tell(arguments, trial, "")
+        return 0
+    is_asked = sys.stdin.isatty() and not (arguments.yes or arguments.json)
+    if is_asked and _now(trial) and input("Apply? [y/N] ").strip().lower() not in ("y", "yes"):
+        print("Nothing was changed.")
+        return EXIT_REFUSED
+    answer = _asked(arguments, is_trial=False)
+    if not arguments.json and answer["changes"] != trial["changes"]:
+        print("The file has been changed meanwhile. This is what was applied:")
+        _show(answer)
+    now, waiting = len(_now(answer)), len(answer["changes"]) - len(_now(answer))
+    waits = f" {count_text(waiting, 'difference waits', 'differences wait')} for a restart." if waiting else ""
+    tell(arguments, answer, f"{count_text(now, 'difference')} applied.{waits}")
+    return 0
+
+
+def _asked(arguments: argparse.Namespace, is_trial: bool) -> dict[str, Any]:
+    """Raises ConfigError where the file is wrong."""
+    try:
+        answer = ask(arguments, {"do": "reload", "dry_run": is_trial}, CHANGE_TIMEOUT_S)
+    except Refusal as refused:
+        if refused.code != "configuration":
+            raise
+        raise ConfigError([*str(refused).splitlines(), "Nothing was changed."]) from refused
+    field(answer, "changes")
+    return answer
+
+
+def _now(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    return [change for change in answer["changes"] if change["takes_effect"] == "now"]
+
+
+def _show(answer: dict[str, Any]) -> None:
+    rows = [
+        [one["setting"], _value(one["old"]), _value(one["new"]), _when(one["takes_effect"])]
+        for one in answer["changes"]
+    ]
+    if rows:
+        print(table(["setting", "in force", "in the file", "takes effect"], rows))
+    else:
+        print("The file says what is in force.")
+    for sentence in answer.get("warnings", ()):
+        print(f"warning: {printable(str(sentence))}", file=sys.stderr)
+
+
+def _value(value: Any) -> str:
+    """As the file has it, about; "-" where there is none."""
+    if value is None:
+        return "-"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}..."
+
+
+def _when(takes_effect: str) -> str:
+    return "now" if takes_effect == "now" else "with a restart"
+
+
+RELOAD = Command(
+    name="reload",
+    summary="have the running broker read its config.toml again",
+    description=(
+        "The running broker reads the file that it was started with. Shown are the differences from what is in force, "
+        "and which of them wait for a restart; then, at a terminal, it asks, and applies the others. No message goes, "
+        "and no client is closed. With a mistake in the file nothing changes: each is said, and the exit status is 2. "
+        "SIGHUP does the same without asking."
+    ),
+    example="radiator reload --dry-run\nradiator reload --yes",
+    add_arguments=_arguments,
+    run=_run,
+)

@@ -1,0 +1,44 @@
+"""`radiator rename`: says that a data directory is that of another node."""
+
+import argparse
+
+from radiator.tools.cli.command import Command
+from radiator.tools.cli.data import DATA_DIR, add_data, data_of
+from radiator.tools.cli.shown import add_json, tell
+from radiator.tools.cli.text import printable
+from radiator.tools.cli.things import Word, add_words
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_words(parser, DATA_DIR, Word("name", "NAME", "of the node, as `name` in [node] has it"))
+    add_data(parser)
+    add_json(parser, "`data_dir`, `name` and `was`, as JSON on one line")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from radiator.storage.lmdb.unreadable import last_words
+    from radiator.storage.rename import rename
+
+    data_dir = data_of(arguments).directory
+    last_words(data_dir)
+    before = rename(data_dir, arguments.name)
+    was = f"that of the node {before}" if before else "nobody's"
+    where = printable(str(data_dir))
+    answer = {"data_dir": str(data_dir), "name": arguments.name, "was": before or None}
+    said = f"{where} is the data directory of the node {printable(arguments.name)} now; it was {printable(was)}."
+    tell(arguments, answer, said)
+    return 0
+
+
+RENAME = Command(
+    name="rename",
+    summary="say that a data directory is that of another node",
+    description=(
+        "A store keeps the name of its node, and `radiator serve` refuses it to another one: with somebody else's "
+        "disk a node would end all links. This gives the store to the node NAME, with all that is in it. Do it only "
+        "for good: to the other nodes it is NAME with another store. No broker may run on it."
+    ),
+    example="radiator rename /var/lib/radiator c",
+    add_arguments=_arguments,
+    run=_run,
+)

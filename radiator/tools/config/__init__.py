@@ -1,0 +1,427 @@
+"""config.toml: read, judged whole, and written again.
+
+`load` gives a Config in which nothing is left to check, or raises ConfigError with every mistake at once. What one
+value may be stands in values.py, what must hold between values in rules.py; what they mean, in docs/OPERATING.md.
+"""
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import toml
+
+from radiator.model.addresses import name_in
+from radiator.model.commands import Reread
+from radiator.model.errors import ConfigError
+from radiator.model.limits import (
+    CHANGE_CHARACTERS,
+    CONFIG_MAX_BYTES,
+    MAP_BATCHES_MIN,
+    MIB,
+    PEER_OUTBOXES_SHARE,
+    Limits,
+    outbox_default_bytes,
+)
+from radiator.model.patterns import is_pattern, name_mistake, rank
+from radiator.model.reloading import differences, merged
+from radiator.model.settings import (
+    CLUSTER,
+    JOURNAL,
+    MAP_SIZE,
+    NODE,
+    STANDARD_EXCHANGES,
+    Address,
+    Binding,
+    Config,
+    Declarations,
+    ExchangeSettings,
+    Logging,
+    LogSettings,
+    Node,
+    QueueSettings,
+)
+from radiator.model.validation import (
+    LOG,
+    QUEUE,
+    Check,
+    exchange_name_mistake,
+    log_name_mistake,
+    meant,
+    parse_size,
+    shown,
+    size_text,
+    with_bounds,
+)
+from radiator.tools.config.mistakes import Keys, Mistakes, dotted
+from radiator.tools.config.rules import File, exchange_type, judge, settings_in_force
+from radiator.tools.config.secret import how_to_make, read_secret
+from radiator.tools.config.useless import find_useless
+from radiator.tools.config.values import (
+    CREATE,
+    EXCHANGE,
+    FANOUT,
+    LIMITS,
+    LOGGING,
+    PEER_NODE,
+    SERVER,
+    THIS_NODE,
+    TOPIC,
+    node_name_mistake,
+    parse_address,
+    quoted,
+)
+from radiator.tools.config.values import JOURNAL as JOURNAL_TABLE
+
+__all__ = ["Address", "Config", "load", "parse_address", "parse_size", "render", "reread", "render_table", "size_text"]
+
+# what stands before a NAME
+
+
+def _log_name_mistake(name: str) -> str:
+    if name == JOURNAL:
+        return "is that of the journal; its settings stand in [journal]"
+    return log_name_mistake(name)
+
+
+_NAME_MISTAKES = {"peer": node_name_mistake, "exchange": exchange_name_mistake, "log": _log_name_mistake}
+
+
+def load(path: Path | None) -> Config:
+    """What the file says; without one: loopback, ./data, and first use may create queues and topics.
+
+    ConfigError: every mistake of the file, in the order of its lines.
+    """
+    if path is None:
+        everything = Declarations(create_queues=True, create_topics=True)
+        return Config(data_dir=Path("data").absolute(), declarations=everything)
+    try:
+        text = path.read_bytes().decode("utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError([f"{path} cannot be read: {error.strerror}. Name a file that is there, or none."]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path} is not UTF-8 at byte {error.start}; a TOML file must be."]) from error
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits, and of deep nesting
+        raise ConfigError([f"{path} is not TOML: {str(error).rstrip('.')}."]) from error
+    mistakes, useless = Mistakes(), Mistakes()
+    config = _read(tables, path.absolute().parent, mistakes, useless)
+    if mistakes.found:
+        raise ConfigError(mistakes.sentences(path, text))
+    if useless.found:
+        config.useless = useless.sentences(path, text)
+    return config
+
+
+def reread(path: Path, running: Config) -> Reread:
+    """What the file says now, beside what is in force. A pipe, which a start may read, has nobody who writes it now."""
+    try:
+        _check_file(path)
+        read = load(path)
+    except ConfigError as error:
+        return Reread(None, mistakes=error.mistakes)
+    changes = [
+        {"setting": one.setting, "old": _plain(one.old), "new": _plain(one.new), "takes_effect": one.takes_effect}
+        for one in differences(running, read, dotted)
+    ]
+    return Reread(merged(running, read), changes, read.useless)
+
+
+def _check_file(path: Path) -> None:
+    """ConfigError: what is there now would never end, or would take a running broker's memory."""
+    try:
+        found = path.stat()
+    except OSError:
+        return  # `load` says why
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        raise ConfigError([f"{path} is no regular file: a running broker reads no pipe and no device."])
+    if found.st_size > CONFIG_MAX_BYTES:
+        raise ConfigError([f"{path} has {found.st_size} bytes: a running broker reads at most {CONFIG_MAX_BYTES}."])
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, and of bounded length."""
+    text = json.dumps(value, default=str)
+    return json.loads(text) if len(text) <= CHANGE_CHARACTERS else f"{text[:CHANGE_CHARACTERS]}..."
+
+
+def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useless: Mistakes) -> Config:
+    """The Config of the file, to be used only if no mistake was found."""
+    known = (
+        "server", "logging", "limits", "create", "journal", "node", "peer", "queue", "log", "exchange", "fanout",
+        "topic",
+    )  # fmt: skip
+    for name in tables:
+        if name not in known:
+            offer = meant(name, known) or f"; it has {', '.join(known)}"
+            mistakes.add((name,), f"is no table of this file{offer}")
+    file = File(
+        server=_settings(("server",), tables.get("server", {}), SERVER, mistakes),
+        logging=_settings(("logging",), tables.get("logging", {}), LOGGING, mistakes),
+        limits=_settings(("limits",), tables.get("limits", {}), LIMITS, mistakes),
+        create=_settings(("create",), tables.get("create", {}), CREATE, mistakes),
+        node=_node_table(tables, mistakes),
+        peers=_named("peer", tables, PEER_NODE, mistakes),
+        queues=_named("queue", tables, QUEUE, mistakes),
+        logs=_named("log", tables, LOG, mistakes),
+        journal=_settings(("journal",), tables.get("journal", {}), JOURNAL_TABLE, mistakes),
+        exchanges=_named("exchange", tables, EXCHANGE, mistakes),
+        fanouts=_named("fanout", tables, FANOUT, mistakes),
+        topics=_named("topic", tables, TOPIC, mistakes),
+    )
+    limits = _limits(file)
+    judge(file, limits, mistakes)
+    if not mistakes.found:
+        find_useless(file, limits, useless)
+    server = dict(file.server)
+    server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
+    node = _node(file, directory, mistakes)
+    return Config(
+        **server,
+        limits=limits,
+        limits_given=frozenset(file.limits),
+        declarations=_declarations(file),
+        node=node,
+        logging=Logging(**file.logging),
+    )
+
+
+def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
+    """The table's settings that are right; all others are mistakes."""
+    if not isinstance(table, dict):
+        mistakes.add(keys, f"is {shown(table)}; it must be a table")
+        return {}
+    right = {}
+    for key, value in table.items():
+        check = checks.get(key)
+        if check is None:
+            mistakes.add((*keys, key), _unknown(keys, key, value, checks))
+            continue
+        try:
+            right[key] = check(value)
+        except ValueError as error:
+            mistakes.add((*keys, key), str(error))
+    return right
+
+
+def _unknown(keys: Keys, key: str, value: object, checks: Mapping[str, Check]) -> str:
+    if isinstance(value, dict) and len(keys) > 1:
+        return f'is no setting; a name with dots stands in quotes: [{keys[0]}."{".".join((*keys[1:], key))}"]'
+    offer = meant(key, checks) or (f"; it has {', '.join(checks)}" if checks else "; it has none")
+    return f"is no setting of this table{offer}"
+
+
+def _node_table(tables: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any] | None:
+    """The table [node], or None where there is none."""
+    if "node" not in tables:
+        return None
+    table = tables["node"]
+    if isinstance(table, dict):
+        if "name" not in table:
+            mistakes.add(("node",), 'has no name; give this node one of its own, such as name = "a"')
+        if "secret_file" not in table:
+            right = f'{how_to_make(Path("cluster.secret"))}, and say secret_file = "cluster.secret"'
+            mistakes.add(("node",), f"has no secret_file, by which nodes know each other; {right}")
+    settings = _settings(("node",), table, THIS_NODE, mistakes)
+    return settings if isinstance(table, dict) else None
+
+
+def _node(file: File, directory: Path, mistakes: Mistakes) -> Node | None:
+    """The node of the file with its secret, to be used only if no mistake was found."""
+    if file.node is None or "secret_file" not in file.node:
+        return None
+    table = dict(file.node)
+    table["secret_file"] = Path(os.path.normpath(directory / table["secret_file"]))
+    try:
+        secret = read_secret(table["secret_file"])
+    except ValueError as error:
+        mistakes.add(("node", "secret_file"), str(error))
+        return None
+    if table.get("discover"):
+        table.setdefault("advertise", table.get("listen"))
+    peers = {name: peer.get("address") for name, peer in file.peers.items()}
+    map_size = file.server.get("map_size", MAP_SIZE)
+    table.setdefault("peer_outbox_max_bytes", max(MIB, map_size // PEER_OUTBOXES_SHARE // max(1, len(peers))))
+    return Node(**{"name": "", **table}, secret=secret, peers=peers)
+
+
+def _named(kind: str, tables: Mapping[str, Any], checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
+    """The tables [kind.NAME] by name."""
+    table = tables.get(kind, {})
+    if not isinstance(table, dict):
+        mistakes.add((kind,), f"is {shown(table)}; it must be tables, such as [{kind}.NAME]")
+        return {}
+    named: dict[str, Any] = {}
+    for given, below in table.items():
+        keys = (kind, given)
+        if not isinstance(below, dict):
+            mistakes.add(keys, f"is {shown(below)}; it must be a table: [{kind}.{shown(given)}]")
+            continue
+        try:
+            name = name_in(kind, given)
+        except ValueError as error:
+            mistakes.add(keys, f"has a name that {error}")
+            continue
+        mistake = _NAME_MISTAKES.get(kind, name_mistake)(name)
+        if name in named:
+            mistakes.add(keys, f"is there twice, as {shown(name)} and as its address; keep one of both")
+        elif mistake:
+            mistakes.add(keys, f"has a name that {mistake}")
+        elif kind == "fanout" and is_pattern(name):
+            mistakes.add(keys, "has a name with a wildcard; a fanout has one name")
+        if kind == "fanout" and "children" not in below:
+            mistakes.add(keys, 'has no children; name its queues, such as children = ["audit", "mail"]')
+        named[name] = _settings(keys, below, checks, mistakes)
+    return named
+
+
+def _limits(file: File) -> Limits:
+    """The limits in force. A default makes way for what the file gives: for a small map_size, a small frame."""
+    limits = Limits(**file.limits)
+    most = file.server.get("map_size", MAP_SIZE) // MAP_BATCHES_MIN
+    if "max_frame_bytes" not in file.limits:
+        limits.max_frame_bytes = min(limits.max_frame_bytes, most)
+    if "max_batch_bytes" not in file.limits:
+        limits.max_batch_bytes = min(limits.max_batch_bytes, most)
+    if "max_header_bytes" not in file.limits:
+        limits.max_header_bytes = min(limits.max_header_bytes, limits.max_frame_bytes)
+    if "outbox_max_bytes" not in file.limits:
+        limits.outbox_max_bytes = outbox_default_bytes(limits.max_frame_bytes)
+    return limits
+
+
+def _declarations(file: File) -> Declarations:
+    """All that the file declares, and those queues that only a dead_letter, children or bindings name."""
+    patterns = sorted(filter(is_pattern, file.queues), key=rank)
+    declarations = Declarations(
+        queues={name: _queue_settings(table) for name, table in file.queues.items() if not is_pattern(name)},
+        queue_patterns=[(pattern, _queue_settings(file.queues[pattern])) for pattern in patterns],
+        exchanges={
+            name: ExchangeSettings(type=exchange_type(name, table))
+            for name, table in file.exchanges.items()
+            if name not in STANDARD_EXCHANGES
+        },
+        bindings=[
+            Binding(name, key, queue)
+            for name, table in file.exchanges.items()
+            for key, queue in table.get("bindings", ())
+        ],
+        fanouts={name: table.get("children", ()) for name, table in file.fanouts.items()},
+        topics=list(file.topics),
+        logs={name: LogSettings(**table) for name, table in file.logs.items()},
+        has_journal=file.journal.get("enabled", False),
+        cluster_fanouts=_of_cluster(file.fanouts),
+        cluster_topics=_of_cluster(file.topics),
+        create_queues=file.create.get("queues", False),
+        create_topics=file.create.get("topics", False),
+    )
+    if declarations.has_journal:
+        declarations.logs[JOURNAL] = LogSettings(**{key: file.journal[key] for key in file.journal if key in LOG})
+    for name in file.queues_named_elsewhere():
+        declarations.queues.setdefault(name, _queue_settings(settings_in_force(file, name)))
+    return declarations
+
+
+def _of_cluster(tables: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(name for name, table in tables.items() if table.get("scope") == CLUSTER)
+
+
+def _scope(name: str, of_cluster: frozenset[str]) -> str:
+    return CLUSTER if name in of_cluster else NODE
+
+
+def _queue_settings(table: Mapping[str, Any]) -> QueueSettings:
+    return with_bounds(QueueSettings(**table))
+
+
+def render(config: Config) -> str:
+    """The configuration as the text of a file that says the same: `load` of it equals `config`."""
+    declared = config.declarations
+    limits = asdict(config.limits) | {"heart_beat_ms": list(config.limits.heart_beat_ms)}
+    tables: list[tuple[Keys, dict[str, Any]]] = [
+        (("server",), _server(config)),
+        (("logging",), asdict(config.logging)),
+        (("limits",), limits),
+        (("create",), {"queues": declared.create_queues, "topics": declared.create_topics}),
+        (("journal",), _journal_lines(declared)),
+    ]
+    if config.node is not None:
+        tables.append((("node",), _node_lines(config.node)))
+        tables += [(("peer", name), {"address": _text(peer)}) for name, peer in config.node.peers.items()]
+    tables += [(("queue", name), asdict(queue)) for name, queue in (*declared.queues.items(), *declared.queue_patterns)]
+    tables += [(("log", name), _log_lines(log)) for name, log in declared.logs.items() if name != JOURNAL]
+    for name in dict.fromkeys((*declared.exchanges, *(binding.exchange for binding in declared.bindings))):
+        tables.append((("exchange", name), _exchange_lines(declared, name)))
+    tables += [
+        (("fanout", name), {"children": list(children), "scope": _scope(name, declared.cluster_fanouts)})
+        for name, children in declared.fanouts.items()
+    ]
+    tables += [(("topic", name), {"scope": _scope(name, declared.cluster_topics)}) for name in declared.topics]
+    return "\n".join(f"[{dotted(keys)}]\n{_lines(table)}" for keys, table in tables)
+
+
+def render_table(kind: str, name: str, table: dict[str, Any]) -> str:
+    """One table of a file: settings as `radiator/model/validation.py` has them."""
+    return f"[{dotted((kind, name))}]\n{_lines(table)}"
+
+
+def _server(config: Config) -> dict[str, Any]:
+    return {
+        "listen": [str(address) for address in config.listen],
+        "allow_anonymous": config.allow_anonymous,
+        "data_dir": str(config.data_dir),
+        "sync_interval_ms": config.sync_interval_ms,
+        "map_size": config.map_size,
+        "disk_free_min": config.disk_free_min,
+    }
+
+
+def _node_lines(node: Node) -> dict[str, Any]:
+    """Without the secret: the file that it stands in is named."""
+    return {
+        "name": node.name,
+        "listen": _text(node.listen),
+        "secret_file": _text(node.secret_file),
+        "discover": node.discover,
+        "advertise": _text(node.advertise),
+        "heart_beat_ms": node.heart_beat_ms,
+        "peer_outbox_max_bytes": node.peer_outbox_max_bytes,
+        "peer_outbox_overflow": node.peer_outbox_overflow,
+    }
+
+
+def _log_lines(log: LogSettings) -> dict[str, Any]:
+    return asdict(log) | {"retention_ms": log.retention_ms or 0}
+
+
+def _journal_lines(declared: Declarations) -> dict[str, Any]:
+    lines: dict[str, Any] = {"enabled": declared.has_journal}
+    if declared.has_journal:
+        log = _log_lines(declared.logs[JOURNAL])
+        lines |= {key: log[key] for key in JOURNAL_TABLE if key in log}
+    return lines
+
+
+def _exchange_lines(declared: Declarations, name: str) -> dict[str, Any]:
+    settings = declared.exchanges.get(name)
+    type_ = STANDARD_EXCHANGES[name] if settings is None else settings.type
+    bindings = [one for one in declared.bindings if one.exchange == name]
+    return {"type": type_, "bindings": bindings or None}
+
+
+def _text(value: Address | Path | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _lines(table: dict[str, Any]) -> str:
+    """The table's settings that have a value; sizes in units."""
+    encoder = toml.TomlEncoder()
+    encoder.dump_funcs[str] = quoted  # toml's own breaks backslashes and what Python's repr escapes
+    encoder.dump_funcs[Binding] = lambda one: f"{{ key = {quoted(one.key)}, queue = {quoted(one.queue)} }}"
+    sizes = {key for key in table if key.endswith("_bytes") or key in ("map_size", "disk_free_min")}
+    given = {key: value for key, value in table.items() if value is not None}
+    return toml.dumps({key: size_text(value) if key in sizes else value for key, value in given.items()}, encoder)

@@ -1,0 +1,336 @@
+"""What must hold between the values of config.toml: one function for each rule, and all of them are judged.
+
+A rule looks only at values that are right by themselves, so that one slip is not reported twice.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
+from radiator.model.patterns import is_pattern, matches, overlaps, rank
+from radiator.model.settings import CLUSTER, DIRECT, PORT, STANDARD_EXCHANGES, Address
+from radiator.model.validation import (
+    LOG_PREFIX,
+    RESERVED_QUEUES,
+    binding_mistake,
+    contradictions,
+    cycle_from,
+    cycle_mistake,
+    meant,
+    not_persistent_mistake,
+    shown,
+    size_text,
+    standard_type_mistake,
+)
+from radiator.tools.config.mistakes import Mistakes
+from radiator.tools.config.values import THIS_NODE, told_address_mistake
+
+Table = dict[str, Any]
+
+STANDARD_PREFIX = "amq."  # what names of exchanges begin with that are the broker's own
+
+
+@dataclass(slots=True, kw_only=True)
+class File:
+    """The tables of the file with every value that is right by itself; nothing that the file does not give."""
+
+    server: Table
+    logging: Table
+    limits: Table
+    create: Table
+    node: Table | None  # None: no such table
+    peers: dict[str, Table]
+    queues: dict[str, Table]
+    logs: dict[str, Table]
+    journal: Table
+    exchanges: dict[str, Table]
+    fanouts: dict[str, Table]
+    topics: dict[str, Table]
+
+    def queues_named_elsewhere(self) -> Iterator[str]:
+        """Each name of a queue in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
+        for table in self.queues.values():
+            if "dead_letter" in table:
+                yield table["dead_letter"]
+        targets = [child for table in self.fanouts.values() for child in table.get("children", ())]
+        targets += [target for table in self.exchanges.values() for _, target in table.get("bindings", ())]
+        yield from (name for name in targets if not name.startswith(LOG_PREFIX))
+
+
+def exchange_type(name: str, table: Table) -> str:
+    """Of an exchange of the file; one that is always there need not say it."""
+    type_: str = table.get("type", STANDARD_EXCHANGES.get(name, DIRECT))
+    return type_
+
+
+def settings_in_force(file: File, name: str) -> Table:
+    """What the file gives for the queue of that name: its own table, or that of the best pattern, or nothing."""
+    if name in file.queues:
+        return file.queues[name]
+    patterns = sorted((pattern for pattern in file.queues if is_pattern(pattern) and matches(pattern, name)), key=rank)
+    return file.queues[patterns[0]] if patterns else {}
+
+
+def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
+    _judge_listeners(file, mistakes)
+    _judge_ports(file, mistakes)
+    _judge_node(file, mistakes)
+    _judge_advertise(file, mistakes)
+    _judge_peers(file, mistakes)
+    _judge_scopes(file, mistakes)
+    _judge_sizes(file, limits, mistakes)
+    _judge_number_of_destinations(file, limits, mistakes)
+    _judge_patterns(file, mistakes)
+    _judge_queues(file, mistakes)
+    _judge_dead_letters(file, mistakes)
+    _judge_dead_letter_cycles(file, mistakes)
+    _judge_children(file, mistakes)
+    _judge_exchanges(file, mistakes)
+    _judge_bindings(file, mistakes)
+
+
+def _judge_listeners(file: File, mistakes: Mistakes) -> None:
+    """There are no users yet: whoever can reach a listener may do everything."""
+    for address in file.server.get("listen", ()):
+        if not address.is_loopback and not file.server.get("allow_anonymous"):
+            wrong = f"has {address}, which other machines can reach, and there are no users"
+            mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
+
+
+def _judge_ports(file: File, mistakes: Mistakes) -> None:
+    """Two sockets cannot listen in one place. Only the start can tell what a name stands for."""
+    listen = file.server.get("listen", [Address("stomp", "127.0.0.1", PORT)])
+    if "listen" in mistakes.are_in("server"):
+        listen = []
+    for one, other in combinations(listen, 2):
+        if _meet(one, other):
+            mistakes.add(("server", "listen"), f"has {one} and {other}, which are one place; remove one of the two")
+    node = file.node or {}
+    taken = [address for address in listen if "listen" in node and _meet(address, node["listen"])]
+    if taken:
+        wrong = f"is {node['listen']}, where clients connect already (server.listen has {taken[0]})"
+        mistakes.add(("node", "listen"), f"{wrong}; give one of them another port")
+
+
+def _meet(one: Address, other: Address) -> bool:
+    """Whether one of the two sockets would find its place taken. `[::]` takes IPv4 too."""
+    if one.port != other.port or one.port == 0:
+        return False
+    places = {_place(one.host), _place(other.host)}
+    are_ipv4 = all(place.replace(".", "").isdigit() for place in places)
+    return len(places) == 1 or "::" in places or ("0.0.0.0" in places and are_ipv4)
+
+
+def _place(host: str) -> str:
+    """One spelling for each IP address."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower()
+
+
+def _judge_node(file: File, mistakes: Mistakes) -> None:
+    """Nodes are linked by a list: one that names nobody is linked with nobody, whatever it could learn from others."""
+    if file.node is None:
+        if file.peers:
+            wrong = "declares other nodes, but this one has no [node]"
+            mistakes.add(("peer",), f"{wrong}; add [node] with a name and a secret_file")
+    elif not file.peers:
+        mistakes.add(("node",), "has no peers; declare the nodes that it is linked with, such as [peer.b]")
+    elif len(file.peers) > NODE_NEIGHBOURS_MAX:
+        wrong = f"declares {len(file.peers)} nodes, but a node has at most {NODE_NEIGHBOURS_MAX} links"
+        mistakes.add(("peer",), f"{wrong}; name fewer: messages find their way over several links")
+
+
+def _judge_advertise(file: File, mistakes: Mistakes) -> None:
+    """Others dial what a node says of itself: no wildcard, and nothing that they would refuse to hear."""
+    node = file.node or {}
+    if "advertise" in node and not node.get("discover"):
+        wrong = f"is {node['advertise']}, but nobody is told it without discover = true"
+        mistakes.add(("node", "advertise"), f"{wrong}; set that, or remove advertise")
+    elif "advertise" in node and not _may_listen(file, mistakes):
+        wrong = f"is {node['advertise']}, but this node has no listen"
+        mistakes.add(("node", "advertise"), f"{wrong}; give listen too, or remove advertise")
+    elif node.get("discover") and "advertise" not in node and "listen" in node:
+        listen = node["listen"]
+        if not _can_be_dialled(listen):
+            wrong = f"is {listen}, which nobody can dial, and with discover others are told where to"
+            mistakes.add(("node", "listen"), f"{wrong}; add advertise with an address of this machine")
+        elif mistake := told_address_mistake(listen):
+            mistakes.add(("node", "listen"), f"{mistake}, or add advertise")
+
+
+def _may_listen(file: File, mistakes: Mistakes) -> bool:
+    """Whether [node] has a listen, if only a wrong or a misspelt one."""
+    slips = mistakes.are_in("node")
+    return "listen" in (file.node or {}) or "listen" in slips or any(key not in THIS_NODE for key in slips)
+
+
+def _can_be_dialled(address: Address) -> bool:
+    return address.port > 0 and not address.is_wildcard
+
+
+def _judge_peers(file: File, mistakes: Mistakes) -> None:
+    """Every peer is another node, and one of the two can dial the other."""
+    if file.node is None:
+        return
+    can_be_dialled = _may_listen(file, mistakes)
+    own = [key for key in ("listen", "advertise") if key in file.node]
+    taken: dict[Address, str] = {file.node[key]: f"node.{key}" for key in own}
+    for name, table in file.peers.items():
+        if name == file.node.get("name"):
+            wrong = f"has the name of this node (node.name is {shown(name)})"
+            mistakes.add(("peer", name), f"{wrong}; declare the other nodes only")
+        elif "address" not in table:
+            if not can_be_dialled and not mistakes.are_in("peer", name):
+                wrong = "has no address, and this node has no listen, so neither can dial the other"
+                mistakes.add(("peer", name), f"{wrong}; give one of them")
+        elif table["address"] in taken:
+            wrong = f"is {table['address']}, as is {taken[table['address']]}"
+            mistakes.add(("peer", name, "address"), f"{wrong}; every node has an address of its own")
+        else:
+            taken[table["address"]] = f"peer.{name}.address"
+
+
+def _judge_scopes(file: File, mistakes: Mistakes) -> None:
+    """What is of the cluster needs other nodes."""
+    if file.node is not None:
+        return
+    for kind, tables in (("queue", file.queues), ("fanout", file.fanouts), ("topic", file.topics)):
+        for name, table in tables.items():
+            if table.get("scope") == CLUSTER:
+                right = 'add [node] and its peers, or say scope = "node"'
+                mistakes.add((kind, name, "scope"), f'is "cluster", but there are no other nodes; {right}')
+
+
+def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    """A header block is a part of its frame; the map holds the batch at sea, the one that fills, and as much again."""
+    if limits.max_header_bytes > limits.max_frame_bytes:
+        header, frame = size_text(limits.max_header_bytes), size_text(limits.max_frame_bytes)
+        mistakes.add(("limits", "max_header_bytes"), f"is {header}; it must not be more than max_frame_bytes ({frame})")
+    largest = largest_batch_bytes(limits)
+    if "map_size" in file.server and file.server["map_size"] < MAP_BATCHES_MIN * largest:
+        wrong = f"is {size_text(file.server['map_size'])}, less than {MAP_BATCHES_MIN} times the largest batch"
+        right = f"make it at least {size_text(MAP_BATCHES_MIN * largest)}, or lower max_batch_bytes and max_frame_bytes"
+        mistakes.add(("server", "map_size"), f"{wrong} ({size_text(largest)}); {right}")
+
+
+def _judge_number_of_destinations(file: File, limits: Limits, mistakes: Mistakes) -> None:
+    names = {name for name in (*file.queues, *file.queues_named_elsewhere()) if not is_pattern(name)}
+    exchanges = file.exchanges.keys() - STANDARD_EXCHANGES
+    topics = [name for name in file.topics if not is_pattern(name)]
+    number = len(names) + len(file.logs) + len(exchanges) + len(file.fanouts) + len(topics)
+    if number > limits.max_destinations:
+        wrong = f"is {limits.max_destinations}, but the file declares {number} queues, logs, exchanges, fanouts and "
+        mistakes.add(("limits", "max_destinations"), f"{wrong}topics; raise it")
+
+
+def _judge_patterns(file: File, mistakes: Mistakes) -> None:
+    """Of two patterns that match one name, one must win."""
+    for one, other in combinations(filter(is_pattern, file.queues), 2):
+        if rank(one) == rank(other) and overlaps(one, other):
+            wrong = f"and {shown(other)} can match the same name, and neither wins"
+            right = "the pattern with more literal words does, then the one without #"
+            mistakes.add(("queue", one), f"{wrong} ({right}); change one of them")
+
+
+def _judge_queues(file: File, mistakes: Mistakes) -> None:
+    """Names that are the broker's own, and settings of one queue that contradict each other."""
+    for name, table in file.queues.items():
+        if name.startswith(RESERVED_QUEUES) and not is_pattern(name):
+            mistakes.add(("queue", name), "is a queue that the broker keeps for itself; name another one")
+        elif name.startswith(RESERVED_QUEUES):
+            dotted = shown(name.replace("/", "."))
+            mistakes.add(("queue", name), f"matches nothing; for durable subscriptions write each / as a dot: {dotted}")
+        for key, wrong in contradictions(table):
+            mistakes.add(("queue", name, key), wrong)
+
+
+def _judge_dead_letters(file: File, mistakes: Mistakes) -> None:
+    for name, table in file.queues.items():
+        target = table.get("dead_letter")
+        if target is None:
+            continue
+        keys = ("queue", name, "dead_letter")
+        if wrong := _why_no_queue(file, target):
+            mistakes.add(keys, wrong)
+        elif table.get("persistent", True) and not settings_in_force(file, target).get("persistent", True):
+            mistakes.add(keys, not_persistent_mistake(target))
+
+
+def _judge_dead_letter_cycles(file: File, mistakes: Mistakes) -> None:
+    """Each cycle is reported once, where it is first met."""
+    reported: set[str] = set()
+
+    def dead_letter_of(queue: str) -> str | None:
+        return settings_in_force(file, queue).get("dead_letter")
+
+    for name, table in file.queues.items():
+        cycle = cycle_from(name, table.get("dead_letter"), dead_letter_of)
+        if cycle and cycle[0] not in reported:
+            reported.update(cycle)
+            mistakes.add(("queue", name, "dead_letter"), cycle_mistake(cycle))
+
+
+def _judge_children(file: File, mistakes: Mistakes) -> None:
+    for name, table in file.fanouts.items():
+        for child in table.get("children", ()):
+            if wrong := _why_no_target(file, child):
+                mistakes.add(("fanout", name, "children"), wrong)
+
+
+def _judge_exchanges(file: File, mistakes: Mistakes) -> None:
+    """Those that are always there have their type, and no others have such names."""
+    for name, table in file.exchanges.items():
+        if name.startswith(STANDARD_PREFIX) and name not in STANDARD_EXCHANGES:
+            right = f"there are {', '.join(STANDARD_EXCHANGES)}"
+            mistakes.add(("exchange", name), f"has a name that begins with {STANDARD_PREFIX}; of these {right}")
+        elif wrong := standard_type_mistake(name, exchange_type(name, table)):
+            mistakes.add(("exchange", name, "type"), f"{wrong}; leave it out")
+
+
+def _judge_bindings(file: File, mistakes: Mistakes) -> None:
+    """Every binding leads to a queue or a log, and its key is one that the exchange's type can match."""
+    for name, table in file.exchanges.items():
+        for key, queue in table.get("bindings", ()):
+            if wrong := _why_no_target(file, queue):
+                mistakes.add(("exchange", name, "bindings"), wrong)
+            if wrong := binding_mistake(exchange_type(name, table), key):
+                mistakes.add(("exchange", name, "bindings"), f"has the key {wrong.removeprefix('is ')}")
+    number = sum(len(table.get("bindings", ())) for table in file.exchanges.values())
+    if number > BINDINGS_MAX:
+        mistakes.add(("exchange",), f"has {number} bindings in all; there may be at most {BINDINGS_MAX}: use patterns")
+
+
+def _why_no_target(file: File, name: str) -> str:
+    """Why `name` is neither a queue nor the `/log/NAME` of a log, to stand behind a key's name; "" where it is one."""
+    if not name.startswith(LOG_PREFIX):
+        return _why_no_queue(file, name)
+    log = name.removeprefix(LOG_PREFIX)
+    if log in file.logs:
+        return ""
+    offer = meant(name, [LOG_PREFIX + there for there in file.logs])
+    return f"names {shown(name)}, which is no log{offer or f'; declare [log.{shown(log)}]'}"
+
+
+def _why_no_queue(file: File, name: str) -> str:
+    """Why `name` is no queue, to stand behind a key's name; "" where it is one, or first use may create it.
+
+    A queue is declared by its name or by a pattern that matches it; where [create] allows queues it need not be, unless
+    the name is that of a fanout, a topic or an exchange, which is sooner a slip than a queue of the same name.
+    """
+    if name in file.queues or any(matches(pattern, name) for pattern in filter(is_pattern, file.queues)):
+        return ""
+    kinds = (("a fanout", file.fanouts), ("a topic", file.topics), ("an exchange", file.exchanges))
+    for kind, tables in kinds:
+        if name in tables:
+            right = f"name a queue, or declare [queue.{shown(name)}] too"
+            return f"names {shown(name)}, which is {kind} and no queue; {right}"
+    if file.create.get("queues"):
+        return ""
+    names = [queue for queue in file.queues if not is_pattern(queue)]
+    return f"names {shown(name)}, which is no queue{meant(name, names) or f'; declare [queue.{shown(name)}]'}"

@@ -1,0 +1,38 @@
+"""The secret that the nodes of a cluster share, read from a file of its own: it stands in no configuration, no log and
+no answer.
+"""
+
+import stat
+from pathlib import Path
+
+from radiator.model.limits import SECRET_MAX_BYTES, SECRET_MIN_BYTES
+from radiator.tools.config.values import quoted
+
+_OF_OTHERS = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+
+
+def read_secret(path: Path) -> bytes:
+    """The file's bytes without the newline at their end. ValueError as a check."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(f"is {quoted(str(path))}, which is no file; {how_to_make(path)}")
+        if found.st_mode & _OF_OTHERS:
+            raise ValueError(
+                f"is {quoted(str(path))}, which others than its owner may read or write; chmod 600 {path.name}"
+            )
+        with path.open("rb") as file:
+            secret = file.read(SECRET_MAX_BYTES + 2).removesuffix(b"\n")
+    except OSError as error:
+        wrong = f"is {quoted(str(path))}, which cannot be read ({error.strerror})"
+        raise ValueError(f"{wrong}; {how_to_make(path)}, and copy it to every node") from error
+    if not SECRET_MIN_BYTES <= len(secret) <= SECRET_MAX_BYTES:
+        size = len(secret) if len(secret) <= SECRET_MAX_BYTES else f"more than {SECRET_MAX_BYTES}"
+        wrong = f"is {quoted(str(path))}, which holds {size} bytes"
+        raise ValueError(f"{wrong}; a secret has {SECRET_MIN_BYTES} to {SECRET_MAX_BYTES}: {how_to_make(path)}")
+    return secret
+
+
+def how_to_make(path: Path) -> str:
+    """A command that makes such a file."""
+    return f"make one: head -c 32 /dev/urandom | base64 > {path.name}; chmod 600 {path.name}"

@@ -1,0 +1,57 @@
+"""Settings of a file that are right, and do nothing beside the others. They are told, and stop no start.
+
+What is written as the default does nothing in any case, and is not told: a file that lists everything is no slip.
+"""
+
+from typing import Any
+
+from radiator.model.limits import Limits, high_water_bytes
+from radiator.model.patterns import is_pattern
+from radiator.model.settings import FANOUT, MAP_SIZE, LogSettings, QueueSettings
+from radiator.model.validation import log_without_effect, shown, with_bounds, without_effect
+from radiator.tools.config.mistakes import Mistakes
+from radiator.tools.config.rules import File, exchange_type
+
+_OF_DURABLE = "$durable."  # what a pattern begins with that is for the queues of durable subscriptions
+_NOT_OF_DURABLE = {"persistent": True, "auto_delete": False, "exclusive": False, "scope": "node"}
+
+
+def find_useless(file: File, limits: Limits, found: Mistakes) -> None:
+    """Adds each setting that has no effect. limits: those in force."""
+    store_bytes = high_water_bytes(file.server.get("map_size", MAP_SIZE), limits)
+    for name, table in file.queues.items():
+        for key, wrong in without_effect(with_bounds(QueueSettings(**table)), store_bytes, limits.max_memory_bytes):
+            _add(found, ("queue", name, key), wrong)
+        if is_pattern(name) and name.startswith(_OF_DURABLE):
+            for key, default in _NOT_OF_DURABLE.items():
+                if table.get(key, default) != default:
+                    wrong = f"is {shown(table[key])}, which the queue of a durable subscription never is; leave it out"
+                    _add(found, ("queue", name, key), wrong)
+    for name, table in file.logs.items():
+        for key, wrong in log_without_effect(LogSettings(**table), store_bytes):
+            _add(found, ("log", name, key), wrong)
+    _find_in_journal(file, store_bytes, found)
+    for name, table in file.exchanges.items():
+        keys = [key for key, _ in table.get("bindings", ()) if key]
+        if keys and exchange_type(name, table) == FANOUT:
+            wrong = f"has the key {shown(keys[0])}, which an exchange of type fanout does not look at; leave it out"
+            found.add(("exchange", name, "bindings"), wrong)
+    each = limits.max_half_open_per_address
+    if each > limits.max_half_open and each != Limits().max_half_open_per_address:
+        wrong = f"is {each}, more than max_half_open ({limits.max_half_open}); lower this, or raise that"
+        _add(found, ("limits", "max_half_open_per_address"), wrong)
+
+
+def _find_in_journal(file: File, store_bytes: int, found: Mistakes) -> None:
+    given: dict[str, Any] = {key: value for key, value in file.journal.items() if key != "enabled"}
+    if file.journal.get("enabled"):
+        for key, wrong in log_without_effect(LogSettings(**given), store_bytes):
+            _add(found, ("journal", key), wrong)
+        return
+    for key in given:
+        _add(found, ("journal", key), "is given, but the journal is not written; set enabled = true")
+
+
+def _add(found: Mistakes, keys: tuple[str, ...], wrong: str) -> None:
+    """wrong: what is so, and behind a `;` what would help."""
+    found.add(keys, f"has no effect: it {wrong}")

@@ -1,0 +1,247 @@
+"""What one value of config.toml may be: a table of checks (model/validation.py) for each table of the file.
+
+Those of what can be declared at run time too stand in radiator/model/validation.py.
+"""
+
+import ipaddress
+import json
+import re
+from typing import Any
+
+from radiator.model import validation
+from radiator.model.limits import (
+    GIB,
+    HEART_BEAT_MIN_MS,
+    KIB,
+    MIB,
+    NODE_ADDRESS_MAX_BYTES,
+    NODE_NAME_MAX_BYTES,
+    PREFETCH_COUNT_MAX,
+)
+from radiator.model.patterns import is_node_name
+from radiator.model.settings import (
+    ALWAYS,
+    AUTO,
+    JSON,
+    LOG_LEVELS,
+    NEVER,
+    PEER_OUTBOX_OVERFLOWS,
+    PEER_PORT,
+    PORT,
+    SCOPES,
+    TEXT,
+    Address,
+)
+from radiator.model.validation import (
+    DAY_S,
+    TIB,
+    Check,
+    binding_key,
+    choice,
+    flag,
+    meant,
+    one_of,
+    seconds,
+    shown,
+    size,
+    target_name,
+    whole,
+)
+
+STOMP, PEER = "stomp", "peer"
+LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
+
+
+def parse_address(text: str, scheme: str = STOMP) -> Address:
+    """The address in `stomp://HOST:PORT`, or in that of another scheme. ValueError as a check."""
+    found = re.fullmatch(r"([a-z][a-z0-9+.-]*)://(\[[^\]\s]*\]|[^:/@\[\]\s]+):([0-9]{1,5})/?", text)
+    if found is None:
+        raise ValueError(f"is {shown(text)}; write an address as {scheme}://HOST:PORT, an IPv6 HOST in brackets")
+    host, port = found[2], int(found[3])
+    if found[1] != scheme:
+        why = f" ({LISTENED_BY[found[1]]})" if found[1] in LISTENED_BY else ""
+        raise ValueError(f"has the scheme {shown(found[1])}{why}; {one_of([scheme])}{meant(found[1], [scheme])}")
+    if port > 65_535:
+        raise ValueError(f"has the port {port}; a port is at most 65535")
+    if host.startswith("["):
+        host = host[1:-1]
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError as error:
+            raise ValueError(f"has the host {shown(host)} in brackets, which is no IPv6 address") from error
+    return Address(scheme, host, port)
+
+
+def quoted(text: str) -> str:
+    """The text as TOML has it in quotes, which is as JSON has it, but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# ---- checks
+
+
+def _path(of_what: str) -> Check:
+    def check(value: object) -> str:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise ValueError(f"is {shown(value)}; it must be the path of a {of_what}, as text")
+        return value
+
+    return check
+
+
+def _listeners(value: object) -> list[Address]:
+    if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
+        raise ValueError(f'is {shown(value)}; it must be a list of addresses such as ["stomp://127.0.0.1:{PORT}"]')
+    addresses = [parse_address(text) for text in value]
+    for address in addresses:
+        if address.port and addresses.count(address) > 1:
+            raise ValueError(f"names {address} twice; name it once")
+    return addresses
+
+
+def _node_address(value: object) -> Address:
+    if not isinstance(value, str):
+        raise ValueError(f'is {shown(value)}; it must be one address such as "peer://10.0.0.1:{PEER_PORT}"')
+    return parse_address(value, PEER)
+
+
+def _dialled_address(value: object) -> Address:
+    address = _node_address(value)
+    if address.port == 0:
+        raise ValueError("has the port 0, which nobody can dial; write the port that the node listens on")
+    if address.is_wildcard:
+        raise ValueError(f"has the host {shown(address.host)}, which nobody can dial; write a name or an IP address")
+    return address
+
+
+def told_address_mistake(address: Address) -> str:
+    """Why other nodes would not take it from this one, as protocols/peer judges it; "" where they do."""
+    host = address.host
+    if "%" in host and ":" in host:
+        return f"has the host {shown(host)} with a zone, which means something on this machine only; write it without"
+    if ":" not in host and re.fullmatch(r"[A-Za-z0-9._-]+", host) is None:
+        return f"has the host {shown(host)}; for other nodes it must be a name of A-Z a-z 0-9 . _ - or an IP address"
+    if len(str(address)) > NODE_ADDRESS_MAX_BYTES:
+        return f"has {len(str(address))} bytes; other nodes take at most {NODE_ADDRESS_MAX_BYTES}"
+    return ""
+
+
+def _told_address(value: object) -> Address:
+    address = _dialled_address(value)
+    if mistake := told_address_mistake(address):
+        raise ValueError(mistake)
+    return address
+
+
+def node_name_mistake(name: str) -> str:
+    """Why it is no name of a node, to stand behind "which"; "" where it is one."""
+    if is_node_name(name):
+        return ""
+    right = f"1 to {NODE_NAME_MAX_BYTES} of A-Z a-z 0-9 . _ -, and does not begin with a dot"
+    return f"is no name of a node; that has {right}"
+
+
+def _node_name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"is {shown(value)}; it must be the name of this node, as text")
+    mistake = node_name_mistake(value)
+    if mistake:
+        raise ValueError(f"is {shown(value)}, which {mistake}")
+    return value
+
+
+def _heart_beat(value: object) -> tuple[int, int]:
+    most_ms = DAY_S * 1000
+
+    def is_interval(ms: object) -> bool:
+        return isinstance(ms, int) and not isinstance(ms, bool) and (ms == 0 or HEART_BEAT_MIN_MS <= ms <= most_ms)
+
+    if not isinstance(value, list) or len(value) != 2 or not all(map(is_interval, value)):
+        right = f"two whole numbers of milliseconds, each 0 (never) or from {HEART_BEAT_MIN_MS} to {most_ms}"
+        raise ValueError(f"is {shown(value)}; it must be {right}")
+    return value[0], value[1]
+
+
+def _bindings(value: object) -> list[tuple[str, str]]:
+    """Key and queue of each binding of an exchange."""
+    right = 'it must be a list of tables such as [{ key = "orders.#", queue = "audit" }]'
+    if not isinstance(value, list) or not value or not all(isinstance(one, dict) for one in value):
+        raise ValueError(f"is {shown(value)}; {right}")
+    bindings: dict[tuple[str, str], None] = {}
+    for one in value:
+        for key in (*one, "queue"):
+            if key not in BINDING or key not in one:
+                raise ValueError(f"has {shown(one)}; each names its queue, and where it has one its key, no more")
+        key, queue = (_within(one, name, check) for name, check in BINDING.items())
+        if (key, queue) in bindings:
+            raise ValueError(f"has {shown(one)} twice; write it once")
+        bindings[key, queue] = None
+    return list(bindings)
+
+
+def _within(table: dict[str, object], key: str, check: Check) -> Any:
+    try:
+        return check(table.get(key, ""))
+    except ValueError as error:
+        raise ValueError(f"has {shown(table)}, in which {key} {error}") from error
+
+
+# ---- the tables of the file
+
+SERVER: dict[str, Check] = {
+    "listen": _listeners,
+    "allow_anonymous": flag,
+    "data_dir": _path("directory"),
+    "sync_interval_ms": whole(0, 60_000),
+    "map_size": size(16 * MIB, 64 * TIB),
+    "disk_free_min": size(0, 64 * TIB),
+}
+LIMITS: dict[str, Check] = {
+    "max_connections": whole(1, 1_000_000),
+    "max_half_open": whole(1, 1_000_000),
+    "max_half_open_per_address": whole(1, 1_000_000),
+    "max_memory_bytes": size(64 * KIB, 64 * TIB),
+    "max_frame_bytes": size(256, GIB),
+    "max_header_bytes": size(64, 16 * MIB),
+    "max_headers": whole(1, 65_536),
+    "max_destinations": whole(1, 1_000_000),
+    "max_subscriptions": whole(1, 65_536),
+    "ack_client_window": whole(1, PREFETCH_COUNT_MAX),
+    "max_transactions": whole(1, 65_536),
+    "max_batch_bytes": size(256, 4 * GIB),
+    "outbox_max_bytes": size(KIB, 2 * GIB),
+    "connect_timeout_s": seconds(0.1, DAY_S),
+    "frame_timeout_s": seconds(0.1, DAY_S),
+    "block_timeout_s": seconds(0, DAY_S),
+    "transaction_max_s": seconds(0.1, 30 * DAY_S),
+    "prepared_max_s": seconds(1, 365 * DAY_S),
+    "app_max_s": seconds(1, 3650 * DAY_S),
+    "tcp_timeout_s": seconds(1, DAY_S),
+    "heart_beat_ms": _heart_beat,
+}
+LOGGING: dict[str, Check] = {
+    "level": choice(*LOG_LEVELS),
+    "format": choice(TEXT, JSON),
+    "priorities": choice(AUTO, ALWAYS, NEVER),
+}
+CREATE: dict[str, Check] = {"queues": flag, "topics": flag}
+FANOUT: dict[str, Check] = {**validation.FANOUT, "scope": choice(*SCOPES)}
+BINDING: dict[str, Check] = {"key": binding_key, "queue": target_name}
+EXCHANGE: dict[str, Check] = {"type": validation.EXCHANGE["type"], "bindings": _bindings}
+JOURNAL: dict[str, Check] = {
+    "enabled": flag,
+    "retention_ms": validation.LOG["retention_ms"],
+    "retention_bytes": validation.LOG["retention_bytes"],
+}
+TOPIC: dict[str, Check] = {"scope": choice(*SCOPES)}
+THIS_NODE: dict[str, Check] = {
+    "name": _node_name,
+    "listen": _node_address,
+    "secret_file": _path("file"),
+    "discover": flag,
+    "advertise": _told_address,
+    "heart_beat_ms": whole(HEART_BEAT_MIN_MS, 60_000),
+    "peer_outbox_max_bytes": size(MIB, 64 * TIB),
+    "peer_outbox_overflow": choice(*PEER_OUTBOX_OVERFLOWS),
+}
+PEER_NODE: dict[str, Check] = {"address": _dialled_address}

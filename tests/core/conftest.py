@@ -1,0 +1,43 @@
+"""Small bounds, so that the edges of windows, loads, batches and slices are met with a handful of messages."""
+
+import pytest
+
+import radiator.core.background
+import radiator.core.broker
+import radiator.core.logs.log
+import radiator.core.logs.log_consumer
+import radiator.core.logs.retention
+import radiator.core.queues.delayed
+import radiator.core.queues.durable_queue
+import radiator.core.queues.memory_queue
+import radiator.core.routing.admission
+import radiator.core.transactions.applying
+import radiator.core.transactions.prepared
+
+SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "CHORE_MESSAGES": 3}
+_USERS = (
+    radiator.core.transactions.applying,
+    radiator.core.broker,
+    radiator.core.background,
+    radiator.core.routing.admission,
+    radiator.core.queues.delayed,
+    radiator.core.queues.durable_queue,
+    radiator.core.logs.log,
+    radiator.core.logs.log_consumer,
+    radiator.core.queues.memory_queue,
+    radiator.core.logs.retention,
+    radiator.core.transactions.prepared,
+)
+
+
+def shrink(monkeypatch: pytest.MonkeyPatch, bounds: dict[str, int]) -> None:
+    """Set bounds of radiator/model/limits.py in every module of the core that uses them."""
+    for module in _USERS:
+        for name, value in bounds.items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch, SMALL)

@@ -1,0 +1,169 @@
+"""Real workers at a real broker, what may happen to them, and books over it."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Self
+
+from celery import Celery
+
+from radiator.client import Client
+from radiator.model.errors import RadiatorError
+from tests.broker_process import BrokerProcess
+from tests.integrations.celery.books import Books
+from tests.integrations.celery.publisher import publisher, task
+from tests.integrations.celery.worker_process import WorkerProcess
+from tests.nodes.proxy import Proxy
+
+CONFIG = "[create]\nqueues = false\ntopics = false\n"
+QUEUE = "jobs"
+# beside what runs when it is killed: jobs that had ended, and whose ACK was not with the broker yet
+ACKS_ON_THE_WAY = 2
+
+
+def until(is_done: Callable[[], Any], timeout_s: float) -> bool:
+    end_s = time.monotonic() + timeout_s
+    while not is_done():
+        if time.monotonic() >= end_s:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Crew:
+    """`with Crew(directory, 2) as crew:` has everything running; all of it ends with the block.
+
+    Everybody reaches the broker through a proxy, so that it may come back at another port, and connections be cut.
+    Jobs are acked when they have ended, and given back where their child process was killed.
+    """
+
+    def __init__(self, directory: Path, workers: int, *, concurrency: int = 2, pools: tuple[str, ...] = ("prefork",)):
+        directory.mkdir(exist_ok=True)
+        self.broker = BrokerProcess(directory, CONFIG)
+        self.proxy = Proxy(lambda: self.broker.port)
+        self.books = Books(directory / "book")
+        self.workers = [
+            WorkerProcess(
+                self.proxy.port,
+                self.books.path,
+                pool=pools[number % len(pools)],
+                concurrency=concurrency,
+                name=f"w{number}",
+                queues=QUEUE,
+            )
+            for number in range(workers)
+        ]
+        self._publisher = publisher(self.proxy.port)
+        self.app: Celery
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        self.app = self._publisher.__enter__()
+        try:
+            for worker in self.workers:
+                worker.spawn()
+            for worker in self.workers:
+                worker.wait_until_ready()
+        except BaseException:
+            print(self.logs())
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.kill()
+        self._publisher.__exit__(None, None, None)
+        self.broker.kill()
+        self.proxy.close()
+
+    # ---- work
+
+    def publish(self, numbers: range, seconds: float = 0.0) -> None:
+        """Returns once the broker has confirmed each."""
+        for number in numbers:
+            self.books.published.add(number)
+            task(self.app, "job", number, seconds).apply_async(queue=QUEUE, ignore_result=True)
+
+    def is_done(self) -> bool:
+        return self.books.published <= self.books.done()
+
+    def is_empty(self) -> bool:
+        """Nothing is left in the queue, unacked included."""
+        try:
+            with Client(self.broker.address) as client:
+                return bool(client.admin({"do": "describe", "queue": QUEUE})["messages"] == 0)
+        except RadiatorError:
+            return False
+
+    # ---- what may happen
+
+    def kill_a_worker(self, chance: Random) -> None:
+        """With all its children, as if its machine had died; another one comes in its place."""
+        worker = chance.choice(self.workers)
+        worker.kill()
+        self.books.excused[worker.signature] += self.books.running(worker.signature) + ACKS_ON_THE_WAY
+        worker.start()
+
+    def kill_a_child(self, chance: Random) -> None:
+        """One process of a prefork pool: the worker gives its job back, and has another child made."""
+        worker = chance.choice([one for one in self.workers if one.is_prefork])
+        if worker.kill_child(chance):
+            self.books.excused[worker.signature] += 1 + ACKS_ON_THE_WAY
+
+    def stop_a_worker(self, chance: Random) -> None:
+        """A warm shutdown: what runs is ended and acked, what waits goes back.
+
+        So does what a child has begun without the worker's having read so, at most one job of each child: Celery drops
+        it, whatever the transport, does not ack it, and waits 30 s for the child that waits for it.
+        """
+        worker = chance.choice(self.workers)
+        code = worker.stop()
+        self.books.excused[worker.signature] += min(self.books.unread(worker.signature), worker.concurrency)
+        assert code == 0, f"{worker.name} ended with {code}:\n{worker.log}"
+        worker.start()
+
+    def stop_a_worker_cold(self, chance: Random) -> None:
+        """What runs goes back too."""
+        worker = chance.choice(self.workers)
+        self.books.excused[worker.signature] += worker.concurrency + ACKS_ON_THE_WAY
+        worker.signal(signal.SIGQUIT)
+        worker.wait()
+        worker.start()
+
+    def cut(self) -> None:
+        """All connections end at once; the workers go on."""
+        self._excuse_everybody()
+        self.proxy.cut(with_reset=True)
+
+    def restart_broker(self, is_killed: bool) -> None:
+        self._excuse_everybody()
+        if is_killed:
+            self.broker.kill()
+        else:
+            assert self.broker.stop() == 0, self.broker.log
+        self.proxy.cut()
+        self.broker.start()
+
+    def _excuse_everybody(self) -> None:
+        """What runs now is given to somebody else while it is done to its end here."""
+        for worker in self.workers:
+            self.books.excused[worker.signature] += worker.concurrency + ACKS_ON_THE_WAY
+
+    # ---- the judgement
+
+    def faults(self, timeout_s: float) -> list[str]:
+        """Once everything is done, or cannot be waited for any longer."""
+        until(self.is_done, timeout_s)
+        found = self.books.faults()
+        if not until(self.is_empty, 10.0):
+            found.append(f"left: the queue is not empty, though {len(self.books.published)} jobs are done")
+        if not self.broker.is_running or "Traceback" in self.broker.log:
+            found.append(f"the broker: {self.broker.log[-2000:]}")
+        return found
+
+    def logs(self, lines: int = 15) -> str:
+        logs = [(one.name, one.log) for one in self.workers] + [("broker", self.broker.log)]
+        return "\n".join("\n".join([f"--- {name}", *log.splitlines()[-lines:]]) for name, log in logs)

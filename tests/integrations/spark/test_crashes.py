@@ -1,0 +1,27 @@
+"""Some crashes of the hundred that `python -m tests.integrations.spark.crashes` makes, and a sink broken on purpose."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integrations.spark.crashes.campaign import Campaign, Crash
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+NEEDS = "pyspark"  # conftest.py skips the modules that name it where it is missing
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path / "campaign", seed=1)
+    with campaign.running() as producer:
+        with producer:
+            campaign.begin_life("drain", "copy", "twice")
+            assert campaign.crash(Crash("process", "behind send"))
+            assert campaign.crash(Crash("broker", "before checkout-ack"))
+            assert campaign.crash(Crash("driver", "behind commit"))
+        books = campaign.close_books(producer.sent, ("drain", "copy"))
+        control = campaign.book("twice", producer.sent)
+    assert books["drain"].is_exact, books["drain"]
+    assert books["copy"].is_exact, books["copy"]
+    assert control.doubled, "a sink that sends twice was not caught"
+    assert not campaign.fallen

@@ -1,0 +1,219 @@
+"""Rows of a source from MESSAGEs, and messages of a sink from rows: no Spark, no broker."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from radiator.client import Message
+from radiator.integrations.spark.options import sink_options
+from radiator.integrations.spark.outgoing import (
+    OVERHEAD_BYTES,
+    STAGE_BYTES,
+    STAGE_MESSAGES,
+    Columns,
+    Outgoing,
+    check_columns,
+    content_id,
+    stages,
+)
+from radiator.integrations.spark.schema import ARROW, ARROW_HEADERS, BATCH_BYTES, Rows, ddl
+from radiator.model.errors import RadiatorError
+
+HEADERS = {
+    "partition": "3",
+    "offset": "7",
+    "destination": "/queue/orders",
+    "message-id": "x-1-2",
+    "subscription": "s1",
+    "timestamp": "1700000000123",
+    "content-length": "3",
+    "redelivered": "true",
+    "redelivery-count": "2",
+    "partition-key": "Zürich",
+    "colour": "red",
+    "content-type": "text/plain",
+}
+
+
+def rows(include_headers: bool = False, most: int = 10) -> Rows:
+    return Rows("orders", 3, 7, include_headers, most)
+
+
+def test_a_message_becomes_a_row() -> None:
+    some = rows()
+    some.add(Message(HEADERS, b"\x00one"))
+    batch = some.take()
+    assert batch.schema == ARROW
+    assert batch.to_pylist() == [
+        {
+            "key": "Zürich".encode(),
+            "value": b"\x00one",
+            "log": "orders",
+            "partition": 3,
+            "offset": 7,
+            "timestamp": datetime(2023, 11, 14, 22, 13, 20, 123000, UTC),
+            "destination": "/queue/orders",
+        }
+    ]
+    assert some.next == 8 and len(some) == 0
+
+
+def test_the_senders_headers_are_a_list_of_pairs() -> None:
+    some = rows(include_headers=True)
+    some.add(Message(HEADERS, b""))
+    some.add(Message({"destination": "/log/orders", "timestamp": "0"}, b""))
+    batch = some.take()
+    assert batch.schema == ARROW_HEADERS
+    assert batch.column("headers").to_pylist() == [
+        [
+            {"key": "partition-key", "value": "Zürich"},
+            {"key": "colour", "value": "red"},
+            {"key": "content-type", "value": "text/plain"},
+        ],
+        [],
+    ]
+    assert batch.column("key").to_pylist()[1] is None
+    assert batch.column("offset").to_pylist() == [7, 8]
+
+
+def test_the_columns_that_are_told_are_those_that_come() -> None:
+    for include, schema in ((False, ARROW), (True, ARROW_HEADERS)):
+        told = ddl(include).replace("array<struct<key:string,value:string>>", "array")
+        assert [column.split()[0] for column in told.split(", ")] == schema.names
+
+
+def test_batches_are_bounded_by_rows_and_by_bytes() -> None:
+    some = rows(most=2)
+    some.add(Message(HEADERS, b"a"))
+    assert not some.is_full
+    some.add(Message(HEADERS, b"b"))
+    assert some.is_full
+    some.take()
+    assert not some.is_full
+    some.add(Message(HEADERS, bytes(BATCH_BYTES)))
+    assert some.is_full
+
+
+# ---- on their way out
+
+TO_A = sink_options({"destination": "/queue/a"}, is_stream=True)
+BY_COLUMN = sink_options({}, is_stream=True)
+BY_NUMBER = sink_options({"destination": "/queue/a", "dedupColumn": "number"}, is_stream=True)
+PAIRS = "array<struct<key:string,value:string>>"
+
+
+@pytest.mark.parametrize(
+    ("types", "options"),
+    [
+        ({"value": "string"}, TO_A),
+        ({"value": "binary", "destination": "string"}, BY_COLUMN),
+        ({"value": "binary", "key": "string", "headers": PAIRS, "dedup_id": "string"}, TO_A),
+        ({"value": "binary", "key": "binary", "headers": "map<string,string>"}, TO_A),
+        ({"value": "string", "number": "string"}, BY_NUMBER),
+        ({"value": "binary", "log": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}, TO_A),
+    ],
+)
+def test_columns_that_can_be_sent(types: dict[str, str], options: Any) -> None:
+    check_columns(types, options)
+
+
+@pytest.mark.parametrize(
+    ("types", "options", "sentence"),
+    [
+        ({"key": "string"}, TO_A, "What is written needs a column value: the body."),
+        ({"value": "string"}, BY_COLUMN, "Where is it sent to?"),
+        ({"value": "int"}, TO_A, "The column value is of type int: it must be binary or string."),
+        ({"value": "string", "headers": "string"}, TO_A, "The column headers is of type string"),
+        ({"value": "string", "header": PAIRS}, TO_A, "Nothing is known of a column 'header'. Is headers meant?"),
+        ({"value": "string", "topic": "string"}, TO_A, "Nothing is known of a column 'topic'. Is destination meant?"),
+        ({"value": "string", "number": "string"}, TO_A, "Nothing is known of a column 'number'."),
+        ({"value": "string"}, BY_NUMBER, "The option dedupColumn is 'number': it must name a column of type string."),
+        ({"value": "string", "number": "int"}, BY_NUMBER, "it must name a column of type string."),
+    ],
+)
+def test_columns_that_cannot_be_sent(types: dict[str, str], options: Any, sentence: str) -> None:
+    with pytest.raises(RadiatorError) as caught:
+        check_columns(types, options)
+    assert sentence in str(caught.value)
+
+
+def sent(options: Any, **columns: list[Any]) -> list[Outgoing]:
+    return list(Columns(options).rows(iter([pa.RecordBatch.from_pydict(columns)])))
+
+
+def test_a_row_becomes_a_message() -> None:
+    pairs = [{"key": "colour", "value": "red"}, {"key": "colour", "value": "blue"}, {"key": "none", "value": None}]
+    assert sent(BY_COLUMN, value=["é", None], destination=["/queue/a", "/log/b"], headers=[pairs, None]) == [
+        Outgoing("/queue/a", [("colour", "red"), ("colour", "blue")], "é".encode(), None),
+        Outgoing("/log/b", [], b"", None),
+    ]
+
+
+def test_the_option_wins_over_the_column() -> None:
+    [one] = sent(TO_A, value=[b"x"], destination=["/queue/b"])
+    assert one.destination == "/queue/a"
+
+
+def test_a_key_is_a_header() -> None:
+    headers = [[{"key": "partition-key", "value": "old"}]] * 2
+    assert [one.headers for one in sent(TO_A, value=[b""] * 2, key=[b"new", None], headers=headers)] == [
+        [("partition-key", "new")],
+        [("partition-key", "old")],
+    ]
+
+
+def test_a_map_of_headers() -> None:
+    column = pa.array([[("a", "1"), ("b", "2")]], pa.map_(pa.string(), pa.string()))
+    batch = pa.RecordBatch.from_arrays([pa.array([b"x"]), column], ["value", "headers"])
+    [one] = Columns(TO_A).rows(iter([batch]))
+    assert one.headers == [("a", "1"), ("b", "2")]
+
+
+def test_dedup_ids() -> None:
+    [by_column] = sent(BY_NUMBER, value=[b""], number=["17"])
+    assert by_column.headers_with("place") == [("dedup-id", "17")]
+    [plain] = sent(TO_A, value=[b""])
+    assert plain.headers_with("place") == [("dedup-id", "place")]
+    assert plain.headers_with(None) == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"value": [b""], "destination": [None]}, "A row has no destination"),
+        ({"value": [b""], "destination": ["a"], "dedup_id": [""]}, "must have 1 to 255 bytes"),
+        ({"value": [b""], "destination": ["a"], "dedup_id": ["x" * 256]}, "must have 1 to 255 bytes"),
+        ({"value": [b""], "destination": ["a"], "key": [b"\xff"]}, "must be UTF-8"),
+        (
+            {"value": [b""], "destination": ["a"], "headers": [[{"key": "receipt", "value": "1"}]]},
+            "A row has the header 'receipt', which the writer itself must set.",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_sent(columns: dict[str, list[Any]], sentence: str) -> None:
+    with pytest.raises(RadiatorError) as caught:
+        sent(BY_COLUMN, **columns)
+    assert sentence in str(caught.value)
+
+
+def test_stages_are_bounded_by_messages_and_by_bytes() -> None:
+    small = Outgoing("/queue/a", [], b"", None)
+    half = Outgoing("/queue/a", [("n", "v")], bytes(STAGE_BYTES // 2 - OVERHEAD_BYTES - 2), None)
+    large = Outgoing("/queue/a", [], bytes(STAGE_BYTES), None)
+    assert [len(one) for one in stages(iter([small] * (STAGE_MESSAGES + 1)))] == [STAGE_MESSAGES, 1]
+    assert [len(one) for one in stages(iter([half, half, small]))] == [2, 1]
+    assert [len(one) for one in stages(iter([small, large, small]))] == [1, 1, 1]
+    assert list(stages(iter([]))) == []
+
+
+def test_content_has_an_id() -> None:
+    one = Outgoing("/queue/a", [("a", "1")], b"x", None)
+    others = [
+        Outgoing("/queue/b", [("a", "1")], b"x", None),
+        Outgoing("/queue/a", [("a", "2")], b"x", None),
+        Outgoing("/queue/a", [("a", "1")], b"y", None),
+    ]
+    assert content_id(one) == content_id(Outgoing("/queue/a", [("a", "1")], b"x", None))
+    assert len({content_id(each) for each in [one, *others]}) == 4

@@ -1,0 +1,295 @@
+"""What may be declared: settings as JSON has them, to and fro; right, wrong, at the limits and one past them."""
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from radiator.model.errors import Refusal
+from radiator.model.limits import MIB
+from radiator.model.settings import MEMORY_BYTES_MAX, MEMORY_MESSAGES_MAX, LogSettings, QueueSettings
+from radiator.model.validation import (
+    EXCHANGE,
+    QUEUE,
+    as_json,
+    binding_key,
+    binding_mistake,
+    check_dead_letter,
+    cycle_from,
+    exchange_name_mistake,
+    exchange_settings,
+    fanout_children,
+    log_settings,
+    queue_name,
+    queue_settings,
+    standard_type_mistake,
+)
+
+BASE = QueueSettings(max_messages=10, dead_letter="dead", message_ttl_ms=5)
+EVERY: dict[str, Any] = {
+    "persistent": True,
+    "max_messages": 7,
+    "max_bytes": 2 * MIB,
+    "overflow": "drop-oldest",
+    "dead_letter": "d",
+    "max_redeliveries": 0,
+    "message_ttl_ms": 1,
+    "ack_timeout_s": 0.5,
+    "dedup_window_s": 3,
+    "exclusive": True,
+    "auto_delete": True,
+    "expires_ms": 1000,
+    "redelivery_delay_ms": 10,
+    "redelivery_delay_factor": 1.5,
+    "redelivery_delay_max_ms": 100,
+    "scope": "node",
+}
+
+
+def refused(given: dict[str, Any], base: QueueSettings | None = None) -> str:
+    with pytest.raises(Refusal) as caught:
+        queue_settings(given, base or QueueSettings())
+    assert caught.value.code == "bad-request"
+    assert str(caught.value)[-1] in ".?"
+    return str(caught.value)
+
+
+# ---- settings of a queue
+
+
+def test_nothing_given_is_what_would_be_there_anyway() -> None:
+    assert queue_settings({}, BASE) == BASE
+
+
+def test_every_setting_may_be_given_and_comes_back_as_json() -> None:
+    assert set(EVERY) == set(QUEUE)
+    settings = queue_settings(EVERY, BASE)
+    assert settings == QueueSettings(**EVERY)
+    assert json.loads(json.dumps(as_json(settings))) == EVERY
+
+
+@pytest.mark.parametrize(
+    "settings", [QueueSettings(), BASE, QueueSettings(persistent=False, max_messages=1, max_bytes=2)]
+)
+def test_what_is_said_as_json_is_the_same_whatever_the_base(settings: QueueSettings) -> None:
+    for base in (QueueSettings(), BASE, QueueSettings(**EVERY)):
+        assert queue_settings(as_json(settings), base) == settings
+
+
+def test_null_takes_back_what_the_base_has() -> None:
+    assert queue_settings({"max_messages": None, "dead_letter": None}, BASE) == QueueSettings(message_ttl_ms=5)
+
+
+def test_a_queue_in_memory_has_bounds_whatever_is_given() -> None:
+    bounded = QueueSettings(persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX)
+    assert queue_settings({"persistent": False}, QueueSettings()) == bounded
+    assert queue_settings({"persistent": False, "max_messages": None}, BASE).max_messages == MEMORY_MESSAGES_MAX
+
+
+def test_a_size_may_have_a_unit() -> None:
+    assert queue_settings({"max_bytes": "2MiB"}, QueueSettings()).max_bytes == 2 * MIB
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_message": 1}, '"max_message" is no setting of a queue; did you mean "max_messages"?'),
+        ({"\n\x1b[31m": 1}, '"\\n\\u001b[31m" is no setting of a queue; a queue has persistent, max_messages,'),
+        ({"x" * 10_000: 1}, "... is no setting"),
+        ({"max_messages": 0}, "`max_messages` is 0; it must be a whole number from 1 to 1000000000000."),
+        ({"max_messages": True}, "`max_messages` is true; it must be a whole number"),
+        ({"persistent": None}, "`persistent` is null; it must be true or false."),
+        ({"overflow": "drop"}, '`overflow` is "drop"; it must be one of'),
+        ({"overflow": "x" * 60_000}, "..."),
+        ({"dead_letter": "a.*"}, '`dead_letter` has "a.*", which is a pattern; name one queue.'),
+        ({"dead_letter": "\ud800"}, "`dead_letter` has the name"),
+        ({"dead_letter": "$durable/topic/a/b"}, "which the broker keeps for itself"),
+        ({"overflow": "dead-letter"}, '`overflow` is "dead-letter", but the queue has no dead_letter; name one.'),
+        ({"persistent": False, "dedup_window_s": 1}, "only a persistent queue remembers dedup-ids"),
+        ({"redelivery_delay_ms": 3_600_001}, "more than redelivery_delay_max_ms (3600000); raise that, or lower this."),
+        ({"redelivery_delay_factor": 0.99}, "`redelivery_delay_factor` is 0.99; it must be a number from 1 to 1000."),
+        ({"expires_ms": 0}, "`expires_ms` is 0; it must be a whole number from 1 to"),
+        ({"scope": "cluster", "persistent": False}, "which one node cannot keep for all"),
+        ({"scope": "cluster", "exclusive": True}, "the queue has exclusive = true"),
+        ({"scope": "cluster", "auto_delete": True}, "the queue has auto_delete = true"),
+        ({"scope": "cluster", "expires_ms": 1}, "the queue has expires_ms = 1"),
+    ],
+)
+def test_a_mistake_is_one_sentence_of_bounded_length(given: dict[str, Any], said: str) -> None:
+    sentence = refused(given)
+    assert said in sentence
+    assert len(sentence) < 500
+    assert "\n" not in sentence and "\x1b" not in sentence
+
+
+def test_what_is_given_must_go_with_what_the_base_has() -> None:
+    assert "dedup" in refused({"persistent": False}, QueueSettings(dedup_window_s=1))
+    assert "overflow" in refused({"dead_letter": None}, QueueSettings(overflow="dead-letter", dead_letter="d"))
+    assert queue_settings({"overflow": "dead-letter"}, QueueSettings(dead_letter="d")).overflow == "dead-letter"
+
+
+# ---- dead letters
+
+THERE = {
+    "memory": QueueSettings(persistent=False),
+    "end": QueueSettings(),
+    "chain": QueueSettings(dead_letter="end"),
+    "to-new": QueueSettings(dead_letter="new"),
+    "one": QueueSettings(dead_letter="other"),
+    "other": QueueSettings(dead_letter="one"),
+}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        QueueSettings(),
+        QueueSettings(dead_letter="end"),
+        QueueSettings(dead_letter="chain"),
+        QueueSettings(persistent=False, dead_letter="memory"),
+        QueueSettings(persistent=False, dead_letter="end"),
+    ],
+)
+def test_a_dead_letter_that_has_where_to_go_is_right(settings: QueueSettings) -> None:
+    check_dead_letter("new", settings, THERE.get)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("new", '`dead_letter` leads to a cycle: "new" -> "new"; a message could go round for ever'),
+        ("to-new", '`dead_letter` leads to a cycle: "new" -> "to-new" -> "new"'),
+        ("one", '`dead_letter` leads to a cycle: "one" -> "other" -> "one"'),
+        ("nowhere", '`dead_letter` names "nowhere", which is no queue; declare it first.'),
+        ("memory", '`dead_letter` is "memory", which is not persistent, while this queue is'),
+    ],
+)
+def test_a_dead_letter_that_has_not_is_refused(target: str, said: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        check_dead_letter("new", QueueSettings(dead_letter=target), THERE.get)
+    assert caught.value.code == "bad-request"
+    assert said in str(caught.value)
+
+
+def test_no_cycle_is_none() -> None:
+    assert cycle_from("a", None, lambda name: None) == []
+    assert cycle_from("a", "b", {"b": "c"}.get) == []
+
+
+# ---- exchanges, bindings, fanouts
+
+
+def test_an_exchange_is_direct_durable_and_stays_unless_it_is_said() -> None:
+    settings = exchange_settings({})
+    assert (settings.type, settings.durable, settings.auto_delete) == ("direct", True, False)
+    settings = exchange_settings({"type": "topic", "durable": False, "auto_delete": True})
+    assert (settings.type, settings.durable, settings.auto_delete) == ("topic", False, True)
+    assert set(EXCHANGE) == {"type", "durable", "auto_delete"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"type": "headers"}, '`type` is "headers"; it must be one of "direct", "topic", "fanout"'),
+        ({"type": None}, "`type` is null"),
+        ({"durable": 1}, "`durable` is 1; it must be true or false."),
+        ({"auto_delete": "no"}, "`auto_delete` is"),
+        ({"auto-delete": True}, '"auto-delete" is no setting of an exchange; did you mean "auto_delete"?'),
+    ],
+)
+def test_what_is_no_exchange_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refusal, match='^[`"]') as caught:
+        exchange_settings(given)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["x", "a.b", "ä b", "x" * 255, "amq.topic"])
+def test_a_name_of_an_exchange(name: str) -> None:
+    assert exchange_name_mistake(name) == ""
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a.*", "#", "x" * 256, "a\n"])
+def test_no_name_of_an_exchange(name: str) -> None:
+    assert exchange_name_mistake(name)
+
+
+def test_those_that_are_always_there_have_their_type() -> None:
+    assert standard_type_mistake("amq.topic", "topic") == standard_type_mistake("x", "fanout") == ""
+    assert standard_type_mistake("amq.topic", "direct") == 'is "direct", but amq.topic is always of type "topic"'
+
+
+@pytest.mark.parametrize("key", ["", "a", "a/b c.*", "x" * 255, "ä" * 127])
+def test_a_key_of_a_binding(key: str) -> None:
+    assert binding_key(key) == key
+
+
+@pytest.mark.parametrize("key", [None, 1, "x" * 256, "ä" * 128, "a\n", "\x7f", "\ud800"])
+def test_no_key_of_a_binding(key: object) -> None:
+    with pytest.raises(ValueError, match="^is .*key"):
+        binding_key(key)
+
+
+def test_only_a_topic_exchange_counts_words_and_wildcards() -> None:
+    for key, wrong in ((".".join("w" * 17), "17 words"), ("*.#.*.#", "4 wildcards")):
+        assert binding_mistake("direct", key) == binding_mistake("fanout", key) == ""
+        assert wrong in binding_mistake("topic", key)
+    assert binding_mistake("topic", ".".join("w" * 13) + ".*.#.*") == binding_mistake("topic", "") == ""
+
+
+def test_a_fanout_has_children() -> None:
+    assert fanout_children({"children": ["a", "b"]}) == ("a", "b")
+    wrong: list[dict[str, Any]] = [
+        {},
+        {"children": []},
+        {"children": "a"},
+        {"children": ["a", "a"]},
+        {"children": ["a.*"]},
+        {"child": 1},
+    ]
+    for given in wrong:
+        with pytest.raises(Refusal) as caught:
+            fanout_children(given)
+        assert caught.value.code == "bad-request"
+
+
+def test_a_log_has_partitions_and_retention() -> None:
+    assert log_settings({}) == LogSettings()
+    given = {"partitions": 2, "partition_key": "/a", "retention_ms": None, "retention_bytes": "1MiB"}
+    settings = log_settings(given)
+    assert settings == LogSettings(partitions=2, partition_key="/a", retention_ms=None, retention_bytes=2**20)
+    assert log_settings({"retention_ms": 0, "partition_key": None}, settings) == replace(settings, partition_key=None)
+    assert log_settings(asdict(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"partitions": 0}, "`partitions` is 0; it must be a whole number from 1 to 1024."),
+        ({"partitions": None}, "`partitions` is null; it must be"),
+        ({"partition_key": "a"}, '`partition_key` is "a"; it must be a JSON pointer such as'),
+        ({"retention_ms": -1}, "`retention_ms` is -1; it must be a whole number from 0 to 1000000000000."),
+        ({"retention": 1}, '"retention" is no setting of a log; did you mean "retention_'),
+    ],
+)
+def test_what_is_no_log_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        log_settings(given)
+    assert caught.value.code == "bad-request" and str(caught.value).startswith(said)
+
+
+def test_a_child_may_be_a_log() -> None:
+    assert fanout_children({"children": ["/log/a", "a"]}) == ("/log/a", "a")
+    for child in ("/log/journal", "/log/", "/log/$checkout/q/g", "/log/a.#"):
+        with pytest.raises(Refusal, match="a log which"):
+            fanout_children({"children": [child]})
+
+
+def test_many_children_take_no_time() -> None:
+    assert len(fanout_children({"children": [str(n) for n in range(20_000)]})) == 20_000
+
+
+@pytest.mark.parametrize("name", ["", "a.*", "$outbox/b", "$durable/topic/a/b", 3, None, "x" * 256])
+def test_no_name_of_a_queue(name: object) -> None:
+    with pytest.raises(ValueError, match="^(is|has) "):
+        queue_name(name)

@@ -1,0 +1,201 @@
+"""Prepared transactions and versions in LmdbStore, over several boots; what is damaged is counted, and found."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from radiator.model.commands import LoadedPrepared, Send
+from radiator.model.errors import DamagedRecord, StoreError
+from radiator.model.message import ESCAPING_1_0, ESCAPING_1_2
+from radiator.model.reads import ReadPrepared
+from radiator.model.writes import (
+    DropApp,
+    DropTransaction,
+    KeepApp,
+    KeepTransaction,
+    RemovePrepared,
+    StorePrepared,
+    Write,
+)
+from radiator.storage.check import check
+from radiator.storage.codec import records
+from radiator.storage.lmdb.store import LmdbStore, open_store
+from radiator.storage.lmdb.tables import APPS, STAGED, STAGES
+from tests.storage.lmdb.test_store import rewrite
+from tests.storage.scribe import MAP_BYTES, send_of
+
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def store(path: Path) -> LmdbStore:
+    """One transaction of five SENDs is prepared in it, and one app has a version."""
+    store = open_store(path, MAP_BYTES)
+    sends = [send_of(number) for number in range(5)]
+    store.commit([row(5), StorePrepared(1, sends), KeepApp("app", 3, NOW_MS)])
+    return store
+
+
+def row(count: int, applied: int = 0, name: str = "ö", stage: int = 1) -> KeepTransaction:
+    size = sum(send_of(number).size for number in range(count))
+    return KeepTransaction(stage, name, count, size, applied, NOW_MS)
+
+
+def again(store: LmdbStore, path: Path) -> LmdbStore:
+    store.close()
+    return open_store(path, MAP_BYTES)
+
+
+def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 << 30, stage: int = 1) -> LoadedPrepared:
+    return store.load_stage(ReadPrepared(7, stage, first, most, bytes_max))
+
+
+# ---- write and read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        Send(0, "", b"", ESCAPING_1_0, b""),
+        Send(0, "/queue/ö", b"a:b\n", ESCAPING_1_2, b"body", expires_ms=0, deliver_at_ms=0, dedup_id=b""),
+        Send(0, "/exchange/x/" + "k" * 500, b"h" * 70_000, 1, b"b" * 10, expires_ms=2**63, dedup_id=b"d" * 255),
+        Send(0, "/log/l", b"", 2, b"x", deliver_at_ms=10**15 - 1),
+    ],
+)
+def test_sends_come_back_as_they_were_prepared(path: Path, store: LmdbStore, send: Send) -> None:
+    store.commit([replace(row(0, stage=2, name="other"), count=1, size=send.size), StorePrepared(2, [send])])
+    assert load(again(store, path), stage=2) == LoadedPrepared(7, [send], 0)
+
+
+def test_what_belongs_to_the_connection_is_not_kept(store: LmdbStore) -> None:
+    sent = replace(send_of(9), connection=5, receipt=b"r", transaction=b"t")
+    store.commit([KeepTransaction(2, "t", 1, sent.size, 0, 1), StorePrepared(2, [sent])])
+    assert load(store, stage=2).sends == [send_of(9)]
+
+
+def test_load_goes_on_from_a_number_up_to_its_limits(path: Path, store: LmdbStore) -> None:
+    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, [send_of(9)])])
+    store = again(store, path)
+    assert load(store).sends == [send_of(number) for number in range(5)]
+    assert load(store, 3).sends == [send_of(3), send_of(4)]
+    assert load(store, 5).sends == [] and load(store, stage=3).sends == [] and load(store, stage=0).sends == []
+    assert load(store, 1, most=2).sends == [send_of(1), send_of(2)]
+    size = send_of(0).size
+    for bytes_max, taken in ((0, 1), (2 * size - 1, 1), (2 * size, 2)):
+        assert len(load(store, bytes_max=bytes_max).sends) == taken
+
+
+def test_later_sends_get_the_next_numbers(path: Path, store: LmdbStore) -> None:
+    store.commit([StorePrepared(1, [send_of(5)]), StorePrepared(1, [send_of(6)]), row(7)])
+    assert load(again(store, path), 4).sends == [send_of(4), send_of(5), send_of(6)]
+
+
+def test_transaction_is_applied_in_slices_and_over(path: Path, store: LmdbStore) -> None:
+    assert store.recovery.stages == []
+    store.commit([row(5, name=""), KeepApp("app", 4, NOW_MS + 1), KeepApp("other\0", 0, 0)])
+    store.commit([RemovePrepared(1, 0, 2), row(5, 2, name="")])
+    store = again(store, path)
+    assert store.recovery.stages == [row(5, 2, name="")]
+    assert store.recovery.apps == [KeepApp("app", 4, NOW_MS + 1), KeepApp("other\0", 0, 0)]
+    assert load(store).sends == [send_of(2), send_of(3), send_of(4)]
+    store.commit([RemovePrepared(1, 2, 5), DropTransaction(1), DropApp("app")])
+    store = again(store, path)
+    assert (store.recovery.stages, [one.app for one in store.recovery.apps]) == ([], ["other\0"])
+    store.close()
+    assert check(path).findings == []
+
+
+def test_transaction_that_is_let_go_of_takes_its_sends_with_it(path: Path, store: LmdbStore) -> None:
+    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, [send_of(9)])])
+    store.commit([DropTransaction(1)])
+    assert load(store).sends == []
+    assert load(store, stage=2).sends == [send_of(9)]
+    store.close()
+    assert check(path).findings == []
+
+
+@pytest.mark.parametrize(
+    "writes", [[RemovePrepared(1, 4, 6)], [RemovePrepared(2, 0, 1)], [DropTransaction(2)], [DropApp("other")]]
+)
+def test_a_batch_that_contradicts_the_store_is_a_bug_and_leaves_nothing(
+    path: Path, store: LmdbStore, writes: list[Write]
+) -> None:
+    with pytest.raises(AssertionError):
+        store.commit([KeepApp("new", 1, 1), *writes])
+    store = again(store, path)
+    assert ([one.app for one in store.recovery.apps], len(load(store).sends)) == (["app"], 5)
+
+
+# ---- damage -------------------------------------------------------------------------------------------------------
+
+
+def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
+    store.close()
+    for number in (1, 2):
+        rewrite(path, STAGED, records.staged_key(1, number), b"x" * 80)
+    store = open_store(path, MAP_BYTES)
+    assert load(store) == LoadedPrepared(7, [send_of(0), send_of(3), send_of(4)], 2)
+    assert load(store, 1, most=2) == LoadedPrepared(7, [], 2)
+    store.close()
+    findings = check(path).findings
+    assert len(findings) == 2 and all("The prepared SEND under key" in finding for finding in findings)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6])
+def test_send_of_impossible_lengths_or_flags_is_damaged(at: int) -> None:
+    key = records.staged_key(1, 0)
+    value = bytearray(records.encode_staged(key, send_of(0))[:-4])
+    value[at] ^= 0xE0
+    with pytest.raises(DamagedRecord, match="impossible"):
+        records.decode_staged(key, records.seal(key, bytes(value)))
+
+
+def stage_row(stage: KeepTransaction) -> tuple[bytes, bytes]:
+    key = records.stage_key(stage.stage)
+    return key, records.encode_stage(key, stage)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "sentence"),
+    [
+        (STAGES, *stage_row(row(5, 6)), "6 of 5"),
+        (STAGES, *stage_row(row(5, 1)), "the first 1 of 5|1 of 5 are out"),
+        (STAGES, *stage_row(row(6)), "5 SENDs left"),
+        (STAGES, *stage_row(row(0, stage=2)), "one name, 'ö'"),
+        (STAGES, records.stage_key(1), None, "There are 5 SENDs of transaction 1"),
+        (STAGES, records.stage_key(1), b"x" * 50, "The prepared transaction under key"),
+        (STAGED, records.staged_key(1, 4), None, "4 SENDs left"),
+        (STAGED, records.staged_key(3, 4), b"", "There are 1 SENDs of transaction 3"),
+        (APPS, records.app_key("app"), b"x" * 21, "The version of a txn-app-id under key"),
+    ],
+)
+def test_start_refuses_damaged_books_and_check_says_what_they_are(
+    path: Path, store: LmdbStore, table: bytes, key: bytes, value: bytes | None, sentence: str
+) -> None:
+    store.close()
+    assert check(path).findings == []
+    rewrite(path, table, key, value)
+    assert any(part in finding for finding in check(path).findings for part in sentence.split("|"))
+    with pytest.raises(StoreError, match="radiator check"):
+        open_store(path, MAP_BYTES)
+
+
+def test_more_that_are_out_than_there_were_are_not_made_up_for_by_another_one(path: Path, store: LmdbStore) -> None:
+    store.commit([row(5, 6, name=""), row(6, stage=2, name="other")])
+    store.close()
+    with pytest.raises(StoreError, match="6 of 5 SENDs of transaction 1 are out"):
+        open_store(path, MAP_BYTES)
+    assert len(check(path).findings) == 2
+
+
+def test_check_finds_bytes_that_the_row_does_not_say(path: Path, store: LmdbStore) -> None:
+    store.commit([replace(row(5), size=1)])
+    store.close()
+    [finding] = check(path).findings
+    assert finding == "The prepared transaction 1 has SENDs of 50 bytes; its row says 1."

@@ -1,0 +1,566 @@
+"""A backup is one state of the store, taken while it is written to; a restore is another store with its messages."""
+
+import fcntl
+import os
+import resource
+import shutil
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from radiator.model.errors import StoreError
+from radiator.model.reads import ReadDelayed, ReadLog, ReadQueue
+from radiator.model.writes import Bind, KeepSegment, KeepSettings, KeepTime, Ledger, StoppedClean
+from radiator.storage.backup import backup, restore
+from radiator.storage.check import check
+from radiator.storage.codec import records
+from radiator.storage.lmdb.reader import _watched
+from radiator.storage.lmdb.store import open_store
+from radiator.storage.lmdb.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
+from tests.storage.lmdb.test_store import rewrite, run_forked
+from tests.storage.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
+from tests.storage.test_check import running_writer, until
+
+COMPACT = pytest.mark.parametrize("compact", [False, True])
+
+
+@COMPACT
+def test_restored_store_has_every_message_under_a_new_id(tmp_path: Path, compact: bool) -> None:
+    expected, names = filled(tmp_path / "data")
+    source = open_store(tmp_path / "data", MAP_BYTES)
+    source.commit([StoppedClean()])
+    source.close()
+    backup(tmp_path / "data", tmp_path / "copy", compact)
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert (report.findings, report.messages, report.delayed) == ([], len(expected) + DELAYED, DELAYED)
+    scribe = Scribe(tmp_path / "new")
+    recovery = scribe.store.recovery
+    assert recovery.store_id != source.recovery.store_id
+    assert recovery.boot > source.recovery.boot
+    assert [queue.name for queue in recovery.queues] == names[:2]
+    for queue in (1, 2, 3):
+        bodies = [message.body for (number, _), message in sorted(expected.items()) if number == queue]
+        assert scribe.bodies(queue) == bodies
+
+
+def test_restored_messages_count_as_from_before_an_unclean_stop(tmp_path: Path) -> None:
+    """Nobody knows what was delivered since the backup was made, however cleanly its broker stopped."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    scribe.fill(queue, 3)
+    scribe.store.commit([StoppedClean()])
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    restored = Scribe(tmp_path / "new").store
+    assert not restored.recovery.was_clean
+    assert [found.redelivered for found in restored.load(ReadQueue(1, queue, 0, 10, 1 << 20)).messages] == [True] * 3
+
+
+def test_restored_store_knows_no_nodes_and_what_was_in_doubt_is_stored(tmp_path: Path) -> None:
+    """To the others it is a store that they have never seen: sequences of the old one mean nothing between them."""
+    expected, _ = filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert restore(tmp_path / "copy", tmp_path / "new").findings == []
+    recovery = Scribe(tmp_path / "data").store.recovery
+    assert (len(recovery.peers), len(recovery.doubts)) == (1, 3)
+    scribe = Scribe(tmp_path / "new")
+    assert (scribe.store.recovery.peers, scribe.store.recovery.doubts) == ([], [])
+    in_doubt = [(doubt.queue, doubt.position) for doubt in recovery.doubts]
+    scribe.messages = {place: expected[place] for place in in_doubt}
+    scribe.commit(*[scribe.remove(*place) for place in in_doubt])
+    scribe.store.close()
+    assert check(tmp_path / "new").findings == []
+
+
+def test_store_with_a_damaged_doubt_can_be_had_again_without_it(tmp_path: Path) -> None:
+    """A start refuses it; a restored backup has all of its messages."""
+    filled(tmp_path / "data")
+    key = records.doubt_key("node.b", 4)
+    rewrite(tmp_path / "data", b"doubts", key, b"rubbish that is no doubt")
+    with pytest.raises(StoreError, match=f"The doubt under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert (report.findings, report.messages) == ([], 128 + DELAYED)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "left"),
+    [
+        (b"settings", records.settings_key(1), ("", 1, 4)),
+        (b"declared", records.declared_key("exchange", "x"), ('{"max_messages": 9}', 0, 4)),
+        (b"bindings", records.binding_key(1, "x", "a.#"), ('{"max_messages": 9}', 1, 3)),
+    ],
+    ids=["settings", "declared", "bindings"],
+)
+def test_store_with_a_damaged_declaration_can_be_had_again_without_it(
+    tmp_path: Path, table: bytes, key: bytes, left: tuple[str, int, int]
+) -> None:
+    """A start refuses it; the restored store has all else, and it is told what it has not."""
+    filled(tmp_path / "data")
+    rewrite(tmp_path / "data", table, key, b"\1rubbish and more of it")
+    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    (finding,) = report.findings
+    assert f"under key {key.hex()} is damaged" in finding and finding.endswith(". It is left out.")
+    assert (check(tmp_path / "new").findings, report.messages) == ([], 128 + DELAYED)
+    recovery = Scribe(tmp_path / "new").store.recovery
+    assert (recovery.queues[0].settings, len(recovery.declared), len(recovery.bindings)) == left
+
+
+LEFT_OUT = "It is left out."
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "told", "left"),
+    [
+        (b"positions", records.group_key(LOG, "g"), LEFT_OUT, ("trail", 5, 0, 1, 1)),
+        (b"apps", records.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
+        (b"stages", records.stage_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
+        (b"logs", records.log_key(LOG), "The log is called damaged-4 now.", ("damaged-4", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 0), "made anew from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG, 1, 5), "made anew from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),
+        (b"segments", records.record_key(LOG + 1, 0, 0), "made anew from its blocks, with 9", ("trail", 5, 1, 1, 1)),
+        (b"segments", b"short", LEFT_OUT, ("trail", 5, 1, 1, 1)),
+    ],
+)  # fmt: skip
+def test_store_with_damaged_books_of_logs_can_be_had_again(
+    tmp_path: Path, table: bytes, key: bytes, told: str, left: tuple[str, int, int, int, int]
+) -> None:
+    filled(tmp_path / "data")
+    segments = [row for log in Scribe(tmp_path / "data").store.recovery.logs for row in log.segments]
+    filled(tmp_path / "broken")
+    rewrite(tmp_path / "broken", table, key, b"\1rubbish and more of it")
+    with pytest.raises(StoreError, match=f"under key {key.hex()} is damaged"):
+        Scribe(tmp_path / "broken")
+    backup(tmp_path / "broken", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    (finding,) = report.findings
+    assert f"under key {key.hex()} is damaged" in finding and told in finding
+    assert (check(tmp_path / "new").findings, report.records) == ([], 18)
+    recovery = Scribe(tmp_path / "new").store.recovery
+    log = recovery.logs[0]
+    first = recovery.logs[0].segments[1]
+    assert (log.name, first.count, len(log.positions), len(recovery.stages), len(recovery.apps)) == left
+    assert [row for log in recovery.logs for row in log.segments] == segments
+
+
+def test_books_of_a_segment_with_a_damaged_block_are_made_anew_too(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    for table in (b"segments", b"records"):
+        rewrite(tmp_path / "data", table, records.record_key(LOG, 1, 0), b"\1rubbish and more of it")
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert len(restore(tmp_path / "copy", tmp_path / "new").findings) == 2
+    store = Scribe(tmp_path / "new").store
+    assert store.recovery.logs[0].segments[1] == KeepSegment(LOG, 1, 0, 0, 5)
+    loaded = store.load_log(ReadLog(1, LOG, 1, 0, 100, 1 << 20)).records
+    assert [one.offset for one in loaded if one.message is None] == [0, 1, 2, 3, 4] and len(loaded) == 8
+
+
+def test_backup_and_restore_carry_delays_and_declarations(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = Scribe(tmp_path / "data")
+    delayed = before.store.load_delayed(ReadDelayed(1, 1, DUE_MS + 9, 9, 1 << 20))
+    before.store.close()
+    assert [one.due_ms for one in delayed.messages] == [DUE_MS, DUE_MS + 3]
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    after = Scribe(tmp_path / "new").store
+    assert after.load_delayed(ReadDelayed(1, 1, DUE_MS + 9, 9, 1 << 20)) == delayed
+    recovered = before.store.recovery
+    assert after.recovery.queues == recovered.queues and recovered.queues[0].next_due_ms == DUE_MS
+    assert (after.recovery.declared, after.recovery.bindings) == (recovered.declared, recovered.bindings)
+    assert len(recovered.declared) == 1 and len(recovered.bindings) == 4
+    logs_and_stages = [(recovery.logs, recovery.stages, recovery.apps) for recovery in (after.recovery, recovered)]
+    assert logs_and_stages[0] == logs_and_stages[1] and all(logs_and_stages[0])
+
+
+def test_two_restores_of_one_backup_have_two_ids(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    ids = set()
+    for name in ("one", "two"):
+        restore(tmp_path / "copy", tmp_path / name)
+        ids.add(Scribe(tmp_path / name).store.recovery.store_id)
+    assert len(ids) == 2
+
+
+@COMPACT
+def test_backup_beside_a_running_broker_is_one_state_of_it(tmp_path: Path, compact: bool) -> None:
+    writer = running_writer(tmp_path / "data")
+    try:
+        until(lambda: check(tmp_path / "data").messages > 500)
+        for number in range(3):
+            backup(tmp_path / "data", tmp_path / f"copy{number}", compact)
+        assert writer.poll() is None
+    finally:
+        writer.kill()
+        writer.communicate()
+    for number in range(3):
+        report = restore(tmp_path / f"copy{number}", tmp_path / f"new{number}")
+        assert report.findings == []
+        assert report.messages > 400
+        Scribe(tmp_path / f"new{number}").store.close()
+
+
+def test_compact_backup_leaves_free_pages_out(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    for put in scribe.fill(queue, 200, b"x" * 10_000):
+        scribe.commit(scribe.remove(queue, put.position))
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "whole")
+    backup(tmp_path / "data", tmp_path / "compact", compact=True)
+    assert (tmp_path / "whole").stat().st_size > 2_000_000
+    assert (tmp_path / "compact").stat().st_size < 200_000
+
+
+def test_backup_and_restored_store_are_for_their_owner_alone(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = os.umask(0)
+    try:
+        backup(tmp_path / "data", tmp_path / "copy")
+        restore(tmp_path / "copy", tmp_path / "new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "new").iterdir()} == {0o600}
+
+
+def test_backup_leaves_the_source_and_nothing_beside_it(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    before = (tmp_path / "data" / "data.mdb").read_bytes()
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert (tmp_path / "data" / "data.mdb").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["copy", "data"]
+
+
+def test_newer_backup_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    scribe = Scribe(tmp_path / "data")
+    scribe.fill(1, 1)
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 129 + DELAYED
+
+
+@pytest.mark.parametrize("there", ["letter", "store", "directory", "link"])
+def test_backup_over_anything_else_is_refused(tmp_path: Path, there: str) -> None:
+    filled(tmp_path / "data")
+    target = tmp_path / "target"
+    if there == "letter":
+        target.write_text("dear sir")
+    elif there == "store":
+        filled(tmp_path / "other")
+        target = tmp_path / "other" / "data.mdb"
+    elif there == "directory":
+        target.mkdir()
+    else:
+        target.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match=f"{target} exists and is no backup: give the backup a name of its own"):
+        backup(tmp_path / "data", target)
+
+
+def test_backup_of_nothing_and_to_nowhere_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="is no data directory"):
+        backup(tmp_path / "data", tmp_path / "copy")
+    filled(tmp_path / "data")
+    with pytest.raises(StoreError, match="cannot be written"):
+        backup(tmp_path / "data", tmp_path / "missing" / "copy")
+
+
+def test_backup_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+
+    def without_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        with pytest.raises(StoreError, match="cannot be copied: .*File too large"):
+            backup(tmp_path / "data", tmp_path / "copy")
+
+    assert run_forked(without_room) == 0
+    assert os.listdir(tmp_path) == ["data"]
+
+
+def test_backup_that_is_being_made_is_not_cleared_away(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    others = [tmp_path / name for name in ("x.7.radiator-backup.new", "y.8.new", "letter", "z.9.radiator-backup.new")]
+    for other in others:
+        other.touch()
+    with others[0].open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        backup(tmp_path / "data", tmp_path / "copy")
+    assert sorted(os.listdir(tmp_path)) == ["copy", "data", "letter", "x.7.radiator-backup.new", "y.8.new"]
+
+
+# ---- a bare backup is never served --------------------------------------------------------------------------------
+
+
+def test_backup_put_into_a_data_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "copy").rename(tmp_path / "new" / "data.mdb")
+    with pytest.raises(StoreError, match="make a data directory from it with `radiator restore FILE DATA_DIR`"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    assert any("is a backup" in finding for finding in check(tmp_path / "new").findings)
+    with pytest.raises(StoreError, match="is a backup"):
+        backup(tmp_path / "new", tmp_path / "second")
+
+
+def test_backup_given_as_a_data_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    with pytest.raises(StoreError, match="make a data directory from it with `radiator restore FILE DATA_DIR`"):
+        open_store(tmp_path / "copy", MAP_BYTES)
+
+
+# ---- what a restore refuses ---------------------------------------------------------------------------------------
+
+
+def test_restore_into_a_used_directory_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    before = (tmp_path / "data" / "data.mdb").read_bytes()
+    with pytest.raises(StoreError, match="holds a store already"):
+        restore(tmp_path / "copy", tmp_path / "data")
+    assert (tmp_path / "data" / "data.mdb").read_bytes() == before
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").touch()
+    with pytest.raises(StoreError, match="holds no store, but it holds 'letter'"):
+        restore(tmp_path / "copy", tmp_path / "home")
+
+
+def test_directory_with_an_unfinished_restore_is_not_served_and_may_be_emptied(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "data.mdb.restore").touch()
+    with pytest.raises(StoreError, match=r"remove .*data\.mdb\.restore to begin with an empty store"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    (tmp_path / "new" / "data.mdb.restore").unlink()
+    open_store(tmp_path / "new", MAP_BYTES).close()
+
+
+def test_restore_that_finds_no_room_is_not_served_and_can_be_said_again(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+
+    def without_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+        with pytest.raises(StoreError, match="File too large"):
+            restore(tmp_path / "copy", tmp_path / "new")
+
+    assert run_forked(without_room) == 0
+    with pytest.raises(StoreError, match="has not come to its end"):
+        open_store(tmp_path / "new", MAP_BYTES)
+    assert restore(tmp_path / "copy", tmp_path / "new").messages == 128 + DELAYED
+
+
+def test_restore_takes_nothing_of_others_for_its_own(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "new.restoring").mkdir()
+    (tmp_path / "new.restoring" / "letter").touch()
+    with pytest.raises(StoreError, match="stands in the way"):
+        restore(tmp_path / "copy", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_restore_beside_a_running_broker_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    scribe = Scribe(tmp_path / "running")
+    with pytest.raises(StoreError, match="in use by another broker"):
+        restore(tmp_path / "copy", tmp_path / "running")
+    scribe.store.close()
+
+
+@pytest.mark.parametrize("content", ["nothing", "letter", "store", "cut"])
+def test_restore_of_what_is_no_whole_backup_is_refused(tmp_path: Path, content: str) -> None:
+    filled(tmp_path / "data")
+    source = tmp_path / "copy"
+    if content == "letter":
+        source.write_bytes(b"dear sir" * 1_000)
+    elif content == "store":
+        source = tmp_path / "data" / "data.mdb"
+    elif content == "cut":
+        backup(tmp_path / "data", source)
+        os.truncate(source, source.stat().st_size // 2)
+    with pytest.raises(StoreError, match="is not a backup made by `radiator backup`, or it is cut off"):
+        restore(source, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_restore_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "copy").rename(tmp_path / "broken" / "data.mdb")
+    rewrite(tmp_path / "broken", META, FORMAT, records.encode_number(FORMAT, 5))
+    with pytest.raises(StoreError, match="has format 5, this Radiator reads formats 1 to 4:"):
+        restore(tmp_path / "broken" / "data.mdb", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_restore_of_a_backup_with_a_damaged_message_says_which(tmp_path: Path) -> None:
+    """One bad message is no reason to keep the others back."""
+    scribe = Scribe(tmp_path / "data")
+    queue = scribe.declare("orders")
+    scribe.commit(scribe.put(queue, b"sound"), scribe.put(queue, b"needle"))
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy", compact=True)
+    data = (tmp_path / "copy").read_bytes()
+    assert data.count(b"needle") == 1
+    (tmp_path / "copy").write_bytes(data.replace(b"needle", b"noodle"))
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert len(report.findings) == 1 and "its checksum is" in report.findings[0]
+    assert Scribe(tmp_path / "new").bodies(queue) == [b"sound", None]
+
+
+def test_restore_of_a_backup_with_a_damaged_structure_is_refused(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy", compact=True)
+    data = bytearray((tmp_path / "copy").read_bytes())
+    at = data.rindex(b"o" * 900) // 4096 * 4096
+    data[at + 12] ^= 0xFF  # where the free space of that page begins
+    (tmp_path / "copy").write_bytes(data)
+    with pytest.raises(StoreError, match="is damaged"):
+        restore(tmp_path / "copy", tmp_path / "new")
+
+
+@pytest.mark.parametrize("step", ["backup", "restore"])
+def test_killed_at_any_step_leaves_nothing_by_the_name_or_all_of_it(tmp_path: Path, step: str) -> None:
+    filled(tmp_path / "data")
+    if step == "restore":
+        backup(tmp_path / "data", tmp_path / "copy")
+    steps = 0
+    status = 42
+    while status == 42:
+        copy = tmp_path / f"copy{steps}"
+        new = tmp_path / f"new{steps}"
+
+        def killed(copy: Path = copy, new: Path = new, last: int = steps) -> None:
+            seen = 0
+
+            def die_at_last(event: str, arguments: tuple[object, ...]) -> None:
+                nonlocal seen
+                if event.startswith(("os.", "open", "fcntl.", "shutil.")):
+                    if seen == last:
+                        os._exit(42)
+                    seen += 1
+
+            sys.addaudithook(die_at_last)
+            if step == "backup":
+                backup(tmp_path / "data", copy)
+            else:
+                restore(tmp_path / "copy", new)
+
+        status = run_forked(killed)
+        assert status in (0, 42)
+        if step == "backup":
+            if copy.exists():
+                assert restore(copy, new).messages == 128 + DELAYED
+                shutil.rmtree(new)
+                copy.unlink()
+            backup(tmp_path / "data", tmp_path / "another")
+            assert sorted(os.listdir(tmp_path)) == ["another", "data"], "what a killed one left goes with the next"
+        else:
+            if not (new / "data.mdb").exists():
+                if new.exists():
+                    with pytest.raises(StoreError, match="has not come to its end: run `radiator restore FILE"):
+                        open_store(new, MAP_BYTES)
+                restore(tmp_path / "copy", new)
+            assert check(new).messages == 128 + DELAYED
+            open_store(new, MAP_BYTES).close()
+            assert sorted(os.listdir(new)) == ["data.mdb", "lock.mdb", "radiator.lock"]
+            assert sorted(os.listdir(tmp_path)) == ["copy", "data", new.name]
+            shutil.rmtree(new)
+        steps += 1
+    assert steps >= 8, "too few steps were seen for this to say anything"
+
+
+def test_a_restored_store_keeps_no_time_however_old_its_backup_is(tmp_path: Path) -> None:
+    scribe = Scribe(tmp_path / "data")
+    scribe.store.commit([KeepTime(5)])
+    scribe.store.close()
+    backup(tmp_path / "data", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "new")
+    restored = Scribe(tmp_path / "new").store
+    assert restored.recovery.time_ms == 0
+    restored.close()
+
+
+# ---- a store whose start is refused ---------------------------------------------------------------------------------
+
+
+def refused(path: Path) -> tuple[Scribe, int, int]:
+    """Two queues with messages, and the settings and a binding of the first."""
+    scribe = Scribe(path)
+    broken, sound = scribe.declare("broken"), scribe.declare("sound")
+    scribe.fill(broken, 5)
+    scribe.fill(sound, 7)
+    scribe.store.commit([KeepSettings(broken, "{}"), Bind("amq.direct", "k", broken), StoppedClean()])
+    scribe.store.close()
+    return scribe, broken, sound
+
+
+NONE = records.queue_key(0)
+BREAKS: dict[str, Callable[[Path, bytes], object]] = {
+    "ledger without a queue": lambda path, key: rewrite(path, QUEUES, key, None),
+    "queue without a ledger": lambda path, key: rewrite(path, LEDGERS, key, None),
+    "damaged name": lambda path, key: rewrite(path, QUEUES, key, b"x" * 20),
+    "damaged ledger": lambda path, key: rewrite(path, LEDGERS, key, b"x" * 200),
+    "ledger of fewer": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(2, 0, 2, 0))),
+    "ledger that does not add up": lambda path, key: rewrite(path, LEDGERS, key, records.encode_ledger(key, Ledger(9))),
+    "a message of nobody": lambda path, key: rewrite(path, MESSAGES, records.message_key(9, 9), b"x" * 60),
+    "swept more than there is": lambda path, key: rewrite(path, RETIRED, NONE, records.encode_number(NONE, 4)),
+    "neither name nor ledger": lambda path, key: [rewrite(path, table, key, None) for table in (QUEUES, LEDGERS)],
+}
+
+
+@pytest.mark.parametrize("broken_by", BREAKS)
+def test_what_a_start_refuses_is_had_again_by_backup_and_restore(tmp_path: Path, broken_by: str) -> None:
+    """All queues: the others as they were, and what is left of the broken one."""
+    scribe, broken, sound = refused(tmp_path / "data")
+    BREAKS[broken_by](tmp_path / "data", records.queue_key(broken))
+    with pytest.raises(StoreError, match="`radiator check`.*`radiator backup` and `radiator restore`"):
+        open_store(tmp_path / "data", MAP_BYTES)
+    backup(tmp_path / "data", tmp_path / "copy")
+    report = restore(tmp_path / "copy", tmp_path / "new")
+    assert report.findings
+    assert check(tmp_path / "new").findings == []
+    again = Scribe(tmp_path / "new")
+    queues = {queue.number: queue for queue in again.store.recovery.queues}
+    assert queues[sound].name == "sound" and again.bodies(sound) == bodies_of(scribe, sound)
+    assert queues[broken].ledger.stored == 5 and again.bodies(broken) == bodies_of(scribe, broken)
+
+
+def bodies_of(scribe: Scribe, queue: int) -> list[bytes]:
+    return [message.body for (number, _), message in sorted(scribe.messages.items()) if number == queue]
+
+
+def test_copy_is_watched_while_lmdb_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("radiator.storage.lmdb.reader._WATCH_EVERY_S", 0.001)
+    heard: list[tuple[object, ...]] = []
+    is_heard, threads = threading.Event(), threading.active_count()
+
+    def hear(*said: object) -> None:
+        heard.append(said)
+        if said[2] == 7:
+            is_heard.set()
+
+    with (tmp_path / "copy").open("wb", buffering=0) as opened, _watched(opened.fileno(), 70, hear):
+        opened.write(b"seventh")
+        assert is_heard.wait(10)
+    assert heard[-1] == ("copying", "bytes", 7, 70)
+    assert threading.active_count() == threads

@@ -1,0 +1,279 @@
+"""Every format that was ever released is still read: a backup of each lies in formats/.
+
+And a store of an earlier one becomes one of the present format with its first start, or stays what it is.
+"""
+
+import json
+import os
+import resource
+import shutil
+import signal
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from radiator.model.errors import DiskFailed, StoreError
+from radiator.model.message import position_of
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.recovery import StoredDoubt
+from radiator.model.writes import (
+    Bind,
+    Delay,
+    Doubt,
+    KeepApp,
+    KeepDeclared,
+    KeepPeer,
+    KeepPosition,
+    KeepTransaction,
+    SaveLedger,
+)
+from radiator.storage.backup import backup, restore
+from radiator.storage.check import check
+from radiator.storage.codec import records
+from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.datafile import write_meta
+from radiator.storage.lmdb.reader import Reader
+from radiator.storage.lmdb.store import LmdbStore
+from radiator.storage.lmdb.tables import (
+    BACKUP,
+    BOOT,
+    CLEAN,
+    DOUBTS,
+    FORMAT,
+    META,
+    PEERS,
+    REDELIVERED_BELOW,
+    TABLES,
+    tables_of,
+)
+from tests.storage.lmdb.test_store import run_forked
+from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
+from tests.storage.small_store import BINDINGS, write_small_backup
+
+FORMATS = Path(__file__).with_name("formats")
+OLD = pytest.mark.parametrize("number", range(1, records.FORMAT))
+
+
+@pytest.mark.parametrize("number", range(1, records.FORMAT + 1))
+def test_every_released_format_is_read(tmp_path: Path, number: int) -> None:
+    report = restore(FORMATS / f"format-{number}.mdb", tmp_path / "data")
+    assert report.findings == []
+    assert not [table for table, _ in rows_of(tmp_path / "data") if table in (PEERS, DOUBTS)], (
+        "of another store's links"
+    )
+    store = Scribe(tmp_path / "data").store
+    recovery = store.recovery
+    assert [(queue.number, queue.name, queue.ledger.stored) for queue in recovery.queues[:2]] == [
+        (1, "orders", 3),
+        (2, "mail.ä", 1),
+    ]
+    assert (recovery.boot, recovery.next_queue, recovery.retired) == (
+        2,
+        (4, 4, 5, 7)[number - 1],
+        {3: 2 if number < 3 else 3},
+    )
+    orders = store.load(ReadQueue(1, 1, 0, 10, 1 << 20)).messages
+    assert [stored.message.body for stored in orders if stored.message] == [b"order 1", b"order 2", b"order 3"]
+    assert [stored.redeliveries for stored in orders] == [3, 0, 0]
+    assert [stored.position for stored in orders] == [position_of(1, sequence) for sequence in (1, 2, 3)]
+    [mail] = store.load(ReadQueue(1, 2, 0, 10, 1 << 20)).messages
+    assert mail.message is not None
+    assert (mail.message.body, mail.message.headers) == (b"\0" * 5_000, b"colour:blue\n")
+    assert (mail.message.accepted_ms, mail.message.expires_ms) == (1_800_000_000_000, 1_900_000_000_000)
+    assert store.look_up(DedupLookup(1, 1, b"order-1", 1_900_000_000_000))
+
+
+def test_what_is_written_now_is_what_the_newest_fixture_holds(tmp_path: Path) -> None:
+    """If only this fails, the fixture is of another format than the one in force: give that a number and a fixture."""
+    write_small_backup(tmp_path / "now.mdb")
+    assert rows_of(tmp_path / "now.mdb", {b"store_id"}) == rows_of(
+        FORMATS / f"format-{records.FORMAT}.mdb", {b"store_id"}
+    )
+
+
+def test_what_format_2_says_of_nodes_is_read(tmp_path: Path) -> None:
+    old_store(tmp_path, 2)
+    store = Scribe(tmp_path).store
+    assert store.recovery.peers == [KeepPeer("node.b", "0123456789abcdef", 9, 6, 8, 7, 12)]
+    assert store.recovery.doubts == [
+        StoredDoubt("node.b", sequence, 1, position_of(1, sequence - 5), 19, False) for sequence in (7, 8)
+    ]
+
+
+def test_what_format_3_says_of_delays_and_declarations_is_read(tmp_path: Path) -> None:
+    old_store(tmp_path, 3)
+    store = Scribe(tmp_path).store
+    orders, mail, late = store.recovery.queues
+    assert (orders.settings, mail.settings, late.settings) == ('{"max_messages": 9}', "", "")
+    assert (late.name, late.next_due_ms, orders.next_due_ms) == ("$durable/topic/a.#/ä", DUE_MS - 1, 0)
+    assert (late.ledger.stored, late.ledger.stored_delayed, late.ledger.stored_delayed_bytes) == (4, 3, 3 * 18)
+    found = store.load_delayed(ReadDelayed(1, 4, DUE_MS + 3, 9, 1 << 20))
+    assert [(one.due_ms, one.stored.message.body, one.stored.redeliveries) for one in found.messages] == [  # type: ignore[union-attr]
+        (DUE_MS - 1, b"late 2", 4),
+        (DUE_MS + 1, b"late 1", 0),
+    ]
+    assert found.next_due_ms == DUE_MS + 3
+    assert [one.stored.message.expires_ms for one in found.messages] == [0, 1_900_000_000_000]  # type: ignore[union-attr]
+    [woken] = store.load(ReadQueue(1, 4, 0, 9, 1 << 20)).messages
+    assert woken.message is not None and woken.message.body == b"late 0"
+    assert store.recovery.declared == [
+        KeepDeclared("exchange", "x", '{"type": "topic"}'),
+        KeepDeclared("fanout", "f", '{"children": ["orders"]}'),
+    ]
+    assert sorted(store.recovery.bindings, key=astuple) == BINDINGS
+
+
+def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: Path) -> None:
+    restore(FORMATS / "format-4.mdb", tmp_path / "data")
+    store = Scribe(tmp_path / "data").store
+    trail, journal = store.recovery.logs
+    assert (trail.number, trail.name, trail.settings) == (5, "trail", '{"partitions": 2}')
+    assert [(row.partition, row.first, row.begin, row.count, row.size) for row in trail.segments] == [
+        (0, 0, 0, 1, 12),
+        (1, 0, 0, 5, 60),
+        (1, 5, 5, 3, 36),
+    ]
+    assert (trail.segments[2].first_ms, trail.segments[2].last_ms) == (DUE_MS + 5, DUE_MS + 7)
+    assert trail.positions == [KeepPosition(5, "g", [1, 2])]
+    loaded = store.load_log(ReadLog(1, 5, 1, 3, 3, 1 << 20)).records
+    assert [(one.offset, one.message.body, one.message.headers) for one in loaded if one.message] == [
+        (number, b"record %d" % number, b"partition:1\noffset:%d\nn:%d\n" % (number, number)) for number in (3, 4, 5)
+    ]
+    assert (journal.name, journal.settings, [row.count for row in journal.segments]) == ("journal", "", [9])
+    [told] = store.load_log(ReadLog(1, 6, 0, 8, 9, 1 << 20)).records
+    assert told.message is not None
+    assert json.loads(told.message.body) == {
+        "seq": 8, "event": "acked", "ms": DUE_MS + 8, "queue": "orders", "attempt": 0, "bytes": 9, "client": "1/a",
+        "message_id": f"{store.recovery.store_id}-1-8",
+    }  # fmt: skip
+    assert store.recovery.stages == [KeepTransaction(1, "", 4, 40, 1, DUE_MS)]
+    assert store.recovery.apps == [KeepApp("app", 7, DUE_MS)]
+    sends = store.load_stage(ReadPrepared(1, 1, 0, 9, 1 << 20)).sends
+    assert sends == [send_of(number) for number in (1, 2, 3)]
+
+
+# ---- an earlier format becomes the present one ----------------------------------------------------------------------
+
+
+def old_store(path: Path, number: int) -> None:
+    """As the broker of that format left it: the fixture is its copy with one row more."""
+    shutil.copyfile(FORMATS / f"format-{number}.mdb", path / "data.mdb")
+    write_meta(path / "data.mdb", {BACKUP: None}, 1 << 26)
+
+
+@OLD
+def test_first_start_of_an_earlier_format_changes_nothing_but_what_is_new(tmp_path: Path, number: int) -> None:
+    old_store(tmp_path, number)
+    before = rows_of(tmp_path)
+    assert check(tmp_path).findings == []
+    assert rows_of(tmp_path) == before
+    assert names_of(tmp_path) == set(tables_of(number))
+    scribe = Scribe(tmp_path)
+    recovery = scribe.store.recovery
+    assert (len(recovery.peers), len(recovery.doubts)) == ((0, 0) if number == 1 else (1, 2))
+    assert (len(recovery.declared), len(recovery.bindings)) == ((0, 0) if number < 3 else (2, len(BINDINGS)))
+    if number < 3:
+        assert [(queue.settings, queue.next_due_ms) for queue in recovery.queues] == [("", 0)] * 2
+        assert all(queue.ledger.stored_delayed == 0 for queue in recovery.queues)
+    assert (recovery.logs, recovery.stages, recovery.apps) == ([], [], [])
+    bindings = [*recovery.bindings, Bind("", "b.#", 1)]
+    scribe.store.close()
+    started = {
+        (META, FORMAT): records.encode_number(FORMAT, records.FORMAT),
+        (META, BOOT): records.encode_number(BOOT, 2),
+        (META, CLEAN): records.encode_number(CLEAN, 0),
+        (META, REDELIVERED_BELOW): records.encode_number(REDELIVERED_BELOW, 2),
+    }
+    assert rows_of(tmp_path) == before | started
+    assert (names_of(tmp_path), check(tmp_path).findings) == (set(TABLES), [])
+    scribe = Scribe(tmp_path)
+    mail = scribe.store.recovery.queues[1]
+    message = message_of(b"late")
+    ledger = replace(mail.ledger, accepted=2, accepted_bytes=mail.ledger.accepted_bytes + message.size, stored=2)
+    ledger.stored_bytes, ledger.stored_delayed, ledger.stored_delayed_bytes = ledger.accepted_bytes, 1, message.size
+    scribe.store.commit([KeepPeer("b", "", 1, 0, 1, 0, 0), Doubt("b", 1, 2, position_of(1, 4)), Bind("", "b.#", 1)])
+    write_logs(scribe.store, recovery.next_queue)
+    scribe.store.commit([Delay(2, DUE_MS, position_of(3, 0), message), SaveLedger(2, ledger)])
+    scribe.store.close()
+    recovery = Scribe(tmp_path).store.recovery
+    assert len(recovery.doubts) == (1 if number == 1 else 3)
+    assert sorted(recovery.bindings, key=astuple) == sorted(bindings, key=astuple)
+    assert ([log.name for log in recovery.logs], len(recovery.stages)) == (["trail", "journal"], 1)
+    assert (recovery.queues[1].ledger, recovery.queues[1].next_due_ms) == (ledger, DUE_MS)
+    assert check(tmp_path).findings == []
+
+
+@OLD
+@pytest.mark.parametrize("pages", range(0, 12, 2))
+def test_first_start_that_cannot_write_on_leaves_the_earlier_format(tmp_path: Path, pages: int, number: int) -> None:
+    """The file may grow by so many pages: the new tables, the number and the boot are there together or not at all."""
+    old_store(tmp_path, number)
+    before = rows_of(tmp_path)
+
+    def start() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        size = (tmp_path / "data.mdb").stat().st_size + pages * 4096
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        try:
+            Scribe(tmp_path)
+        except (DiskFailed, StoreError):
+            os._exit(3)
+
+    status = run_forked(start)
+    assert status in (0, 3)
+    if status == 3:
+        assert rows_of(tmp_path) == before
+        assert names_of(tmp_path) == set(tables_of(number))
+    assert Scribe(tmp_path).store.recovery.boot == (2 if status == 3 else 3)
+    assert names_of(tmp_path) == set(TABLES)
+
+
+@OLD
+def test_first_start_killed_before_its_commit_leaves_the_earlier_format(tmp_path: Path, number: int) -> None:
+    old_store(tmp_path, number)
+    before = rows_of(tmp_path)
+
+    class Killed(LmdbStore):
+        def _set_number(self, txn: "lmdb.Transaction[bytes]", key: bytes, number: int) -> None:
+            super()._set_number(txn, key, number)
+            if key == REDELIVERED_BELOW:  # the last write of the boot
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def start() -> None:
+        Killed(tmp_path, MAP_BYTES, directory.BrokerLock(tmp_path))
+
+    assert run_forked(start) == -signal.SIGKILL
+    assert rows_of(tmp_path) == before
+    assert names_of(tmp_path) == set(tables_of(number))
+    assert Scribe(tmp_path).store.recovery.boot == 2
+    assert check(tmp_path).findings == []
+
+
+@OLD
+def test_backup_of_an_earlier_format_is_of_it_and_its_restored_store_of_the_present_one(
+    tmp_path: Path, number: int
+) -> None:
+    (tmp_path / "data").mkdir()
+    old_store(tmp_path / "data", number)
+    before = rows_of(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "copy")
+    assert rows_of(tmp_path / "copy", {BACKUP}) == before
+    restore(tmp_path / "copy", tmp_path / "new")
+    assert rows_of(tmp_path / "new")[META, FORMAT] == records.encode_number(FORMAT, records.FORMAT)
+    assert names_of(tmp_path / "new") == set(TABLES)
+
+
+def rows_of(path: Path, ignored: frozenset[bytes] | set[bytes] = frozenset()) -> dict[tuple[bytes, bytes], bytes]:
+    """Every row of every table."""
+    with Reader(path) as reader, reader.snapshot() as snapshot:
+        return {
+            (table, key): bytes(value) for table in TABLES for key, value in snapshot.rows(table) if key not in ignored
+        }
+
+
+def names_of(path: Path) -> set[bytes]:
+    """The names of LMDB's databases in the file."""
+    with lmdb.open(str(path), readonly=True, lock=False, lib_version=0) as env, env.begin() as txn:
+        return set(txn.cursor().iternext(values=False))

@@ -1,0 +1,116 @@
+"""What is printed for Prometheus: every metric says what it is, and the format is kept to the letter."""
+
+from typing import Any
+
+import pytest
+
+from radiator.tools.cli.prometheus import exposition, metrics
+from tests.tools.cli.exposition import read
+
+QUEUE: dict[str, Any] = {
+    "persistent": True, "messages": 3, "accepted": 2**53 + 1, "blocked": 0, "adds_up": True, "oldest_ms": 1500,
+    "unacked": 2, "max_messages": None, "max_bytes": 2**26,
+}  # fmt: skip
+ANSWER: dict[str, Any] = {
+    "ok": True, "version": "0.1.0", "store_id": "abc", "boot": 7, "uptime_s": 1.5, "connections": 2, "batches": 9,
+    "half_open": 1, "limits": {"max_connections": 20000},
+    "store": {"used_bytes": 4096, "map_size": 2**36, "checked_percent": 50, "reusable_bytes": 8192},
+    "commit_latency": {"buckets_ms": [0.5, 1, 10000], "counts": [5, 0, 2, 1], "sum_ms": 12345.5},
+    "counters": {"replies_dropped": 4, "odd name!": 1},
+    "queues": {"a": QUEUE, 'we"ird\\na\nme': QUEUE | {"adds_up": False, "oldest_ms": None}},
+    "fanouts": {"f": {"children": ["a"], "accepted": 5}},
+    "topics": {"t": {"subscribers": 1}},
+    "logs": {"l": {"records": 3, "unread": {"g": 2}}},
+    "peers": {
+        "b": {"state": "up", "in_doubt": 3, "lag_ms": 7, "handed_over": 9},
+        "c": {"state": "down", "outbox": 5, "outbox_max_bytes": None, "outbox_dropped": 8},
+    },
+}  # fmt: skip
+
+
+def test_exposition_is_well_formed() -> None:
+    families = read(exposition(ANSWER))
+    assert families["radiator_queue_messages"][2] == {("", 'queue="a"'): 3, ("", r'queue="we\"ird\\na\nme"'): 3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "radiator_a 1\n",
+        "# TYPE radiator_a gauge\nradiator_a 1\n",
+        "# HELP radiator_a A.\n# TYPE radiator_a gauge\nradiator_a 1",
+        "# HELP radiator_a A.\n# TYPE radiator_a gauge\nradiator_b 1\n",
+        "# HELP radiator_a A.\n# TYPE radiator_a gauge\nradiator_a 1\nradiator_a 2\n",
+        "# HELP radiator_a A.\n# TYPE radiator_a counter\nradiator_a 1\n",
+        "# HELP radiator_a_ms A.\n# TYPE radiator_a_ms gauge\nradiator_a_ms 1\n",
+        '# HELP radiator_a A.\n# TYPE radiator_a gauge\nradiator_a{b="c"d"} 1\n',
+        "# HELP radiator_a A.\n# TYPE radiator_a gauge\nradiator_a None\n",
+        "# HELP radiator_a A.\n# TYPE radiator_a histogram\n"
+        'radiator_a_bucket{le="1"} 1\nradiator_a_sum 1\nradiator_a_count 1\n',
+        "# HELP radiator_a A.\n# TYPE radiator_a gauge\n",
+    ],
+)
+def test_reading_finds_what_is_malformed(text: str) -> None:
+    with pytest.raises((AssertionError, IndexError)):
+        read(text)
+
+
+def test_exposition_tells_the_numbers() -> None:
+    lines = exposition(ANSWER).splitlines()
+    for wanted in (
+        'radiator_info{version="0.1.0",store_id="abc"} 1',
+        "radiator_uptime_seconds 1.5",
+        "radiator_half_open_connections 1",
+        "radiator_connections_max 20000",
+        "radiator_store_map_size_bytes 68719476736",
+        "radiator_store_reusable_bytes 8192",
+        "radiator_store_checked_ratio 0.5",
+        "radiator_batches_total 9",
+        "radiator_replies_dropped_total 4",
+        "radiator_odd_name__total 1",
+        'radiator_queue_messages{queue="a"} 3',
+        'radiator_queue_unacked{queue="a"} 2',
+        'radiator_queue_oldest_ready_seconds{queue="a"} 1.5',
+        'radiator_queue_max_bytes{queue="a"} 67108864',
+        'radiator_queue_accepted_total{queue="a"} 9007199254740993',
+        'radiator_queue_adds_up{queue="a"} 1',
+        'radiator_queue_adds_up{queue="we\\"ird\\\\na\\nme"} 0',
+        'radiator_fanout_accepted_total{fanout="f"} 5',
+        'radiator_log_unread{log="l",group="g"} 2',
+        'radiator_topic_subscribers{topic="t"} 1',
+        'radiator_peer_up{peer="b"} 1',
+        'radiator_peer_up{peer="c"} 0',
+        'radiator_peer_in_doubt{peer="b"} 3',
+        'radiator_peer_lag_seconds{peer="b"} 0.007',
+        'radiator_peer_handed_over_total{peer="b"} 9',
+        'radiator_peer_outbox{peer="c"} 5',
+        'radiator_peer_outbox_dropped_total{peer="c"} 8',
+    ):
+        assert wanted in lines
+    for missing in ("radiator_queue_max_messages", "radiator_peer_outbox_max_bytes", "radiator_delivery_latency"):
+        assert not any(missing in line for line in lines)
+
+
+def test_histogram_is_cumulative_and_in_seconds() -> None:
+    assert read(exposition(ANSWER))["radiator_commit_latency_seconds"][2] == {
+        ("_bucket", 'le="0.0005"'): 5,
+        ("_bucket", 'le="0.001"'): 5,
+        ("_bucket", 'le="10"'): 7,
+        ("_bucket", 'le="+Inf"'): 8,
+        ("_sum", ""): 12.3455,
+        ("_count", ""): 8,
+    }
+
+
+def test_exposition_leaves_out_what_the_broker_did_not_say() -> None:
+    assert exposition({"ok": True, "version": "9", "store_id": "x"}) == (
+        "# HELP radiator_info 1, with the broker's version and the id of its store.\n"
+        '# TYPE radiator_info gauge\nradiator_info{version="9",store_id="x"} 1\n'
+    )
+
+
+def test_every_metric_is_of_the_list() -> None:
+    known = {metric.name: (metric.kind, metric.help) for metric in metrics()}
+    for name, (kind, told, _) in read(exposition(ANSWER)).items():
+        if name != "radiator_odd_name__total":
+            assert known[name] == (kind, told)
