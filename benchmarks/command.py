@@ -24,6 +24,7 @@ from benchmarks.flushes import count_flushes
 from benchmarks.growth import grow, series_of
 from benchmarks.host import host
 from benchmarks.install import install_peers, requirements_of
+from benchmarks.instructions import count_instructions, instructions_table
 from benchmarks.journal import journal_table
 from benchmarks.longchecks import long_checks
 from benchmarks.nodecases import SERIES
@@ -70,6 +71,9 @@ def _run(wanted: argparse.Namespace) -> int:
     if wanted.journal:
         _print(journal_table(wanted.bodies, wanted.dir / "run", wanted.rounds, wanted.seconds))
         return 0
+    if wanted.instructions:
+        _print(instructions_table(count_instructions(_before(wanted), wanted.dir / "run")))
+        return 0
     if wanted.nodes is not None:
         _show(_nodes(wanted), wanted)
     elif wanted.growth:
@@ -105,10 +109,14 @@ def _growth(wanted: argparse.Namespace) -> dict[str, Any]:
 
 
 def _nodes(wanted: argparse.Namespace) -> dict[str, Any]:
+    return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, _before(wanted), wanted.nodes)
+
+
+def _before(wanted: argparse.Namespace) -> Before | None:
     before = Before(wanted.before) if wanted.before else None
     if before is not None and (reason := before.missing()):
         raise LoadFailed(reason)
-    return measure_nodes(wanted.dir / "run", wanted.rounds, wanted.seconds, before, wanted.nodes)
+    return before
 
 
 def _peers(wanted: argparse.Namespace) -> tuple[list[Peer], dict[str, str]]:
@@ -190,7 +198,9 @@ def _arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--nodes", type=_list_of(SERIES), nargs="?", const=SERIES, metavar="SERIES",
                         help=f"several nodes, instead of the comparison; default all: {','.join(SERIES)}")  # fmt: skip
     parser.add_argument("--before", type=Path, metavar="CHECKOUT",
-                        help="with --nodes: compare one node alone with the earlier version there")  # fmt: skip
+                        help="with --nodes, --instructions: one node beside the earlier version there")  # fmt: skip
+    parser.add_argument("--instructions", action="store_true",
+                        help="count instructions a message (valgrind), instead of the comparison")  # fmt: skip
     parser.add_argument("--journal", action="store_true", help="what the journal costs, instead of the comparison")
     parser.add_argument("--flushes", action="store_true", help="count the flushes behind each peer's answers (strace)")
     parser.add_argument("--long", action="store_true", help="the long checks of Radiator too")

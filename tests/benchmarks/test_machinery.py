@@ -2,8 +2,10 @@
 
 import configparser
 import os
+import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from benchmarks.flushes import flushes_in
 from benchmarks.growth import SpreadWire, disk_bytes
 from benchmarks.host import cpu_model, file_system, flush_ms
 from benchmarks.install import requirements_of
+from benchmarks.instructions import COUNTED, count_instructions, instructions_in
 from benchmarks.loads import TopicLoad
 from benchmarks.peers import CHECKOUT, PEERS
 from benchmarks.pictures import amount
@@ -150,6 +153,24 @@ def test_flushes_are_those_of_the_summary() -> None:
 """
     assert flushes_in(report) == 2106
     assert flushes_in("") == 0
+
+
+def test_instructions_are_the_totals_of_a_dump() -> None:
+    assert instructions_in("summary: 12\n\nfn=(1)\n0 12\n\ntotals: 13\n") == 13
+    with pytest.raises(LoadFailed, match="no totals: 'empty'"):
+        instructions_in("empty")
+
+
+@pytest.mark.slow
+def test_instructions_are_the_same_on_each_run(tmp_path: Path) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed, which counts instructions; apt install valgrind")
+    (memory,) = (row for row in COUNTED if row.name == "memory end to end, 1 + 1, window 100")
+    rows = [replace(memory, name=name, steps=5) for name in ("once", "again")]
+    once, again = count_instructions(None, tmp_path, rows)
+    assert (once["name"], again["name"]) == ("once", "again")
+    assert 20_000 < once["radiator"] < 1_000_000
+    assert once["radiator"] == pytest.approx(again["radiator"], rel=0.03)
 
 
 def test_the_load_of_requests_counts_replies(tmp_path: Path) -> None:
