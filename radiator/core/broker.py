@@ -71,6 +71,17 @@ from radiator.model.commands import (
 )
 from radiator.model.commands import Event as ShellEvent
 from radiator.model.errors import Refusal, shown
+from radiator.model.headers import (
+    DEAD_LETTER_REASON,
+    EXPIRATION,
+    EXPIRES,
+    NODE_PATH,
+    ORIGINAL_DESTINATION,
+    ORIGINAL_MESSAGE_ID,
+    REDELIVERY_COUNT,
+    block_of,
+    without,
+)
 from radiator.model.journal import BURIED, DEAD_LETTERED, CameFrom
 from radiator.model.limits import (
     BATCH_BYTES,
@@ -85,24 +96,21 @@ from radiator.model.limits import (
     Limits,
     high_water_bytes,
 )
-from radiator.model.message import Message, header_line, without_headers
+from radiator.model.message import Message
 from radiator.model.recovery import Recovery
 from radiator.model.replies import Bye, Pause, Receipt, Refuse, Resume
 from radiator.model.settings import JOURNAL, Declarations, Node
 from radiator.model.writes import Count, Forget, KeepTime, StoppedClean
 
 # What a dead letter does not take along: the broker sets these anew, or they belong to the queue that it died in.
-NOT_MOVED = frozenset((b"node-path", b"redelivery-count"))
-NOT_BURIED = frozenset(
-    (
-        b"expiration",
-        b"expires",
-        b"dead-letter-reason",
-        b"node-path",
-        b"original-destination",
-        b"original-message-id",
-        b"redelivery-count",
-    )
+NOT_MOVED = (NODE_PATH, REDELIVERY_COUNT)
+NOT_BURIED = (
+    *NOT_MOVED,
+    EXPIRATION,
+    EXPIRES,
+    DEAD_LETTER_REASON,
+    ORIGINAL_DESTINATION,
+    ORIGINAL_MESSAGE_ID,
 )
 
 
@@ -1020,17 +1028,17 @@ class Broker:
         """The message as it enters another queue; with a reason, as a dead letter."""
         old = entry.message
         # a dead letter's count is not that of the queue which it is moved to
-        headers = without_headers(old.headers, NOT_MOVED if reason is None else NOT_BURIED)
+        headers = without(old.headers, NOT_MOVED if reason is None else NOT_BURIED)
         expires_ms = old.expires_ms
         if reason is not None:
             expires_ms = 0
-            for name, value in (
-                (b"dead-letter-reason", reason.encode()),
-                (b"original-destination", b"/queue/" + queue.name.encode()),
-                (b"original-message-id", self.context.message_id(entry.position)),
-                (b"redelivery-count", b"%d" % entry.redeliveries),
-            ):
-                headers += header_line(name, value, old.escaping)
+            headers += block_of(
+                old.escaping,
+                (DEAD_LETTER_REASON, reason.encode()),
+                (ORIGINAL_DESTINATION, b"/queue/" + queue.name.encode()),
+                (ORIGINAL_MESSAGE_ID, self.context.message_id(entry.position)),
+                (REDELIVERY_COUNT, b"%d" % entry.redeliveries),
+            )
         if target.settings.message_ttl_ms is not None:
             by_queue = self.context.now_ms + target.settings.message_ttl_ms
             expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue

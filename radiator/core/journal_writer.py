@@ -10,8 +10,9 @@ from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext
 from radiator.model import journal
+from radiator.model.headers import FANOUT_MESSAGE_ID
 from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
-from radiator.model.message import Message, position_of
+from radiator.model.message import Message, position_in
 from radiator.model.writes import Ledger
 
 if TYPE_CHECKING:
@@ -98,9 +99,9 @@ class JournalWriter:
 
     def copied(self, queue: str, position: int, message: Message, copies: int) -> None:
         """It is one of so many copies of one SEND to a fanout."""
-        # the planner has put the common id behind all other headers
-        boot, sequence = message.headers[message.headers.rfind(b":") + 1 : -1].split(b"-")[-2:]
-        common, ms = position_of(int(boot), int(sequence)), self.context.now_ms
+        shared_id = message.field(FANOUT_MESSAGE_ID)
+        assert shared_id is not None, "the router has given one to each copy"
+        common, ms = position_in(shared_id), self.context.now_ms
         address, size = message.destination, message.size
         told = JournalEvent(
             journal.COPIED, ms, queue, position, size=size, other=common, address=address, number=copies

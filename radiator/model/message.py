@@ -1,7 +1,7 @@
 """A message and its identity: the words that every floor shares.
 
-A header block is bytes, one `name:value\\n` line each, just as the sender wrote them; `escaping` says by which STOMP
-version's rules. It is decoded only where a rule needs it and never re-encoded unless the receiver's version differs.
+Its headers are one block of bytes, just as the sender wrote them; `escaping` says how names and values are escaped.
+Their codec (headers.py) reads one where it is needed, and no sooner: most messages pass through unread.
 
 A position is one whole number, boot << 64 | sequence: it orders the messages of a queue, and with the store's id it is
 the message id. Boot and sequence never repeat within a store.
@@ -9,12 +9,9 @@ the message id. Boot and sequence never repeat within a store.
 
 from dataclasses import dataclass
 
-SEQUENCE_BITS = 64
+from radiator.model.headers import Field, node_path
 
-# How a header block is escaped: the number of the STOMP minor version whose rules its sender used.
-ESCAPING_1_0 = 0  # nothing is escaped
-ESCAPING_1_1 = 1  # \\ \n \c
-ESCAPING_1_2 = 2  # \\ \n \c \r
+SEQUENCE_BITS = 64
 
 
 @dataclass(slots=True)
@@ -23,7 +20,7 @@ class Message:
 
     destination: the full address that was sent to (`/queue/foo`, `/fanout/events`, ...), as text.
     headers: the sender's header block as bytes, without those that belong to the hop.
-    escaping: ESCAPING_1_0, ESCAPING_1_1 or ESCAPING_1_2: how `headers` is written.
+    escaping: how that is escaped, by its numbers in headers.py.
     accepted_ms, expires_ms: milliseconds since the epoch; expires_ms 0 means never.
     """
 
@@ -38,6 +35,15 @@ class Message:
     def size(self) -> int:
         """Bytes of header block and body: what bounds and ledgers count."""
         return len(self.headers) + len(self.body)
+
+    def field(self, field: Field) -> bytes | None:
+        """The value of that header, unescaped; None: it has none."""
+        return field.value(self.headers, self.escaping)
+
+    @property
+    def node_path(self) -> list[str]:
+        """The nodes that it has been on, as brokers wrote them."""
+        return node_path(self.headers)
 
 
 def position_of(boot: int, sequence: int) -> int:
@@ -56,42 +62,7 @@ def message_id(store_id: str, position: int) -> bytes:
     return b"%b-%d-%d" % (store_id.encode(), boot, sequence)
 
 
-_ESCAPES_1_1 = ((b"\\", b"\\\\"), (b"\n", b"\\n"), (b":", b"\\c"))
-_ESCAPES = {ESCAPING_1_0: (), ESCAPING_1_1: _ESCAPES_1_1, ESCAPING_1_2: (*_ESCAPES_1_1, (b"\r", b"\\r"))}
-
-
-def escape(value: bytes, escaping: int) -> bytes:
-    """`value` as it stands in a header of that version (STOMP 1.2, "Value Encoding"). 1.0 cannot express a line feed:
-    the caller leaves such a header out."""
-    for plain, escaped in _ESCAPES[escaping]:
-        value = value.replace(plain, escaped)
-    return value
-
-
-def unescape(value: bytes, escaping: int) -> bytes:
-    """What `escape` undoes; an undefined escape stays as it is (a session has refused it before)."""
-    if b"\\" not in value or escaping == ESCAPING_1_0:
-        return value
-    plain = {escaped[1:]: raw for raw, escaped in _ESCAPES[escaping]}
-    first, *parts = value.split(b"\\")
-    unescaped, skip = first, False
-    for index, part in enumerate(parts):
-        if skip:
-            unescaped, skip = unescaped + part, False
-        elif part == b"" and index + 1 < len(parts):
-            unescaped, skip = unescaped + b"\\", True
-        else:
-            unescaped += plain.get(part[:1], b"\\" + part[:1]) + part[1:]
-    return unescaped
-
-
-def header_line(name: bytes, value: bytes, escaping: int) -> bytes:
-    """One line of a header block, for a header that the broker adds to a stored block."""
-    return b"%b:%b\n" % (name, escape(value, escaping))
-
-
-def without_headers(block: bytes, names: frozenset[bytes]) -> bytes:
-    """The block without the lines of those names. The names must have no character that any version escapes."""
-    lines = block.split(b"\n")[:-1]
-    kept = [line for line in lines if line.partition(b":")[0] not in names]
-    return block if len(kept) == len(lines) else b"".join([line + b"\n" for line in kept])
+def position_in(message_id: bytes) -> int:
+    """The position that an id has, which `message_id` made."""
+    _, boot, sequence = message_id.rsplit(b"-", 2)
+    return position_of(int(boot), int(sequence))

@@ -9,7 +9,9 @@ import unicodedata
 
 from radiator.model.limits import NAME_MAX_BYTES, NODE_NAME_MAX_BYTES
 
+# the name of a node, as text and as bytes
 _NODE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+NODE_NAME = re.compile(rb"[A-Za-z0-9_-][A-Za-z0-9._-]{0,%d}" % (NODE_NAME_MAX_BYTES - 1))
 
 
 def name_mistake(name: str) -> str:

@@ -17,6 +17,7 @@ from radiator.core.cluster.cluster import Cluster
 from radiator.core.cluster.link import Link
 from radiator.model import settings
 from radiator.model.commands import Closed, Open, PeerMessage, Read, Send, Tick
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import (
     GIB,
     LINK_CHILDREN_MAX,
@@ -32,7 +33,7 @@ from radiator.model.limits import (
     TREES_KEPT,
     Limits,
 )
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.peer import (
     Answer,
     Capacity,
@@ -274,7 +275,7 @@ class History:
         self.admin(b'{"do": "%b", "queue": "%b"}' % (deed, queue))
 
     def admin(self, body: bytes) -> None:
-        asked = Send(4, "/admin", b"", ESCAPING_1_2, body, reply_to="admin", correlation_id=b"1")
+        asked = Send(4, "/admin", b"", ESCAPING_ALL, body, reply_to="admin", correlation_id=b"1")
         self.node.turn([Read(4, [asked])])
 
     def overflow(self) -> None:
@@ -479,7 +480,7 @@ class History:
             return Standing(chance.random() < 0.1, wanted, counts, wanted[:1] if chance.random() < 0.2 else [])
         if kind is Answer:
             node = chance.choice(NAMES)
-            reply = Message(f"/reply-queue/{chance.choice(('', 'x@'))}{node}", b"", ESCAPING_1_2, b"p", 1, 0)
+            reply = Message(f"/reply-queue/{chance.choice(('', 'x@'))}{node}", b"", ESCAPING_ALL, b"p", 1, 0)
             return Answer(node, self.number(1, 16), reply)
         if kind is Digest:
             return Digest([self.version() for _ in range(chance.choice((0, 3, 100)))])
@@ -502,7 +503,7 @@ class History:
 
     def published(self, lies: int) -> Publish:
         chance = self.chance
-        topic = Message(f"/topic/{chance.choice(TOPICS)}", b"", ESCAPING_1_2, b"p", 1, 0)
+        topic = Message(f"/topic/{chance.choice(TOPICS)}", b"", ESCAPING_ALL, b"p", 1, 0)
         origin = chance.choice(NAMES)
         known = self.cluster.gossip.known.get(origin)
         life, sequence = (known.incarnation, known.sequence + 1) if known is not None else (1, 1)
@@ -529,7 +530,7 @@ class History:
             ("/queue/work", "/queue/work", "/fanout/events", "/queue/w.1", "/queue/local", "/fanout/x")
         )
         expires_ms = chance.choice((0, 0, 0, 1, 2**40))
-        message = Message(to, b"a:b\n", ESCAPING_1_2, body, chance.choice((0, 1, 2**40)), expires_ms)
+        message = Message(to, b"a:b\n", ESCAPING_ALL, body, chance.choice((0, 1, 2**40)), expires_ms)
         path = [bad.name, *chance.sample(NAMES, 3)][: chance.randint(1, QUEUE_HOPS_MAX)]
         epoch = peer.in_epoch if right or chance.random() < 0.8 else self.number(peer.in_epoch)
         sequence = self.number(peer.in_last, peer.in_last + 2) if is_gap else peer.in_last + 1

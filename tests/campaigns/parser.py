@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from radiator.model.commands import Fail
+from radiator.model.headers import escape
 from radiator.model.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, Limits
-from radiator.model.message import Message, escape
+from radiator.model.message import Message
 from radiator.protocols.stomp.client import Broken, ClientSession
 from radiator.protocols.stomp.frame import BrokenFrame, encode_message
 from radiator.protocols.stomp.parser import Parser

@@ -1,7 +1,8 @@
 """Short ways to say things to a Node. A name without a slash in front is a queue's, as in a session."""
 
 from radiator.model.commands import CLIENT_INDIVIDUAL, Abort, Ack, Begin, Commit, Nack, Send, Subscribe, Unsubscribe
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.message import Message
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, QueueSettings
 
@@ -12,7 +13,7 @@ def address(name: str) -> str:
 
 def send(connection: int, to: str, body: bytes = b"x", receipt: bytes | None = None, **more: object) -> Send:
     headers = more.pop("headers", b"")
-    return Send(connection, address(to), headers, ESCAPING_1_2, body, receipt, **more)  # type: ignore[arg-type]
+    return Send(connection, address(to), headers, ESCAPING_ALL, body, receipt, **more)  # type: ignore[arg-type]
 
 
 def subscribe(connection: int, to: str, ack: str = CLIENT_INDIVIDUAL, **more: object) -> Subscribe:

@@ -102,11 +102,8 @@ MUTANTS = (
             "What brokers add to a header block is not looked at: a block may grow past what the next node takes,"
             " and a path be no path."
         ),
-        function="check_headers",
-        old=(
-            'if name in added or len(line) > LINK_ADDED_LINE_BYTES or (name == b"node-path" and not'
-            " _PATH_LINE.match(line)):"
-        ),
+        function="check_block",
+        old="if name in added or len(line) > LINK_ADDED_LINE_BYTES or (is_path and not _PATH_LINE.match(line)):",
         new="if not line:",
     ),
     Mutant(
@@ -119,7 +116,7 @@ MUTANTS = (
     Mutant(
         "link-headers-smuggled",
         "A header block of a node is not looked at: a raw line end, or a message-id of its own, reaches clients.",
-        function="check_headers",
+        function="check_block",
         old="if pattern.fullmatch(block) is None:",
         new=r'if not block.endswith(b"\n") and block:',
     ),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import MIB
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.writes import Declare, Put, Remove
 from radiator.server.disk import DiskRoom, measured
 from radiator.storage.lmdb.store import open_store
@@ -25,7 +26,7 @@ def test_removed_messages_make_room_in_the_file_and_none_on_the_file_system(tmp_
     try:
         store.commit([Declare(1, "q")])
         before = measured(store, tmp_path)
-        message = Message("/queue/q", b"", ESCAPING_1_2, os.urandom(MIB), 1)
+        message = Message("/queue/q", b"", ESCAPING_ALL, os.urandom(MIB), 1)
         store.commit([Put(1, position, message) for position in range(1, 9)])
         full = measured(store, tmp_path)
         assert full.used_bytes >= before.used_bytes + 8 * MIB

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from radiator.model.commands import Open, PeerMessage
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import Limits
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.peer import Digest, NodeState, PeerFrame, Publish, Version
 from radiator.model.replies import SendToPeer
 from radiator.model.settings import Node
@@ -392,7 +393,7 @@ def test_node_that_does_not_read_is_heard_all_the_same(place: Place) -> None:
         for number in range(1, 31):
             sent += 1
             client.send("/topic/to.a", b"x" * 200_000)  # 6 MB: more than sockets hold
-            message = Message("/topic/from.a", b"", ESCAPING_1_2, b"%d" % number, int(time.time() * 1000))
+            message = Message("/topic/from.a", b"", ESCAPING_ALL, b"%d" % number, int(time.time() * 1000))
             fake.tell(Publish("a", 1, number, 1, b"fake1-1-%dt" % number, message))
             assert client.message().body == b"%d" % number
     assert not lines_of(b, "unlinked")

@@ -16,7 +16,6 @@ from random import Random
 
 import pytest
 
-from radiator.core.cluster.handover import path_of
 from radiator.core.turn import Note
 from radiator.model import settings
 from radiator.model.commands import Send
@@ -351,7 +350,7 @@ class Mesh:
         for node in self.nodes.values():
             platter = node.disk.platter
             for (queue, _), message in platter.messages.items():
-                name, path = platter.queues[queue][0], path_of(message.headers)
+                name, path = platter.queues[queue][0], message.node_path
                 if name in WORK:
                     self.mistakes.append(
                         f"stuck: {message.body!r} in {name} of {node.name}, by {path}, nobody takes it"

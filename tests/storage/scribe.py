@@ -5,9 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from radiator.model.commands import Send
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import ACCEPTED, ACKED, DELIVERED, JournalEvent
 from radiator.model.limits import EVENT_BYTES
-from radiator.model.message import ESCAPING_1_2, Message, position_of
+from radiator.model.message import Message, position_of
 from radiator.model.reads import ReadQueue
 from radiator.model.writes import (
     Append,
@@ -46,7 +47,7 @@ LOG = 4  # the number of its log; the next one is the journal
 
 
 def message_of(body: bytes, expires_ms: int = 0, headers: bytes = b"colour:blue\n") -> Message:
-    return Message("/queue/orders", headers, ESCAPING_1_2, body, 1_800_000_000_000, expires_ms)
+    return Message("/queue/orders", headers, ESCAPING_ALL, body, 1_800_000_000_000, expires_ms)
 
 
 class Scribe:
@@ -139,7 +140,7 @@ class Scribe:
 
 
 def record_of(number: int) -> Message:
-    return Message("/log/trail", b"n:%d\n" % number, ESCAPING_1_2, b"record %d" % number, DUE_MS + number)
+    return Message("/log/trail", b"n:%d\n" % number, ESCAPING_ALL, b"record %d" % number, DUE_MS + number)
 
 
 def told_of(number: int) -> JournalEvent:
@@ -149,7 +150,7 @@ def told_of(number: int) -> JournalEvent:
 
 
 def send_of(number: int) -> Send:
-    return Send(0, "/queue/orders", b"n:%d\n" % number, ESCAPING_1_2, b"send %d" % number)
+    return Send(0, "/queue/orders", b"n:%d\n" % number, ESCAPING_ALL, b"send %d" % number)
 
 
 def segment_of(log: int, first: int, entries: Sequence[Message | JournalEvent], partition: int = 0) -> KeepSegment:

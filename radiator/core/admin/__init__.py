@@ -19,8 +19,9 @@ from radiator.core.queues.queue import Queue
 from radiator.core.routing.admission import FLUSH, Waitable
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal
+from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, JSON, block_of
 from radiator.model.limits import ADMIN_BODY_MAX_BYTES, ADMIN_BYTES_PER_COPY, ADMIN_COPIES
-from radiator.model.message import Message, header_line
+from radiator.model.message import Message
 
 if TYPE_CHECKING:
     from radiator.core.broker import Broker
@@ -79,9 +80,9 @@ def _given(broker: "Broker", queue: Queue | None, command: Send) -> Callable[[by
         return lambda body: None
 
     def give(body: bytes) -> None:
-        headers = header_line(b"content-type", b"application/json", command.escaping)
+        headers = block_of(command.escaping, (CONTENT_TYPE, JSON))
         if command.correlation_id is not None:
-            headers += header_line(b"correlation-id", command.correlation_id, command.escaping)
+            headers += block_of(command.escaping, (CORRELATION_ID, command.correlation_id))
         message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, broker.context.now_ms)
         if not queue.is_gone and queue.has_room(1, message.size):
             queue.put(message)

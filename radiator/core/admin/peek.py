@@ -16,8 +16,9 @@ from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import queue_address
 from radiator.model.commands import Loaded, StoredMessage
+from radiator.model.headers import pairs
 from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
-from radiator.model.message import Message, unescape
+from radiator.model.message import Message
 from radiator.model.reads import ReadQueue
 
 PEEK_COUNT = 10  # where none is asked for
@@ -103,10 +104,10 @@ def _cut(body: bytes, most: int) -> bytes:
 def _shown(context: TurnContext, entry: Entry, body_bytes_max: int) -> Answer:
     """One message as `peek` shows it."""
     message = entry.message
-    headers = []
-    for line in message.headers.split(b"\n")[:-1]:
-        name, _, value = line.partition(b":")
-        headers.append([unescape(part, message.escaping).decode("utf-8", "replace") for part in (name, value)])
+    headers = [
+        [name.decode("utf-8", "replace"), value.decode("utf-8", "replace")]
+        for name, value in pairs(message.headers, message.escaping)
+    ]
     body = _cut(message.body, body_bytes_max)
     answer: Answer = {
         "message_id": context.message_id(entry.position).decode(),

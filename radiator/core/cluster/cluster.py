@@ -15,7 +15,7 @@ from radiator.core.cluster.agreement import Agreement
 from radiator.core.cluster.copies import KIND as NO_COPIES
 from radiator.core.cluster.copies import Copies
 from radiator.core.cluster.gossip import Gossip
-from radiator.core.cluster.handover import Handover, with_path
+from radiator.core.cluster.handover import Handover
 from radiator.core.cluster.link import Link
 from radiator.core.cluster.node_state import incarnation_of
 from radiator.core.cluster.outbox import Outbox
@@ -34,6 +34,7 @@ from radiator.core.turn import TurnContext
 from radiator.model.addresses import FANOUT, QUEUE, TOPIC, split
 from radiator.model.commands import NotLinked
 from radiator.model.errors import LinkError, Refusal, shown
+from radiator.model.headers import CONTENT_TYPE, ESCAPING_ALL, JSON, block_of, with_node_path
 from radiator.model.limits import (
     LAG_EVERY_S,
     LINK_CREDIT_MAX,
@@ -47,7 +48,7 @@ from radiator.model.limits import (
     TOPIC_HOPS_MAX,
     UNLIKE_TOLD,
 )
-from radiator.model.message import ESCAPING_1_2, Message, header_line
+from radiator.model.message import Message
 from radiator.model.peer import (
     Answer,
     Capacity,
@@ -572,7 +573,7 @@ class Cluster:
         share, old = self.share_of(name), word.message
         if share is None:
             return False
-        headers = with_path(old.headers, word.path)
+        headers = with_node_path(old.headers, word.path)
         message = Message(old.destination, headers, old.escaping, old.body, old.accepted_ms, old.expires_ms)
         redeliveries = min(word.redeliveries, REDELIVERIES_MAX // 2)  # so that one more can still be handed on
         share.queue.put_handed_over(message, redeliveries, word.redelivered, peer.name)
@@ -687,9 +688,9 @@ class Cluster:
         topics = self.destinations.topics
         watchers = topics.matching(PEERS_TOPIC)
         if watchers:
-            headers = header_line(b"content-type", b"application/json", ESCAPING_1_2)
+            headers = block_of(ESCAPING_ALL, (CONTENT_TYPE, JSON))
             body = json.dumps({"event": event, **fields}).encode()
-            message = Message(f"/topic/{PEERS_TOPIC}", headers, ESCAPING_1_2, body, self.context.now_ms)
+            message = Message(f"/topic/{PEERS_TOPIC}", headers, ESCAPING_ALL, body, self.context.now_ms)
             topics.publish(message, watchers, topics.new_id())
 
     def learned(self, name: str, address: str) -> None:

@@ -27,22 +27,9 @@ from radiator.model.limits import (
     SEQUENCE_MAX,
     Limits,
 )
-from radiator.model.message import without_headers
 from radiator.model.patterns import is_node_name
 from radiator.model.peer import Capacity, Hello, Taken, Transfer, Untaken, Want, Welcome
 from radiator.model.writes import Count, Doubt, Settle
-
-PATH_HEADER = b"node-path"
-_PATH_HEADERS = frozenset((PATH_HEADER,))
-
-
-def path_of(headers: bytes) -> list[str]:
-    """The nodes that a message has been on, from the header that brokers set; what is no name is none of them."""
-    start = headers.find(PATH_HEADER + b":")
-    if start < 0 or (start and headers[start - 1 : start] != b"\n"):
-        return []
-    value = headers[start + len(PATH_HEADER) + 1 : headers.index(b"\n", start)]
-    return [name for name in value.decode("utf-8", "replace").split(",") if is_node_name(name)]
 
 
 class Handover:
@@ -162,7 +149,7 @@ class Handover:
         """
         if entry.was_out or entry.position < self.context.first_position:
             return []
-        return path_of(entry.message.headers)
+        return [name for name in entry.message.node_path if is_node_name(name)]
 
     def offer(
         self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, path: Sequence[str], left: int
@@ -360,8 +347,3 @@ class Handover:
         peer.in_last = word.sequence
         peer.taken_in += 1
         peer.touch()
-
-
-def with_path(headers: bytes, path: list[str]) -> bytes:
-    """The block with the nodes that it has been on."""
-    return without_headers(headers, _PATH_HEADERS) + PATH_HEADER + b":" + ",".join(path).encode() + b"\n"

@@ -20,6 +20,7 @@ from radiator.core.queues.queue import DeadLetter, Queue
 from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
 from radiator.model.commands import LoadedLog
 from radiator.model.errors import Refusal, count_text
+from radiator.model.headers import PARTITION_KEY
 from radiator.model.journal import CameFrom, JournalEvent
 from radiator.model.limits import (
     AWAITED_OFFSETS_MAX,
@@ -35,7 +36,7 @@ from radiator.model.limits import (
     SEGMENTS_MIN,
     TAIL_BYTES,
 )
-from radiator.model.message import ESCAPING_1_0, Message, unescape
+from radiator.model.message import Message
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import LogSettings, QueueSettings
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
-KEY_HEADER = b"partition-key:"
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
@@ -295,7 +295,7 @@ class Log(Queue):
         partitions = self.partitions
         if len(partitions) == 1:
             return partitions[0]
-        key = _header_key(message) if self.key_path is None else _body_key(message.body, self.key_path)
+        key = message.field(PARTITION_KEY) if self.key_path is None else _body_key(message.body, self.key_path)
         if key is not None:
             return partitions[crc32(key) % len(partitions)]
         self.turns += 1
@@ -501,19 +501,6 @@ class Log(Queue):
 
 def _tail_cost(message: Message) -> int:
     return message.size + MESSAGE_COST_BYTES
-
-
-def _header_key(message: Message) -> bytes | None:
-    """What stands in the header `partition-key`; None: there is none."""
-    block = message.headers
-    if block.startswith(KEY_HEADER):
-        start = len(KEY_HEADER)
-    else:
-        start = block.find(b"\n" + KEY_HEADER) + len(KEY_HEADER) + 1
-        if start == len(KEY_HEADER):
-            return None
-    value = unescape(block[start : block.index(b"\n", start)], message.escaping)
-    return value.strip(b" ") if message.escaping == ESCAPING_1_0 else value
 
 
 def _body_key(body: bytes, path: list[str]) -> bytes | None:

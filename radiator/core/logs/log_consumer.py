@@ -18,6 +18,7 @@ from radiator.core.states import MEMORY_MOVES, Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
 from radiator.model.errors import Refusal, StoreError, count_text
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import (
     LOAD_BYTES,
     LOAD_MESSAGES,
@@ -27,7 +28,7 @@ from radiator.model.limits import (
     RECORDS_PER_TURN,
     WATCHED_MAX,
 )
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.replies import Deliver, Refuse
 
 
@@ -589,7 +590,7 @@ class LogConsumer(Queue):
             cursor.end = self.ends[cursor.index]
         context, subscription = self.context, self.subscription
         connection = subscription.connection
-        message = Message(self.name, b"end:true\n", ESCAPING_1_2, b"", context.now_ms)
+        message = Message(self.name, b"end:true\n", ESCAPING_ALL, b"", context.now_ms)
         name = subscription.name if subscription.is_named else None
         message_id = context.message_id(context.next_position())
         connection.post(context, Deliver(connection.number, name, message_id, message, False), message.size, None)

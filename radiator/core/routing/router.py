@@ -17,8 +17,9 @@ from radiator.core.turn import TurnContext
 from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, REPLY, TEMP, TOPIC, split
 from radiator.model.commands import AUTO, Send
 from radiator.model.errors import Refusal
+from radiator.model.headers import FANOUT_MESSAGE_ID, REPLY_TO, block_of
 from radiator.model.limits import Limits
-from radiator.model.message import Message, header_line
+from radiator.model.message import Message
 
 Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
 
@@ -97,7 +98,7 @@ class Router:
             fanout = destinations.fanout(name)
             plan.through.append(fanout)
             common = self.context.message_id(self.context.next_position())
-            headers += header_line(b"fanout-message-id", common, command.escaping)
+            headers += block_of(command.escaping, (FANOUT_MESSAGE_ID, common))
             self.plan_puts(plan, command, headers, [destinations.target(child) for child in fanout.children], due_ms)
             if name in destinations.declarations.cluster_fanouts:
                 # D19: an entry for each other node, in the batch of the local children
@@ -264,7 +265,7 @@ class Router:
     def with_reply_to(self, connection: Connection, command: Send, name: str) -> bytes:
         """The header block as the receiver of a request sees it: with the address of the sender's temp queue."""
         reply_id = self.asker(connection, name).reply_id
-        return command.headers + header_line(b"reply-to", b"/reply-queue/" + reply_id.encode(), command.escaping)
+        return command.headers + block_of(command.escaping, (REPLY_TO, b"/reply-queue/" + reply_id.encode()))
 
     def asker(self, connection: Connection, name: str) -> Queue:
         """The temp queue that answers come to; a subscription with its address as id is made where there is none."""

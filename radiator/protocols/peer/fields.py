@@ -14,8 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from radiator.model.addresses import ADDRESS_MAX_BYTES
-from radiator.model.carriage import NODE_NAME, block_bytes, carried_address, check_headers, check_sizes
+from radiator.model.carriage import block_bytes, carried_address, check_sizes
 from radiator.model.errors import Violation, shown
+from radiator.model.headers import check_block
 from radiator.model.limits import (
     LINK_CHILDREN_MAX,
     LINK_REFUSAL_BYTES,
@@ -37,7 +38,7 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.message import Message
-from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.patterns import NODE_NAME, is_pattern, name_mistake
 from radiator.model.peer import Version
 
 # ---- reading --------------------------------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ def _read_message(reader: Reader) -> Message:
     headers_at = destination_at + destination_bytes
     body_at = headers_at + headers_bytes
     headers = data[headers_at:body_at]
-    check_headers(headers, escaping, limits)
+    check_block(headers, escaping, limits)
     return Message(
         carried_address(data[destination_at:headers_at]),
         headers,

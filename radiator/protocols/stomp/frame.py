@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from radiator.model.errors import Violation, shown
+from radiator.model.headers import escape
 from radiator.model.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
-from radiator.model.message import Message, escape
+from radiator.model.message import Message
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
 # what a server's frame ends with: there are clients that read by lines, and some that skip the octet behind the NUL

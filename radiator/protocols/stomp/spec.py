@@ -6,9 +6,9 @@ cannot say (how a frame is cut from bytes) is parser.py.
 
 from dataclasses import dataclass
 
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2
+from radiator.model.headers import ADDED, ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 
-V1_0, V1_1, V1_2 = ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2
+V1_0, V1_1, V1_2 = ESCAPING_NONE, ESCAPING_BUT_CR, ESCAPING_ALL
 
 VERSIONS: dict[bytes, int] = {b"1.0": V1_0, b"1.1": V1_1, b"1.2": V1_2}
 VERSION_NAMES: dict[int, str] = {number: name.decode() for name, number in VERSIONS.items()}
@@ -120,12 +120,7 @@ HOP_HEADERS = frozenset(
         b"ack",
         b"timestamp",
         b"redelivered",
-        b"redelivery-count",
-        b"dead-letter-reason",
-        b"original-destination",
-        b"original-message-id",
-        b"fanout-message-id",
-        b"node-path",
+        *(field.name for field in ADDED),
     ]
 )
 

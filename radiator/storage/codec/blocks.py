@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 from radiator.model.errors import DamagedRecord
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import JournalEvent
 from radiator.model.limits import BLOCK_BYTES, BLOCK_RECORDS, EVENT_BYTES
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.storage.codec import events, records
 
 Entries = Sequence[Message] | Sequence[JournalEvent]
@@ -93,7 +94,7 @@ def messages_in(key: bytes, value: bytes, start: int = 0) -> Iterator[Message]:
         destination_at = begin + _MESSAGE_HEAD.size
         headers_at = destination_at + destination_bytes
         body_at = headers_at + headers_bytes
-        if body_at > end or escaping > ESCAPING_1_2:
+        if body_at > end or escaping > ESCAPING_ALL:
             raise _damaged(key)
         yield Message(
             value[destination_at:headers_at].decode(),

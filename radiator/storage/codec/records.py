@@ -12,7 +12,8 @@ from zlib import crc32
 
 from radiator.model.commands import Send
 from radiator.model.errors import DamagedRecord
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.headers import ESCAPING_ALL
+from radiator.model.message import Message
 from radiator.model.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepTransaction, Ledger, PeerStore
 
 FORMAT = 4
@@ -289,7 +290,7 @@ def _message_in(key: bytes, value: bytes) -> Message:
     headers_at = _MESSAGE_HEAD.size + destination_bytes
     body_at = headers_at + headers_bytes
     escaping = flags & _ESCAPING_MASK
-    if body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags != escaping:
+    if body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_ALL or flags != escaping:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its lengths or flags are impossible.")
     return Message(
         destination=value[_MESSAGE_HEAD.size : headers_at].decode(),
@@ -526,7 +527,7 @@ def decode_staged(key: bytes, value: bytes) -> Send:
     body_at = headers_at + headers_bytes
     escaping = flags & _ESCAPING_MASK
     is_key = len(key) == _STAGED_KEY.size
-    if not is_key or body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_1_2 or flags & ~_STAGED_FLAGS:
+    if not is_key or body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_ALL or flags & ~_STAGED_FLAGS:
         raise DamagedRecord(f"The prepared SEND under key {key.hex()} is damaged: its lengths or flags are impossible.")
     return Send(
         0,

@@ -13,8 +13,9 @@ import lmdb
 
 from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import DamagedRecord, StoreError, count_text
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import JournalEvent, as_json
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import JOURNAL
@@ -269,7 +270,7 @@ def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id
         Message(
             _JOURNAL_DESTINATION,
             b"partition:%d\noffset:%d\n%b" % (load.partition, offset, _JSON_LINE),
-            ESCAPING_1_2,
+            ESCAPING_ALL,
             as_json(told, offset, store_id),
             told.ms,
         )

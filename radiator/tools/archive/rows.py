@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from radiator.model.headers import PARTITION_KEY, pairs
 from radiator.model.journal import JournalEvent
-from radiator.model.message import Message, message_id, unescape
+from radiator.model.message import Message, message_id
 
 _TIME = pa.timestamp("us", tz="UTC")
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.string())]))
@@ -65,17 +66,14 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
     ends = [0]
     for message in messages:
         key = None
-        for line in message.headers.split(b"\n")[:-1]:
-            name, _, value = line.partition(b":")
-            if b"\\" in line:
-                name, value = unescape(name, message.escaping), unescape(value, message.escaping)
+        for name, value in pairs(message.headers, message.escaping):
             names.append(name)
             values.append(value)
-            if name == b"partition-key" and key is None:
+            if name == PARTITION_KEY.name and key is None:
                 key = value
         keys.append(key)
         ends.append(len(names))
-    pairs = pa.StructArray.from_arrays([_texts(names), _texts(values)], fields=list(HEADERS.value_type))
+    rows = pa.StructArray.from_arrays([_texts(names), _texts(values)], fields=list(HEADERS.value_type))
     columns = [
         pa.array(keys, pa.binary()),
         pa.array([message.body for message in messages], pa.binary()),
@@ -84,7 +82,7 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
         pa.array(range(first, first + count), pa.int64()),
         _times([message.accepted_ms for message in messages]),
         pa.array([message.destination for message in messages], pa.string()),
-        pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs, type=HEADERS),
+        pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows, type=HEADERS),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=LOG)
 

@@ -3,8 +3,9 @@
 import pytest
 
 from radiator.model.commands import PeerMessage, Read
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import TOPIC_HOPS_MAX
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.peer import Answer
 from tests.core.cluster.nodes import Nodes
 from tests.core.words import ack, begin, commit, header, send, subscribe
@@ -95,6 +96,6 @@ def test_address_of_nobody_is_counted_once(name: str) -> None:
 def test_reply_that_has_gone_too_far_is_a_lie(hops: int) -> None:
     nodes, address = asked()
     end = next(end for end in nodes.ends if end[0] == "a")
-    word = Answer("a", hops, Message(address, b"", ESCAPING_1_2, b"x", 0))
+    word = Answer("a", hops, Message(address, b"", ESCAPING_ALL, b"x", 0))
     nodes["a"].turn([Read(end[1], [PeerMessage(end[1], word)])])
     assert nodes["a"].refusal(end[1]).code == "link-error" and nodes["a"].messages(1) == []

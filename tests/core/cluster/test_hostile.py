@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from radiator.model.commands import Closed, Open, PeerMessage, Read
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import (
     LINK_OFFER_MAX,
     LINK_WINDOW,
@@ -15,7 +16,7 @@ from radiator.model.limits import (
     REPLIES_PER_TURN,
     ROUTES_PER_TURN,
 )
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.peer import (
     Credit,
     Digest,
@@ -59,7 +60,7 @@ def hear(nodes: Nodes, name: str, *words: PeerFrame) -> int:
 def transfer(nodes: Nodes, sequence: int = 1, to: str = "/queue/work") -> Transfer:
     """What `b` hears of `a`."""
     epoch = nodes.cluster("b").peers["a"].in_epoch
-    message = Message(to, b"", ESCAPING_1_2, b"h%d" % sequence, 1)
+    message = Message(to, b"", ESCAPING_ALL, b"h%d" % sequence, 1)
     return Transfer(epoch, sequence, to, message, ["a"], 0, False, 0)
 
 
@@ -237,7 +238,7 @@ def test_messages_of_many_origins_are_passed_on_in_many_turns() -> None:
     names = made_up(nodes, ["t.#"])
     a = nodes["a"]
     a.say(subscribe(1, "/topic/t.x", ack="auto"))
-    message = Message("/topic/t.x", b"", ESCAPING_1_2, b"p", 1)
+    message = Message("/topic/t.x", b"", ESCAPING_ALL, b"p", 1)
     hear(nodes, "a", *[Publish(name, 1, 1, 1, b"a-1-1t", message) for name in names[: 3 * ROUTES_PER_TURN]])
     delivered = len(a.bodies(1))
     assert delivered == ROUTES_PER_TURN and a.again

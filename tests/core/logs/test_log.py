@@ -9,8 +9,9 @@ from radiator.core.logs import log as module
 from radiator.core.logs.log import Log
 from radiator.model.commands import CLIENT_INDIVIDUAL, EARLIEST, OFFSET
 from radiator.model.errors import Refusal
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import LOAD_BYTES
-from radiator.model.message import ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.settings import Declarations, LogSettings
 from radiator.model.writes import Append, DropSegment, KeepSegment, KeepSegments
 from tests.core.node import Node
@@ -330,4 +331,4 @@ def test_a_message_is_stored_as_it_was_sent() -> None:
     node.say(read(2))
     node.say(send(1, "/log/l", b"body", headers=b"a:b\n"))
     (stored,) = node.disk.platter.records[1, 0].values()
-    assert stored == Message("/log/l", b"a:b\n", ESCAPING_1_2, b"body", START_MS)
+    assert stored == Message("/log/l", b"a:b\n", ESCAPING_ALL, b"body", START_MS)

@@ -25,8 +25,8 @@ from radiator.model.commands import (
     Tick,
 )
 from radiator.model.errors import StoreError
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.limits import GIB, LOAD_MESSAGES, PARTITIONS_MAX, SEGMENT_RECORDS, Limits
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_2
 from radiator.model.reads import ReadLog
 from radiator.model.replies import Deliver, Receipt, Refuse
 from radiator.model.settings import Binding, Declarations, ExchangeSettings, LogSettings
@@ -165,14 +165,14 @@ def test_reading_takes_nothing_away() -> None:
 @pytest.mark.parametrize(
     ("headers", "escaping", "key"),
     [
-        (b"partition-key:customer 7\n", ESCAPING_1_2, b"customer 7"),
-        (b"a:b\npartition-key:k\n", ESCAPING_1_2, b"k"),
-        (b"partition-key:first\npartition-key:second\n", ESCAPING_1_2, b"first"),
-        (b"partition-key:a\\cb\\n\n", ESCAPING_1_2, b"a:b\n"),
-        (b"partition-key: k \n", ESCAPING_1_2, b" k "),
-        (b"partition-key: k \n", ESCAPING_1_0, b"k"),
-        (b"partition-key:\n", ESCAPING_1_2, b""),
-        ("partition-key:é\n".encode(), ESCAPING_1_2, "é".encode()),
+        (b"partition-key:customer 7\n", ESCAPING_ALL, b"customer 7"),
+        (b"a:b\npartition-key:k\n", ESCAPING_ALL, b"k"),
+        (b"partition-key:first\npartition-key:second\n", ESCAPING_ALL, b"first"),
+        (b"partition-key:a\\cb\\n\n", ESCAPING_ALL, b"a:b\n"),
+        (b"partition-key: k \n", ESCAPING_ALL, b" k "),
+        (b"partition-key: k \n", ESCAPING_NONE, b"k"),
+        (b"partition-key:\n", ESCAPING_ALL, b""),
+        ("partition-key:é\n".encode(), ESCAPING_ALL, "é".encode()),
     ],
 )
 def test_the_header_says_the_partition(headers: bytes, escaping: int, key: bytes) -> None:

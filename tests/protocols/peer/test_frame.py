@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from radiator.model import limits as bounds
 from radiator.model.errors import Violation
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_BUT_CR, ESCAPING_NONE
 from radiator.model.limits import Limits
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_1, ESCAPING_1_2, Message
+from radiator.model.message import Message
 from radiator.model.peer import (
     Credit,
     Declared,
@@ -39,7 +40,7 @@ from radiator.protocols.stomp.session import StompSession
 from tests.protocols.peer.words import MAKERS, cut
 
 SMALL = Limits(max_frame_bytes=2000, max_header_bytes=1000, max_headers=10, max_destinations=3)
-MESSAGE = Message("/queue/q", b"a:b\n", ESCAPING_1_2, b"body", 1, 2)
+MESSAGE = Message("/queue/q", b"a:b\n", ESCAPING_ALL, b"body", 1, 2)
 TRANSFER = Transfer(1, 2, "/queue/q", MESSAGE, ["a"], 0, False, 0)
 PUBLISH = Publish("a", 1, 2, 3, b"00ff-1-2t", replace(MESSAGE, destination="/topic/t"))
 NEWS = NodeState(Version("a", 1, 2), True, [], [], [], [], "")
@@ -255,14 +256,14 @@ def test_names_and_headers_are_utf_8(raw: bytes) -> None:
 # ---- header blocks --------------------------------------------------------------------------------------------------
 
 GOOD_BLOCKS = {
-    ESCAPING_1_0: [b"", b"a:b\n", b"a:b:c\n", b"a\\n:\\x\n", b"a:\r\n", b"a:\n", b"content-lengthy:5\n"],
-    ESCAPING_1_1: [b"", b"a:b\\c\n", b"\\n\\c:\\\\\n", b"a:\r\n", "ä:日\n".encode(), b"redelivery-count:5\n"],
-    ESCAPING_1_2: [b"", b"a:b\\c\\r\n", b"\\r:\\\\\n", b"x-ack:1\n", b"dead-letter-reason:expired\n"],
+    ESCAPING_NONE: [b"", b"a:b\n", b"a:b:c\n", b"a\\n:\\x\n", b"a:\r\n", b"a:\n", b"content-lengthy:5\n"],
+    ESCAPING_BUT_CR: [b"", b"a:b\\c\n", b"\\n\\c:\\\\\n", b"a:\r\n", "ä:日\n".encode(), b"redelivery-count:5\n"],
+    ESCAPING_ALL: [b"", b"a:b\\c\\r\n", b"\\r:\\\\\n", b"x-ack:1\n", b"dead-letter-reason:expired\n"],
 }
 BAD_BLOCKS = {
-    ESCAPING_1_0: [b"a", b"a\n", b":b\n", b"a:b", b"a:b\n\n", b"\na:b\n", b"a:\0\n", b"\n"],
-    ESCAPING_1_1: [b"a:b:c\n", b"a:\\r\n", b"a:\\x\n", b"a:\\\n", b":\n", b"a:b\nc\n", b"a\\:b\n"],
-    ESCAPING_1_2: [b"a:b:c\n", b"a:\r\n", b"a\r:b\n", b"a:b\r\nc:d\r\n", b"a:\\t\n", b"a:\\\n"],
+    ESCAPING_NONE: [b"a", b"a\n", b":b\n", b"a:b", b"a:b\n\n", b"\na:b\n", b"a:\0\n", b"\n"],
+    ESCAPING_BUT_CR: [b"a:b:c\n", b"a:\\r\n", b"a:\\x\n", b"a:\\\n", b":\n", b"a:b\nc\n", b"a\\:b\n"],
+    ESCAPING_ALL: [b"a:b:c\n", b"a:\r\n", b"a\r:b\n", b"a:b\r\nc:d\r\n", b"a:\\t\n", b"a:\\\n"],
 }
 HOP = (b"content-length:1", b"message-id:x", b"subscription:s", b"ack:x", b"destination:/queue/x", b"receipt:1")
 

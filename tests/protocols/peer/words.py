@@ -4,8 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from radiator.model.commands import Command, Open
+from radiator.model.headers import escape
 from radiator.model.limits import PATH_HOPS_MAX, PIECE_BYTES, Limits
-from radiator.model.message import Message, escape, header_line
+from radiator.model.message import Message
 from radiator.model.peer import (
     Answer,
     Capacity,
@@ -66,7 +67,7 @@ def message(chance: Random, destination: str) -> Message:
         key, value = chance.choice(TEXTS) or "key", chance.choice(TEXTS)
         if escaping == 0:
             key, value = key.replace("\n", "").replace(":", ""), value.replace("\n", "")
-        block += header_line(escape(key.encode(), escaping), value.encode(), escaping)
+        block += b"%b:%b\n" % (escape(key.encode(), escaping), escape(value.encode(), escaping))
     times = chance.randrange(10**13), chance.choice((0, chance.randrange(10**13)))
     return Message(destination, block, escaping, chance.randbytes(chance.choice((0, 3, 500))), *times)
 

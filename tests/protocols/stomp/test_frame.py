@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radiator.model.errors import Violation
+from radiator.model.headers import ESCAPING_ALL, escape
 from radiator.model.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
-from radiator.model.message import ESCAPING_1_2, Message, escape
+from radiator.model.message import Message
 from radiator.protocols.stomp import frame
 from radiator.protocols.stomp.frame import (
     BrokenFrame,
@@ -173,7 +174,7 @@ def test_shown_value_is_printable_and_short() -> None:
 
 def test_body_of_a_message_is_copied_once() -> None:
     """And no room is made for more than that: it doubled what a message of 8 MiB costs the broker."""
-    message = Message("/queue/a", b"", ESCAPING_1_2, b"x" * 4_000_000, 1)
+    message = Message("/queue/a", b"", ESCAPING_ALL, b"x" * 4_000_000, 1)
     tracemalloc.start()
     try:
         encode_message(message, b"s-1-1", b"0", True, False, 0, V1_2)
@@ -188,7 +189,7 @@ def published(message: Message, subscription: bytes = b"0") -> bytes:
 
 
 def topic_message(body: bytes = b"x") -> Message:
-    return Message("/topic/t", b"", ESCAPING_1_2, body, 1)
+    return Message("/topic/t", b"", ESCAPING_ALL, body, 1)
 
 
 def test_published_message_is_what_encode_message_makes_for_each_message_and_subscription() -> None:

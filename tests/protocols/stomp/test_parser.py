@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radiator.model.headers import escape
 from radiator.model.limits import COMMAND_MAX_BYTES, CONNECT_MAX_BYTES, Limits
-from radiator.model.message import escape
 from radiator.protocols.stomp.frame import BrokenFrame, Frame
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, CONNECT_COMMANDS, V1_0, V1_1, V1_2

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from radiator.model.commands import Send
 from radiator.model.errors import DamagedRecord
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.journal import ACCEPTED, ACKED, JournalEvent
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
+from radiator.model.message import Message, position_of
 from radiator.model.writes import KeepApp, KeepPeer, KeepSegment, KeepTransaction, Ledger, PeerStore
 from radiator.storage.codec import blocks, records
 
@@ -22,7 +23,7 @@ MESSAGES = st.builds(
     Message,
     destination=st.text(max_size=50).map(lambda name: f"/queue/{name}"),
     headers=st.binary(max_size=100),
-    escaping=st.integers(ESCAPING_1_0, ESCAPING_1_2),
+    escaping=st.integers(ESCAPING_NONE, ESCAPING_ALL),
     body=st.binary(max_size=300),
     accepted_ms=U64,
     expires_ms=U64,
@@ -114,7 +115,7 @@ def test_binding_survives_the_round_trip(exchange: str, binding: str) -> None:
 
 def test_delayed_message_is_written_as_the_format_says() -> None:
     """The bytes of docs/FORMAT.md too."""
-    message = Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000)
+    message = Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1_000, 2_000)
     value = records.encode_delayed(DELAYED_KEY, message, 3, True)
     assert DELAYED_KEY.hex(" ") == "00 00 00 07 00 00 00 00 00 00 05 dc 00 00 00 03 00 00 00 00 00 00 00 05"
     assert value[:6].hex(" ") == "01 01 00 00 00 03"
@@ -124,7 +125,7 @@ def test_delayed_message_is_written_as_the_format_says() -> None:
 
 def test_message_is_written_as_the_format_says() -> None:
     """The bytes of docs/FORMAT.md, fixed: if this fails, the format has changed, and needs a new version."""
-    value = records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000))
+    value = records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1_000, 2_000))
     assert value.hex(" ") == (
         "01 02 00 08 00 00 00 04 00 00 00 00 00 00 03 e8 00 00 00 00 00 00 07 d0 "
         "2f 71 75 65 75 65 2f 61 6b 3a 76 0a 68 65 6c 6c 6f 8d 87 c0 95"
@@ -158,7 +159,7 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
     assert key.hex() == "00000001" + "0002" + "0000000000000102"
     assert records.log_key(7).hex() == "0000000701"
     assert records.group_key(7, "g").hex() == "0000000767"
-    message = Message("/log/l", b"k:v\n", ESCAPING_1_2, b"hello", 1_000, 2_000)
+    message = Message("/log/l", b"k:v\n", ESCAPING_ALL, b"hello", 1_000, 2_000)
     _, block = blocks.pack(key, [message, message])
     one = "02" + "0006" + "00000004" + "00000000000003e8" + "00000000000007d0" + b"/log/lk:v\nhello".hex()
     assert block[:-4].hex() == "01" + "00" + "0002" + "00000026" * 2 + one * 2
@@ -237,16 +238,16 @@ ROWS = [
     (
         records.decode_message,
         KEY,
-        records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2)),
+        records.encode_message(KEY, Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1, 2)),
     ),
-    (records.decode_message, KEY, records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))),
+    (records.decode_message, KEY, records.encode_message(KEY, Message("", b"", ESCAPING_NONE, b"", 0))),
     (records.decode_count, KEY, records.encode_count(KEY, 3, True)),
     (records.decode_ledger, KEY, records.encode_ledger(KEY, Ledger(accepted=1, stored=1))),
     (records.decode_ledger, b"\0\0\0\1", bytes.fromhex(LEDGER_1)),
     (
         records.decode_delayed,
         DELAYED_KEY,
-        records.encode_delayed(DELAYED_KEY, Message("/queue/a", b"k:v\n", ESCAPING_1_2, b"hello", 1, 2), 3, True),
+        records.encode_delayed(DELAYED_KEY, Message("/queue/a", b"k:v\n", ESCAPING_ALL, b"hello", 1, 2), 3, True),
     ),
     (records.decode_binding, BINDING_KEY, records.encode_binding(BINDING_KEY, "x", "a.#")),
     (records.decode_number, KEY, records.encode_number(KEY, 5)),
@@ -290,7 +291,7 @@ def sealed(content: bytes) -> bytes:
 
 
 def test_record_of_another_version_is_refused_by_number() -> None:
-    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))[:-4])
+    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_NONE, b"", 0))[:-4])
     content[0] = 2
     with pytest.raises(DamagedRecord, match="version 2; this program reads version 1"):
         records.decode_message(KEY, sealed(bytes(content)))
@@ -298,7 +299,7 @@ def test_record_of_another_version_is_refused_by_number() -> None:
 
 @pytest.mark.parametrize("flags", [3, 4, 0x80])
 def test_message_with_unknown_flags_is_refused(flags: int) -> None:
-    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_1_0, b"", 0))[:-4])
+    content = bytearray(records.encode_message(KEY, Message("", b"", ESCAPING_NONE, b"", 0))[:-4])
     content[1] = flags
     with pytest.raises(DamagedRecord, match="impossible"):
         records.decode_message(KEY, sealed(bytes(content)))
@@ -306,7 +307,7 @@ def test_message_with_unknown_flags_is_refused(flags: int) -> None:
 
 @pytest.mark.parametrize(("at", "byte"), [(1, 2), (1, 0x81), (6, 2), (7, 3), (7, 4)])
 def test_delayed_message_with_unknown_flags_or_versions_is_refused(at: int, byte: int) -> None:
-    content = bytearray(records.encode_delayed(DELAYED_KEY, Message("", b"", ESCAPING_1_0, b"", 0), 0, False)[:-4])
+    content = bytearray(records.encode_delayed(DELAYED_KEY, Message("", b"", ESCAPING_NONE, b"", 0), 0, False)[:-4])
     content[at] = byte
     value = bytes(content) + crc32(content, crc32(DELAYED_KEY)).to_bytes(4, "big")
     with pytest.raises(DamagedRecord, match="impossible"):
@@ -315,7 +316,7 @@ def test_delayed_message_with_unknown_flags_or_versions_is_refused(at: int, byte
 
 @pytest.mark.parametrize("key", [KEY, DELAYED_KEY + b"\0"])
 def test_delayed_message_under_a_key_of_another_length_is_refused(key: bytes) -> None:
-    value = records.encode_delayed(key, Message("/queue/a", b"", ESCAPING_1_0, b"12", 0), 0, False)
+    value = records.encode_delayed(key, Message("/queue/a", b"", ESCAPING_NONE, b"12", 0), 0, False)
     with pytest.raises(DamagedRecord, match="impossible"):
         records.decode_delayed(key, value)
 
@@ -327,7 +328,7 @@ def test_text_that_is_a_number_is_refused() -> None:
 
 
 def test_message_with_impossible_lengths_is_refused() -> None:
-    content = bytearray(records.encode_message(KEY, Message("/queue/a", b"", ESCAPING_1_0, b"12", 0))[:-4])
+    content = bytearray(records.encode_message(KEY, Message("/queue/a", b"", ESCAPING_NONE, b"12", 0))[:-4])
     content[7] = 2
     assert records.decode_message(KEY, sealed(bytes(content))).body == b""
     content[7] = 3

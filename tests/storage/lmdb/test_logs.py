@@ -6,9 +6,10 @@ import pytest
 
 from radiator.model.commands import LoadedLog
 from radiator.model.errors import DamagedRecord, StoreError
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import ACCEPTED, ACKED, EVENTS, JournalEvent, as_json
 from radiator.model.limits import BLOCK_BYTES, BLOCK_RECORDS, EVENT_BYTES
-from radiator.model.message import ESCAPING_1_2, Message, position_of
+from radiator.model.message import Message, position_of
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.writes import (
@@ -40,7 +41,7 @@ NOW_MS = 1_800_000_000_000
 
 
 def record(number: int, size: int = 10) -> Message:
-    return Message("/log/l", b"n:%d\n" % number, ESCAPING_1_2, b"%d" % number + b"x" * size, NOW_MS + number)
+    return Message("/log/l", b"n:%d\n" % number, ESCAPING_ALL, b"%d" % number + b"x" * size, NOW_MS + number)
 
 
 def told(number: int) -> JournalEvent:
@@ -122,7 +123,7 @@ def test_what_is_appended_is_read_from_any_offset(log: Journalist) -> None:
     loaded = log.load(5, most=2)
     assert (loaded.request, [one.offset for one in loaded.records]) == (7, [5, 6])
     first = loaded.records[0].message
-    assert first == Message("/log/l", b"partition:0\noffset:5\nn:5\n", ESCAPING_1_2, b"5" + b"x" * 10, NOW_MS + 5)
+    assert first == Message("/log/l", b"partition:0\noffset:5\nn:5\n", ESCAPING_ALL, b"5" + b"x" * 10, NOW_MS + 5)
 
 
 def test_partitions_and_logs_do_not_see_each_other(tmp_path: Path, log: Journalist) -> None:
@@ -181,7 +182,7 @@ def test_events_are_read_as_the_json_of_the_journal(tmp_path: Path) -> None:
             assert one.message == Message(
                 "/log/journal",
                 b"partition:0\noffset:%d\ncontent-type:application/json\n" % one.offset,
-                ESCAPING_1_2,
+                ESCAPING_ALL,
                 as_json(told(one.offset), one.offset, journal.store.recovery.store_id),
                 NOW_MS + one.offset,
             )

@@ -7,7 +7,7 @@ import pytest
 
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import DamagedRecord, StoreError
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_2
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import (
     DropApp,
@@ -62,8 +62,8 @@ def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 <
 @pytest.mark.parametrize(
     "send",
     [
-        Send(0, "", b"", ESCAPING_1_0, b""),
-        Send(0, "/queue/ö", b"a:b\n", ESCAPING_1_2, b"body", expires_ms=0, deliver_at_ms=0, dedup_id=b""),
+        Send(0, "", b"", ESCAPING_NONE, b""),
+        Send(0, "/queue/ö", b"a:b\n", ESCAPING_ALL, b"body", expires_ms=0, deliver_at_ms=0, dedup_id=b""),
         Send(0, "/exchange/x/" + "k" * 500, b"h" * 70_000, 1, b"b" * 10, expires_ms=2**63, dedup_id=b"d" * 255),
         Send(0, "/log/l", b"", 2, b"x", deliver_at_ms=10**15 - 1),
     ],

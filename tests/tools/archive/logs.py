@@ -3,9 +3,10 @@
 from copy import copy
 from pathlib import Path
 
+from radiator.model.headers import ESCAPING_ALL
 from radiator.model.journal import JournalEvent
 from radiator.model.limits import EVENT_BYTES
-from radiator.model.message import ESCAPING_1_2, Message, position_of
+from radiator.model.message import Message, position_of
 from radiator.model.writes import (
     Append,
     AppendEvent,
@@ -28,7 +29,7 @@ DAY_MS = 86_400_000
 
 
 def record(number: int, ms: int = NOON_MS, headers: bytes = b"") -> Message:
-    return Message("/log/l", headers or b"partition-key:k%d\n" % number, ESCAPING_1_2, b"body %d" % number, ms)
+    return Message("/log/l", headers or b"partition-key:k%d\n" % number, ESCAPING_ALL, b"body %d" % number, ms)
 
 
 class Writer:
@@ -76,7 +77,7 @@ class Writer:
     def queue(self, name: str, positions: list[int]) -> int:
         """A queue that holds messages at these positions."""
         number, self.next_number = self.next_number, self.next_number + 1
-        messages = [Put(number, at, Message(f"/queue/{name}", b"", ESCAPING_1_2, b"x", NOON_MS)) for at in positions]
+        messages = [Put(number, at, Message(f"/queue/{name}", b"", ESCAPING_ALL, b"x", NOON_MS)) for at in positions]
         count = len(messages)
         ledger = Ledger(accepted=count, accepted_bytes=count, stored=count, stored_bytes=count)
         self.store.commit([Declare(number, name), *messages, SaveLedger(number, ledger)])

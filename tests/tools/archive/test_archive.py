@@ -14,7 +14,8 @@ pytest.importorskip("pyarrow", reason='the archive needs pyarrow: pip install ".
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from radiator.model.message import ESCAPING_1_0, ESCAPING_1_2, Message, position_of
+from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
+from radiator.model.message import Message, position_of
 from radiator.storage.codec.records import record_key
 from radiator.storage.lmdb.tables import RECORDS
 from radiator.tools.archive.archiver import DAMAGED_SHOWN, Archiver, Plan, locked
@@ -72,8 +73,8 @@ def to(tmp_path: Path) -> Path:
 def test_a_record_is_a_row(writer: Writer, to: Path) -> None:
     log = writer.log("l")
     headers = b"partition-key:a\\cb\npartition-key:second\nx:1\n"
-    writer.append(log, [Message("/fanout/f", headers, ESCAPING_1_2, b"\x00\xff", NOON_MS + 1)], 1)
-    writer.append(log, [Message("/log/l", b"", ESCAPING_1_2, b"", NOON_MS)], 0)
+    writer.append(log, [Message("/fanout/f", headers, ESCAPING_ALL, b"\x00\xff", NOON_MS + 1)], 1)
+    writer.append(log, [Message("/log/l", b"", ESCAPING_ALL, b"", NOON_MS)], 0)
     archive(writer, to)
     without_key, row = rows_of(to, "l")
     assert (without_key["key"], without_key["value"], without_key["headers"]) == (None, b"", [])
@@ -89,7 +90,7 @@ def test_a_record_is_a_row(writer: Writer, to: Path) -> None:
 
 
 def test_a_1_0_header_is_not_unescaped() -> None:
-    row = of_messages("l", 0, 0, [Message("/log/l", b"x:a\\cb\n", ESCAPING_1_0, b"", NOON_MS)]).to_pylist()[0]
+    row = of_messages("l", 0, 0, [Message("/log/l", b"x:a\\cb\n", ESCAPING_NONE, b"", NOON_MS)]).to_pylist()[0]
     assert row["headers"] == [{"key": "x", "value": "a\\cb"}]
 
 
