@@ -50,8 +50,9 @@ class BrokerProcess:
     """config_text: a whole config.toml, or only tables after [server] (then SERVER is put in front of it).
     program: what Python runs; another one may break a part of the broker first and then be the same command.
 
-    address: `stomp://127.0.0.1:PORT` of the running broker; host and port: its parts. log: all that it has written so
-    far, of every start. A directory that holds `data` of an earlier broker is used as it is.
+    address: `stomp://127.0.0.1:PORT` of the running broker; host and port: its parts. unix_path: of its operators'
+    socket. log: all that it has written so far, of every start. A directory that holds `data` of an earlier broker is
+    used as it is.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class BrokerProcess:
         self.directory = directory = directory.resolve()
         self.program = program
         self.data_dir = directory / "data"
+        self.unix_path = str(self.data_dir / "radiator.sock")
         self.config_file = directory / "config.toml"
         self.config_file.write_text(config_text if "[server]" in config_text else SERVER + "\n" + config_text)
         self.address = ""

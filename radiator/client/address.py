@@ -1,14 +1,17 @@
 """Where a broker is, and as whom to speak to it."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from radiator.model.errors import RadiatorError
+from radiator.model.limits import UNIX_PATH_MAX_BYTES
 
 DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
 DEFAULT_PORT = 61613
+UNIX = "stomp+unix:"
 
 
 class AddressError(RadiatorError):
@@ -17,16 +20,38 @@ class AddressError(RadiatorError):
 
 @dataclass(slots=True)
 class Address:
-    """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`."""
+    """`stomp://[LOGIN[:PASSCODE]@]HOST[:PORT]`, or `stomp+unix:PATH`.
+
+    path: of a unix socket, relative to the program's directory if not absolute. With it there is no port, and the host
+    is what CONNECT says. "": the address is of TCP.
+    """
 
     host: str
     port: int = DEFAULT_PORT
     login: str = ""
     passcode: str = ""
+    path: str = ""
+
+    @classmethod
+    def unix(cls, path: str) -> Self:
+        """Of a broker on this machine. Raises AddressError."""
+        size = len(os.fsencode(path))
+        if size > UNIX_PATH_MAX_BYTES:
+            raise AddressError(
+                f"The broker's address {UNIX + path!r} cannot be used: its path has {size} bytes, and that of a unix "
+                f"socket at most {UNIX_PATH_MAX_BYTES}."
+            )
+        return cls("localhost", 0, path=path)
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Raises AddressError, which does not repeat the passcode."""
+        if text.startswith(UNIX):
+            path = text.removeprefix(UNIX)
+            if not path or path.startswith("//") or "?" in path or not path.isprintable():
+                wanted = f"it must be {UNIX}PATH, such as {UNIX}/var/lib/radiator/radiator.sock"
+                raise AddressError(f"The broker's address {text!r} cannot be used: {wanted}.")
+            return cls.unix(path)
         wanted = "it must be stomp://HOST:PORT, such as " + DEFAULT_ADDRESS
         shown = repr(text.rpartition("@")[2])
         try:
@@ -40,6 +65,8 @@ class Address:
 
     def __str__(self) -> str:
         """Without login and passcode: it stands in sentences."""
+        if self.path:
+            return UNIX + self.path
         return f"stomp://[{self.host}]:{self.port}" if ":" in self.host else f"stomp://{self.host}:{self.port}"
 
 

@@ -313,10 +313,12 @@ class _Dialler:
     async def _connected(address: Address) -> socket.socket:
         loop = asyncio.get_running_loop()
         failed = OSError("it has no address")
-        for family, kind, protocol, _, where in await loop.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
-        ):
-            one = socket.socket(family, kind, protocol)
+        places: list[tuple[int, Any]] = [(socket.AF_UNIX, address.path)]
+        if not address.path:
+            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            places = [(family, where) for family, _, _, _, where in found]
+        for family, where in places:
+            one = socket.socket(family, socket.SOCK_STREAM)
             one.setblocking(False)
             try:
                 await loop.sock_connect(one, where)

@@ -1,4 +1,4 @@
-"""One TCP connection and its session. Nothing here waits but `dial` and `wait`."""
+"""One connection and its session. Nothing here waits but `dial` and `wait`."""
 
 import contextlib
 import select
@@ -29,6 +29,19 @@ def cannot_connect(address: Address, failed: OSError) -> ConnectionLost:
     """Why, as a sentence."""
     why = "no answer" if isinstance(failed, TimeoutError) else failed.strerror or str(failed)
     return ConnectionLost(f"Cannot connect to {address}: {why}. Is the broker running?")
+
+
+def _connected(address: Address, timeout_s: float) -> socket.socket:
+    if not address.path:
+        return socket.create_connection((address.host, address.port), timeout_s)
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        one.settimeout(timeout_s)
+        one.connect(address.path)
+    except BaseException:
+        one.close()
+        raise
+    return one
 
 
 class ClientConnection:
@@ -62,7 +75,7 @@ class ClientConnection:
     ) -> "ClientConnection":
         """Connected, and CONNECTED. Raises ConnectionLost or Refusal."""
         try:
-            one = socket.create_connection((address.host, address.port), timeout_s)
+            one = _connected(address, timeout_s)
         except OSError as failed:
             raise cannot_connect(address, failed) from None
         connection = cls(address, number, one)
@@ -94,7 +107,8 @@ class ClientConnection:
         self, versions: tuple[str, ...], heart_beat_ms: tuple[int, int], timeout_s: float
     ) -> Generator[tuple[float, bool, bool], tuple[bool, bool], None]:
         self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self.address.path:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         login, passcode = self.address.login or None, self.address.passcode or None
         self.say(
             self.session.connect(

@@ -30,6 +30,7 @@ _LIMITS = {field.name: NOW for field in fields(Limits)}
 RELOAD: dict[str, dict[str, str]] = {
     "server": {
         "listen": RESTART,
+        "unix": RESTART,
         "allow_anonymous": RESTART,
         "data_dir": RESTART,
         "sync_interval_ms": NOW,

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from radiator.model.limits import GIB, MIB, Limits
+from radiator.model.limits import GIB, MIB, UNIX_PATH_MAX_BYTES, Limits
 from radiator.model.patterns import matches, rank
 
 BLOCK, REJECT, DROP_OLDEST, DEAD_LETTER = "block", "reject", "drop-oldest", "dead-letter"
@@ -168,6 +168,40 @@ class Address:
             return False
 
 
+DEFAULT_LISTEN = Address("stomp", "127.0.0.1", PORT)
+
+TCP, UNIX = "tcp", "unix"  # what carries the bytes of connections
+SOCKET_FILE = "radiator.sock"  # in the data directory: the operators' own way in
+UNIX_MODE = 0o600
+
+
+@dataclass(slots=True, frozen=True)
+class UnixAddress:
+    """Where a listener is in the file system, for this machine alone: `stomp+unix:/run/radiator.sock`.
+
+    path: absolute. mode and group: of its file, which says who may connect; group "": that of the broker.
+    """
+
+    scheme: str
+    path: Path
+    mode: int = UNIX_MODE
+    group: str = ""
+
+    def __str__(self) -> str:
+        options = [f"mode={self.mode:04o}"] * (self.mode != UNIX_MODE) + [f"group={self.group}"] * bool(self.group)
+        return f"{self.scheme}:{self.path}" + f"?{'&'.join(options)}" * bool(options)
+
+    @property
+    def mistake(self) -> str:
+        """Why the system has no room for it, to stand behind a verb; "" where it has."""
+        size = len(bytes(self.path))
+        too_long = f"{self}, whose path has {size} bytes; that of a unix socket has at most {UNIX_PATH_MAX_BYTES}"
+        return too_long if size > UNIX_PATH_MAX_BYTES else ""
+
+
+ListenAddress = Address | UnixAddress
+
+
 @dataclass(slots=True, kw_only=True)
 class Node:
     """This node among others ([node] and [peer] in config.toml). peers: each node's address, or None: it dials us.
@@ -201,10 +235,12 @@ class Logging:
 @dataclass(slots=True, kw_only=True)
 class Config:
     """Everything that is in force, defaults included. `data_dir` is absolute. limits_given: which the file names.
+    unix: whether operators_socket is listened on too.
     useless: a sentence for each setting that has no effect beside the others.
     """
 
-    listen: list[Address] = field(default_factory=lambda: [Address("stomp", "127.0.0.1", PORT)])
+    listen: list[ListenAddress] = field(default_factory=lambda: [DEFAULT_LISTEN])
+    unix: bool = True
     allow_anonymous: bool = False
     data_dir: Path
     sync_interval_ms: int = 0
@@ -216,3 +252,8 @@ class Config:
     node: Node | None = None
     logging: Logging = field(default_factory=Logging)
     useless: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def operators_socket(self) -> UnixAddress:
+        """The address that is there without being listed."""
+        return UnixAddress("stomp+unix", self.data_dir / SOCKET_FILE)

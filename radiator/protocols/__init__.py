@@ -1,14 +1,16 @@
 """Front ends: each turns bytes into commands and replies into bytes, and has never heard of a queue or a socket.
 
-Adding a protocol is one file with a Session and one row in PROTOCOLS.
+Adding a protocol is one file with a Session and one row in SCHEMES.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from radiator.model.commands import Command, Open
 from radiator.model.limits import Limits
 from radiator.model.replies import Deliver, Reply
+from radiator.model.settings import TCP, UNIX
 from radiator.protocols.stomp.session import StompSession
 
 
@@ -62,5 +64,21 @@ class Session(Protocol):
         """The connection is over, and nothing more will be called: lets go of what was read."""
 
 
-PROTOCOLS: dict[str, Callable[[int, str, Limits], Session]] = {"stomp": StompSession}
-"""Scheme of a listener -> a new session, given the connection's number, the `session` name for it, and the limits."""
+@dataclass(slots=True, frozen=True)
+class Scheme:
+    """What is spoken at a listener, and what carries it. transport: TCP or UNIX.
+
+    session: a new one, given the connection's number, the `session` name for it, and the limits. None: nodes speak
+    there, with sessions that need what this node knows of the others.
+    """
+
+    transport: str
+    session: Callable[[int, str, Limits], Session] | None
+
+
+SCHEMES = {
+    "stomp": Scheme(TCP, StompSession),
+    "stomp+unix": Scheme(UNIX, StompSession),
+    "peer": Scheme(TCP, None),
+}
+"""All that a listener can be: what stands before the `:` of its address."""

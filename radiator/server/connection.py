@@ -1,17 +1,15 @@
-"""One connection: a socket that never waits, the session that knows its protocol, and the bytes that are on their way.
+"""One connection: a transport that never waits, the session that knows its protocol, and the bytes on their way.
 
     OPENING --Open--> OPEN --ERROR or Bye posted--> ENDING --all written--> LINGERING --hung up--> CLOSED
        `--no CONNECT, or a wrong one--> ENDING        `------ from every state: lost, or out of time ------'
 
 Open and Closed reach the broker once each, in this order, and between them what the client said, in order. Nothing here
-waits: what a socket does not take at once is written when the system says that it is writable, and a reader that must
-wait is simply not told that there is something to read.
+waits: what the transport does not take at once is written when the system says that it is writable, and a reader that
+must wait is simply not told that there is something to read.
 """
 
-import socket
 import time
 import traceback
-from dataclasses import dataclass, field
 from typing import Any
 
 from radiator.model.commands import Closed, Command, Disconnect, Fail, Open, Read, Written
@@ -24,21 +22,17 @@ from radiator.model.limits import (
     LINGER_S,
     LOOKS_PER_TCP_TIMEOUT,
     READ_BYTES,
-    RESET_LOOK_S,
     WRITE_BYTES,
     WRITTEN_AT_ONCE_BYTES,
-    Limits,
 )
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.protocols import Session
-from radiator.server import tcp
 from radiator.server.frame_clock import FrameClock
-from radiator.server.inbox import Inbox
-from radiator.server.links import Links
-from radiator.server.log import EventLog
+from radiator.server.liveness import Liveness
 from radiator.server.outbox import Outbox
 from radiator.server.places import Places
-from radiator.server.timetable import Timetable
+from radiator.server.shared import Shared
+from radiator.server.transport import Transport
 
 _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
 
@@ -55,51 +49,31 @@ _HOLDS_TOO_MUCH = ("memory", "slow-subscriber")  # codes of an ERROR that is for
 _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 
 
-@dataclass(slots=True)
-class Shared:
-    """What all connections share. everyone: every socket that is not closed, by its number; of_links: those of them
-    where the other end is, or wants to be, a node; open: those of which the broker was told Open and not yet Closed.
-    """
-
-    loop: Any
-    limits: Limits
-    inbox: Inbox
-    timetable: Timetable
-    log: EventLog
-    links: Links
-    places: Places
-    everyone: "dict[int, ServerConnection]" = field(default_factory=dict)
-    of_links: "dict[int, ServerConnection]" = field(default_factory=dict)
-    open: "dict[int, ServerConnection]" = field(default_factory=dict)
-
-
 class ServerConnection:
     """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`.
 
-    peer: the address at the other end. dialled: the node that we have dialled, or "".
+    places: None: it is a link, which needs none. dialled: the node that we have dialled, or "".
     """
 
     __slots__ = (
-        "_ask_at_s",
         "_beat_at_s",
         "_cause",
-        "_commons",
         "_deadline_s",
         "_dialled",
         "_frame_clock",
         "_holds",
         "_is_report_due",
         "_lingered_bytes",
+        "_liveness",
         "_node",
         "_outbox",
-        "_owing_since_s",
-        "_peer",
+        "_places",
         "_reader",
         "_session",
-        "_settled_bytes",
-        "_socket",
+        "_shared",
         "_state",
         "_told_bytes",
+        "_transport",
         "_was_read_s",
         "_writer",
         "is_touched",
@@ -109,59 +83,62 @@ class ServerConnection:
 
     def __init__(
         self,
-        commons: Shared,
+        shared: "Shared[ServerConnection]",
         number: int,
-        connected: socket.socket,
-        peer: str,
+        transport: Transport,
         session: Session,
+        places: Places | None,
         dialled: str = "",
     ) -> None:
         now_s = time.monotonic()
         self.number = number
         self.is_touched = False  # something was posted in this turn
         self.look_at_s = 0.0
-        self._commons = commons
-        self._socket = connected
-        self._peer = peer
+        self._shared = shared
+        self._transport = transport
         self._session = session
+        self._places = places
         self._dialled = dialled
         self._node = ""  # that is linked by it
         self._state = _OPENING
-        self._deadline_s = now_s + commons.limits.connect_timeout_s
+        self._deadline_s = now_s + shared.limits.connect_timeout_s
         self._holds = 0
         self._was_read_s = now_s
         self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
         self._told_bytes = 0  # of an unfinished frame, as the broker knows it
         self._outbox = Outbox()
-        self._settled_bytes = 0  # sent, and known to have arrived
+        self._liveness = Liveness(shared.limits.tcp_timeout_s)
         self._is_report_due = False  # somebody waits for a Deliver to be written
         self._cause = "closed"  # what the log says of its end
         self._beat_at_s = 0.0
-        self._ask_at_s = 0.0
-        self._owing_since_s = 0.0
         self._lingered_bytes = 0
         self._writer: Any = None
-        self._reader: Any = commons.loop.io(connected.fileno(), _READABLE)
+        self._reader: Any = shared.loop.io(transport.fileno(), _READABLE)
         self._reader.start(self._readable)
-        commons.timetable.enter(self, self._deadline_s)
-        commons.everyone[number] = self
+        shared.timetable.enter(self, self._deadline_s)
+        shared.by_number[number] = self
         if session.is_link:
-            commons.of_links[number] = self
+            shared.of_links[number] = self
             if dialled:
-                commons.links.dialled(dialled)
+                shared.links.dialled(dialled)
             self._outbox.append(session.take_outgoing())
             self._write()
 
     @property
     def peer(self) -> str:
-        """The address at the other end."""
-        return self._peer
+        """The other end, as the log names it."""
+        return self._transport.peer
+
+    @property
+    def network(self) -> str:
+        """Whose it is, among those whose connections are counted together."""
+        return self._transport.network
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _readable(self) -> None:
         try:
-            data = self._socket.recv(READ_BYTES)
+            data = self._transport.receive(READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
@@ -177,8 +154,8 @@ class ServerConnection:
         try:
             said = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
-            self._commons.log.trace("".join(traceback.format_exception(bug)))
-            self._commons.log.error("session_bug", connection=self.number, peer=self._peer)
+            self._shared.log.trace("".join(traceback.format_exception(bug)))
+            self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
             self.close("a bug in the session")
             return
         held_bytes = self._session.buffered_bytes
@@ -205,21 +182,21 @@ class ServerConnection:
 
     def _time_frame(self, size: int, held_bytes: int) -> None:
         if self._frame_clock is None:
-            self._frame_clock = FrameClock(self._commons.limits.frame_timeout_s)
+            self._frame_clock = FrameClock(self._shared.limits.frame_timeout_s)
         self._frame_clock.read(self._was_read_s, size, held_bytes)
 
     def _has_place(self) -> bool:
         """Whether it may be connected; it then is."""
-        if self._session.is_link:
+        places = self._places
+        if places is None:
             return True
-        places = self._commons.places
-        if places.is_full(self._peer):
+        if places.is_full(self.peer):
             return False
         places.connect(self.number)
         return True
 
     def _say(self, said: list[Open | Command], size: int) -> None:
-        inbox = self._commons.inbox
+        inbox = self._shared.inbox
         if self._state != _OPEN:
             first = said[0] if said else None
             if self._state != _OPENING or not isinstance(first, Open):
@@ -239,17 +216,17 @@ class ServerConnection:
 
     def _opened(self, word: Open) -> None:
         self._state = _OPEN
-        self._commons.open[self.number] = self
-        self._commons.inbox.say(word)
+        self._shared.open[self.number] = self
+        self._shared.inbox.say(word)
         if word.peer is None:
-            self._commons.log.debug("connected", connection=self.number, peer=self._peer)
+            self._shared.log.debug("connected", connection=self.number, peer=self.peer)
         else:
             self._node = word.peer.name
-            self._commons.links.opened(self._node, self._peer)
-            self._commons.log.info("linked", connection=self.number, node=self._node, peer=self._peer)
+            self._shared.links.opened(self._node, self.peer)
+            self._shared.log.info("linked", connection=self.number, node=self._node, peer=self.peer)
         now_s = self._was_read_s
         self._beat_at_s = now_s + self._session.heart_beat_send_s
-        self._commons.timetable.enter(self, self._look_open(now_s))
+        self._shared.timetable.enter(self, self._look_open(now_s))
 
     def _told(self) -> None:
         self._release(_BEHIND)
@@ -327,7 +304,7 @@ class ServerConnection:
         self._state = _ENDING
         self._cause = cause
         self._deadline_s = time.monotonic() + GOODBYE_MAX_S
-        self._commons.timetable.enter(self, self._deadline_s)
+        self._shared.timetable.enter(self, self._deadline_s)
 
     def _write(self) -> None:
         """One send, as much as the system takes."""
@@ -335,7 +312,7 @@ class ServerConnection:
         if outbox.pending_bytes:
             data = outbox.next()
             try:
-                sent_bytes = self._socket.send(data)
+                sent_bytes = self._transport.send(data)
             except BlockingIOError:
                 sent_bytes = 0
             except OSError as error:
@@ -343,7 +320,7 @@ class ServerConnection:
                 return
             if outbox.took(sent_bytes):
                 at_once = self._is_report_due or self._writer is not None or sent_bytes > WRITTEN_AT_ONCE_BYTES
-                self._commons.inbox.report(Written(self.number, outbox.delivered), at_once)
+                self._shared.inbox.report(Written(self.number, outbox.delivered), at_once)
         if outbox.pending_bytes:
             self._write_on()
         elif self._writer is not None or self._is_report_due or self._state == _ENDING:
@@ -352,7 +329,7 @@ class ServerConnection:
     def _write_on(self) -> None:
         """The rest goes on when the system has room."""
         if self._writer is None:
-            self._writer = self._commons.loop.io(self._socket.fileno(), _WRITABLE)
+            self._writer = self._shared.loop.io(self._transport.fileno(), _WRITABLE)
             self._writer.start(self._write)
         self._hold_if_full()
 
@@ -362,7 +339,7 @@ class ServerConnection:
         """
         if self._session.is_link:
             return
-        if self._outbox.pending_bytes > self._commons.limits.outbox_filled_bytes:
+        if self._outbox.pending_bytes > self._shared.limits.outbox_filled_bytes:
             self._hold(_OUTBOX_FULL)
         else:
             self._release(_OUTBOX_FULL)
@@ -390,13 +367,13 @@ class ServerConnection:
         self._state = _LINGERING
         self._tell_closed(self._cause)
         try:
-            self._socket.shutdown(socket.SHUT_WR)
+            self._transport.finish()
         except OSError:
             self.close("")
             return
         self._reader.start(self._readable)
         self._deadline_s = time.monotonic() + LINGER_S
-        self._commons.timetable.enter(self, self._deadline_s)
+        self._shared.timetable.enter(self, self._deadline_s)
 
     def _drop(self, data: bytes) -> None:
         self._lingered_bytes += len(data)
@@ -414,37 +391,38 @@ class ServerConnection:
         self._reader.stop()
         self._reader.close()
         self._reader = None  # it holds this connection: without the circle both are gone at once
-        self._socket.close()
+        self._transport.close()
         self._outbox.clear()
-        self._commons.places.leave(self.number)
+        if self._places is not None:
+            self._places.leave(self.number)
         self._session.forget()  # the timetable may hold this connection for a while yet
-        del self._commons.everyone[self.number]
+        del self._shared.by_number[self.number]
         if was_opening:
             self._log_not_connected(cause)
         self._tell_closed(cause)
         if self._session.is_link:
-            del self._commons.of_links[self.number]
+            del self._shared.of_links[self.number]
             if self._dialled:
-                self._commons.links.hung_up(self._dialled)
+                self._shared.links.hung_up(self._dialled)
 
     def _tell_closed(self, cause: str) -> None:
         """To the broker, once, and only if it was told Open."""
-        commons = self._commons
-        if commons.open.pop(self.number, None) is None:
+        shared = self._shared
+        if shared.open.pop(self.number, None) is None:
             return
         if self._node:
-            commons.links.closed(self._node)
-            commons.log.info("unlinked", connection=self.number, node=self._node, peer=self._peer, cause=cause)
+            shared.links.closed(self._node)
+            shared.log.info("unlinked", connection=self.number, node=self._node, peer=self.peer, cause=cause)
         else:
-            commons.log.debug("disconnected", connection=self.number, peer=self._peer, cause=cause)
-        commons.inbox.say(Closed(self.number, cause))
+            shared.log.debug("disconnected", connection=self.number, peer=self.peer, cause=cause)
+        shared.inbox.say(Closed(self.number, cause))
 
     def _log_not_connected(self, cause: str) -> None:
         if self._session.is_link:
             session = self._session
-            self._commons.links.refused(self._dialled, self._peer, cause, session.other, session.is_closing)
+            self._shared.links.refused(self._dialled, self.peer, cause, session.other, session.is_closing)
             return
-        self._commons.log.debug("not_connected", connection=self.number, peer=self._peer, cause=cause)
+        self._shared.log.debug("not_connected", connection=self.number, peer=self.peer, cause=cause)
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -463,8 +441,8 @@ class ServerConnection:
             self._readable()
             if self._state == _OPEN and self._is_frame_late(now_s):
                 self._end_late_frame()
-        if self._state == _OPEN and now_s >= self._ask_at_s:
-            self._ask_tcp(now_s)
+        if self._state == _OPEN and now_s >= self._liveness.due_s:
+            self._look_whether_alive(now_s)
         if self._state == _OPEN and self._session.heart_beat_send_s and now_s >= self._beat_at_s:
             self._beat(now_s)
         if self._state != _OPEN:
@@ -478,14 +456,14 @@ class ServerConnection:
 
     def _look_open(self, now_s: float) -> float:
         """When the next thing may be due."""
-        limits = self._commons.limits
+        limits = self._shared.limits
         due_s = now_s + min(
             limits.connect_timeout_s, limits.frame_timeout_s, limits.tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT
         )
         if self._session.heart_beat_send_s:
             due_s = min(due_s, self._beat_at_s)
         if self._holds:
-            due_s = min(due_s, self._ask_at_s)
+            due_s = min(due_s, self._liveness.due_s)
         else:
             due_s = min(due_s, self._was_read_s + self._silence_max_s())
             if self._session.buffered_bytes and self._frame_clock is not None:
@@ -494,7 +472,7 @@ class ServerConnection:
 
     def _silence_max_s(self) -> float:
         if self._session.buffered_bytes:
-            return min(self._session.silence_max_s, self._commons.limits.connect_timeout_s)
+            return min(self._session.silence_max_s, self._shared.limits.connect_timeout_s)
         return self._session.silence_max_s
 
     def _is_silent(self, now_s: float) -> bool:
@@ -512,7 +490,7 @@ class ServerConnection:
         if self._session.is_link:
             self.close("took too long for a frame")
             return
-        timeout_s, came_bytes = self._commons.limits.frame_timeout_s, self._session.buffered_bytes
+        timeout_s, came_bytes = self._shared.limits.frame_timeout_s, self._session.buffered_bytes
         sentence = (
             f"A frame took too long: {came_bytes} bytes of it came. It may take {timeout_s:g} s (frame_timeout_s), or "
             f"its size at {FRAME_BYTES_PER_S // KIB} KiB/s where that is longer."
@@ -526,30 +504,10 @@ class ServerConnection:
             self._outbox.append(self._session.heart_beat())
             self._write()
 
-    def _ask_tcp(self, now_s: float) -> None:
-        """Whether the peer's TCP still answers: asked only where something sent may not have arrived."""
-        tcp_timeout_s = self._commons.limits.tcp_timeout_s
-        self._ask_at_s = now_s + (RESET_LOOK_S if self._holds else tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
-        if self._settled_bytes == self._outbox.sent_bytes and not self._holds:
-            return
-        try:
-            answer = tcp.ask(self._socket)
-        except OSError as error:
-            self.close(f"TCP: {error.strerror}")
-            return
-        if answer.is_reset:
-            # a reader would have said so, but nothing is read now
-            self.close("its TCP has reset the connection")
-            return
-        if not answer.is_owing:
-            self._settled_bytes = self._outbox.sent_bytes
-            self._owing_since_s = 0.0
-            return
-        self._owing_since_s = self._owing_since_s or now_s
-        # two looks short of it, so that it is found within tcp_timeout_s
-        patience_s = tcp_timeout_s * (LOOKS_PER_TCP_TIMEOUT - 2) / LOOKS_PER_TCP_TIMEOUT
-        if answer.is_dead(now_s - self._owing_since_s, patience_s):
-            self.close("its TCP does not answer")
+    def _look_whether_alive(self, now_s: float) -> None:
+        cause = self._liveness.look(now_s, self._outbox.sent_bytes, self._holds != 0, self._transport.ask)
+        if cause:
+            self.close(cause)
 
     # ---- the stop ---------------------------------------------------------------------------------------------------
 
@@ -565,20 +523,20 @@ class ServerConnection:
         """Whether nothing is left to be sent."""
         return not self._outbox.pending_bytes
 
-    def refuse(self, code: str, sentence: str) -> None:
-        """ERROR as the first and last word."""
-        self._outbox.append(self._session.encode(Refuse(self.number, code, sentence)))
-        self.end(code)
-
     def refuse_for_want_of_room(self) -> None:
-        """It cannot be connected now."""
-        limit = self._commons.places.connections_max
-        self.refuse("connections", f"All {limit} connections (max_connections) are taken: try again later.")
+        """It cannot be connected now: ERROR is the first and last word."""
+        assert self._places is not None
+        most, setting = self._places.connections_max, self._places.setting
+        self._append_error("connections", f"All {most} connections ({setting}) are taken: try again later.")
+        self.end("connections")
 
     def give_way(self) -> None:
         """It has not said CONNECT, and its place is wanted: closed at once, with an ERROR if the system takes that."""
         if self._state == _OPENING:
             sentence = "This connection has not said CONNECT, and others want its place: connect, and say it at once."
-            self._outbox.append(self._session.encode(Refuse(self.number, "connections", sentence)))
+            self._append_error("connections", sentence)
             self._write()
         self.close("gave way to another, without a CONNECT")
+
+    def _append_error(self, code: str, sentence: str) -> None:
+        self._outbox.append(self._session.encode(Refuse(self.number, code, sentence)))

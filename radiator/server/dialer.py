@@ -8,8 +8,9 @@ from typing import Any
 import gevent
 import gevent.socket
 
-from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S
+from radiator.model.limits import DIAL_AGAIN_MAX_S, DIAL_AGAIN_MIN_S, LINK_STEADY_S, Limits
 from radiator.model.settings import Address
+from radiator.server import tcp
 from radiator.server.connections import Connections
 from radiator.server.links import PEER, Links, Neighbour
 
@@ -27,15 +28,11 @@ def back_off_s(tries: int, chance: float) -> float:
 class Dialer:
     """Used on the hub only."""
 
-    def __init__(self, links: Links, connections: Connections, connect_timeout_s: float) -> None:
+    def __init__(self, links: Links, connections: Connections, limits: Limits) -> None:
         self._links = links
         self._connections = connections
-        self._connect_timeout_s = connect_timeout_s
+        self._limits = limits
         self._greenlets: dict[str, gevent.Greenlet] = {}
-
-    def wait_for(self, connect_timeout_s: float) -> None:
-        """So long from the next try on."""
-        self._connect_timeout_s = connect_timeout_s
 
     def start(self) -> None:
         """Every node of the list that has an address is dialled from now on."""
@@ -77,15 +74,16 @@ class Dialer:
     def _dial(self, name: str, address: Address) -> None:
         place = str(address).partition("://")[2]
         try:
-            with gevent.Timeout(self._connect_timeout_s):
+            with gevent.Timeout(self._limits.connect_timeout_s):
                 connected = _connected(address)
+            transport = tcp.transport(connected, address.host, address.port, self._limits.tcp_timeout_s)
         except gevent.Timeout:
             self._links.refused(name, place, "cannot be dialled: it does not answer")
             return
         except (OSError, UnicodeError) as error:
             self._links.refused(name, place, f"cannot be dialled: {getattr(error, 'strerror', None) or error}")
             return
-        self._connections.take(connected, place, lambda number: self._links.session(number, name), name)
+        self._connections.link(transport, name)
 
 
 def _connected(address: Address) -> socket.socket:

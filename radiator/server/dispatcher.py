@@ -32,7 +32,6 @@ from radiator.server.dialer import Dialer
 from radiator.server.disk import CheckedStore, Findings, Inquiry, committer, loader, measured
 from radiator.server.inbox import Inbox
 from radiator.server.log import EventLog
-from radiator.server.places import network_of
 from radiator.server.reread import Rereader
 
 
@@ -194,8 +193,8 @@ class Dispatcher:
             if connection is None:
                 self._log.write(note.level, note.event, note.fields)
             else:
-                client = network_of(connection.peer.rpartition(":")[0].strip("[]"))
-                self._log.write(note.level, note.event, {**note.fields, "peer": connection.peer}, client)
+                fields = {**note.fields, "peer": connection.peer}
+                self._log.write(note.level, note.event, fields, connection.network)
         notes.clear()
 
     # ---- the disk ---------------------------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
 """One address that is listened on. What it accepts belongs to Connections."""
 
 import errno
-import socket
+from collections.abc import Callable
 from typing import Any
 
 from radiator.model.errors import RadiatorError
-from radiator.model.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, LISTEN_BACKLOG
-from radiator.model.settings import Address
-from radiator.server.connections import Connections
-from radiator.server.links import PEER
+from radiator.model.limits import ACCEPT_AGAIN_S, ACCEPTS_AT_ONCE, Limits
+from radiator.model.settings import TCP, UNIX, ListenAddress
+from radiator.protocols import SCHEMES
 from radiator.server.log import EventLog
+from radiator.server.tcp import TcpAcceptor
+from radiator.server.transport import Acceptor, Transport
+from radiator.server.unix import UnixAcceptor
+
+ACCEPTORS: dict[str, Callable[[Any, Limits], Acceptor]] = {TCP: TcpAcceptor, UNIX: UnixAcceptor}
+"""The transport of a scheme -> what listens for it, given the address and the limits."""
 
 _READABLE = 1
 _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -17,31 +22,27 @@ _NO_FILE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 class Listener:
     """Who connects once it is made waits for `start`; accepts from then to `close`. RadiatorError where the address
-    cannot be had.
+    cannot be had. admit: takes over each that was accepted.
     """
 
-    def __init__(self, loop: Any, address: Address, connections: Connections, log: EventLog) -> None:
+    def __init__(
+        self, loop: Any, address: ListenAddress, limits: Limits, admit: Callable[[Transport], object], log: EventLog
+    ) -> None:
         self._loop = loop
-        self._scheme = address.scheme
-        self._connections = connections
+        self._admit = admit
         self._log = log
         self._has_no_file = False
         self._again: Any = None
+        scheme = SCHEMES[address.scheme]
         try:
-            family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
-            self._socket = socket.socket(family, socket.SOCK_STREAM)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind(place)
-            self._socket.listen(LISTEN_BACKLOG)  # two of one port are found here, not by bind
+            self._acceptor = ACCEPTORS[scheme.transport](address, limits)
         except OSError as error:
-            table = "[node]" if address.scheme == PEER else "[server]"
+            table = "[node]" if scheme.session is None else "[server]"
             raise RadiatorError(
                 f"Cannot listen on {address}: {error.strerror}. Give another {table} listen."
             ) from error
-        self._socket.setblocking(False)
-        host, port = self._socket.getsockname()[:2]
-        self.address = Address(address.scheme, host, port)
-        self._watcher = loop.io(self._socket.fileno(), _READABLE)
+        self.address = self._acceptor.address
+        self._watcher = loop.io(self._acceptor.fileno(), _READABLE)
 
     def start(self) -> None:
         self._watcher.start(self._accept)
@@ -53,12 +54,12 @@ class Listener:
         self._watcher.close()
         if self._again is not None:
             self._again.stop()
-        self._socket.close()
+        self._acceptor.close()
 
     def _accept(self) -> None:
         for _ in range(ACCEPTS_AT_ONCE):
             try:
-                connected, place = self._socket.accept()
+                transport = self._acceptor.accept()
             except BlockingIOError:
                 return
             except OSError as error:
@@ -67,9 +68,7 @@ class Listener:
                 self._back_off(error)
                 return
             self._has_no_file = False
-            host, port = place[:2]
-            peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            self._connections.admit(connected, host, peer, self._scheme)
+            self._admit(transport)
 
     def _back_off(self, error: OSError) -> None:
         """The system has no file for it. Said once, until one is accepted again."""

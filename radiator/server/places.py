@@ -5,29 +5,11 @@ up the places of clients. At such a bound the newcomer gets in, and one of the o
 that stands there keeps anybody out, and of a wave of clients that all come at once some finish before they are chosen.
 """
 
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import randrange
 
 from radiator.server.log import EventLog
-
-_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with where a listener takes both
-
-
-def network_of(host: str) -> str:
-    """Whose connections count together: those of an IPv4 address, or of the /64 of an IPv6 address, which one host may
-    have to itself. "" for what is no IP address.
-    """
-    try:
-        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0]) if ":" in host else b""
-    except OSError:
-        return ""
-    if not packed:
-        return host
-    if packed.startswith(_MAPPED):
-        return socket.inet_ntop(socket.AF_INET, packed[12:])
-    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"
 
 
 @dataclass(slots=True)
@@ -41,7 +23,8 @@ class _Crowd:
 class Places:
     """Used on the hub only; a connection is known by its number, and those of links have no place here.
 
-    half_open_each: how many of half_open_max may be of one network. choose: a number below the one given.
+    half_open_each: how many of half_open_max may be of one network. setting: what bounds those that are connected.
+    choose: a number below the one given.
     """
 
     def __init__(
@@ -50,9 +33,11 @@ class Places:
         half_open_max: int,
         half_open_each: int,
         log: EventLog,
+        setting: str = "max_connections",
         choose: Callable[[int], int] = randrange,
     ) -> None:
         self.connections_max = connections_max
+        self.setting = setting
         self._half_open_max = half_open_max
         self._half_open_each = half_open_each
         self._log = log

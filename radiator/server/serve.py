@@ -26,13 +26,15 @@ from radiator.model.limits import (
     COLLECT_EVERY_CONNECTIONS,
     COLLECT_EVERY_S,
     HALF_OPEN_MIN,
+    OPERATORS_CONNECTIONS,
     SPARE_FILES,
     STOP_LINGER_S,
     STOP_MAX_S,
     STOP_SAID_MAX_S,
     TICK_S,
+    Limits,
 )
-from radiator.model.settings import Config
+from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
 from radiator.model.writes import StoppedClean
 from radiator.server.connections import Connections
 from radiator.server.dialer import Dialer
@@ -48,6 +50,7 @@ from radiator.server.notify import Watchdog, notify, watchdog_s
 from radiator.server.places import Places
 from radiator.server.reread import Read, Rereader
 from radiator.server.timetable import Timetable
+from radiator.server.transport import Transport
 from radiator.storage.lmdb.directory import DATA_FILE
 from radiator.storage.lmdb.store import open_store
 from radiator.storage.lmdb.unreadable import last_words
@@ -128,6 +131,8 @@ class Server:
         self._links = links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)
         self._places_wanted = _places_wanted(config)
         self._places = Places(*places_for(config, links.sockets_max, self._log), self._log)
+        most = OPERATORS_CONNECTIONS
+        operators = Places(most, most, most, self._log, f"of {SOCKET_FILE}")
         self._connections = Connections(
             loop,
             config.limits,
@@ -136,9 +141,10 @@ class Server:
             self._log,
             links,
             self._places,
+            operators,
             f"{recovery.store_id}-{recovery.boot}",
         )
-        self._dialer = Dialer(links, self._connections, config.limits.connect_timeout_s)
+        self._dialer = Dialer(links, self._connections, config.limits)
         self._dispatcher = Dispatcher(
             loop,
             broker,
@@ -152,8 +158,7 @@ class Server:
             self._rereader,
             self._use,
         )
-        addresses = [*config.listen, *([config.node.listen] if config.node and config.node.listen else [])]
-        self._listeners = [Listener(loop, address, self._connections, self._log) for address in addresses]
+        self._listeners: list[Listener] = []
         self._loop = loop
         halt_on_uncaught(self._log, hub)
         self._log.info(
@@ -167,6 +172,35 @@ class Server:
         )
         for sentence in config.useless:
             self._log.warning("no_effect", sentence=sentence)
+        try:
+            self._listen(config)
+        except RadiatorError:
+            self._close_listeners()
+            raise
+
+    def _listen(self, config: Config) -> None:
+        """Raises RadiatorError where a listed address cannot be had. The operators' socket is there if it can be."""
+        operators = config.operators_socket
+        node = config.node
+        listed = [*config.listen, *([node.listen] if node is not None and node.listen is not None else [])]
+        for address in listed:
+            is_operators = isinstance(address, UnixAddress) and address.path == operators.path
+            self._add_listener(address, config.limits, is_operators)
+        if config.unix and not any(isinstance(one, UnixAddress) and one.path == operators.path for one in listed):
+            try:
+                self._add_listener(operators, config.limits, True)
+            except RadiatorError as error:
+                self._log.warning("no_operators_socket", sentence=str(error))
+
+    def _add_listener(self, address: ListenAddress, limits: Limits, is_operators: bool) -> None:
+        def admit(transport: Transport) -> None:
+            self._connections.admit(transport, address.scheme, is_operators)
+
+        self._listeners.append(Listener(self._loop, address, limits, admit, self._log))
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
 
     def run(self) -> int:
         """From the first listener to the last receipt."""
@@ -190,7 +224,6 @@ class Server:
         """What has changed in the configuration is in force in the broker; here too from now on."""
         self._log.use(config.logging)
         self._dispatcher.sync_every(config.sync_interval_ms / 1000)
-        self._dialer.wait_for(config.limits.connect_timeout_s)
         if _places_wanted(config) != self._places_wanted:
             self._places_wanted = _places_wanted(config)
             self._places.bound(*places_for(config, self._links.sockets_max, self._log))
@@ -210,8 +243,7 @@ class Server:
         """What the contract promises of SIGTERM. Slow readers are waited for until STOP_MAX_S, the disk always."""
         notify("STOPPING=1")
         give_up_s = time.monotonic() + STOP_MAX_S
-        for listener in self._listeners:
-            listener.close()
+        self._close_listeners()
         self._dialer.stop()
         self._connections.stop_reading()
         self._dispatcher.sync_at_once()
@@ -275,7 +307,7 @@ def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int,
     """
     limits = config.limits
     connections, half_open = limits.max_connections, limits.max_half_open
-    spare = SPARE_FILES + links_max
+    spare = SPARE_FILES + 2 * OPERATORS_CONNECTIONS + links_max
     wanted = connections + half_open + spare
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = soft

@@ -1,21 +1,22 @@
-"""What TCP is asked to do for us, and how a peer is known to be gone. Linux.
+"""TCP: what it is asked to do for us, and what it says of a peer. Linux.
 
-A dead peer is found within about tcp_timeout_s: an idle one by keepalive, one that owes us acknowledgements by looking
-at when its TCP last answered anything. TCP_USER_TIMEOUT is not used: it also ends a live peer that does not read for so
-long (its window is zero), and nobody is closed for reading slowly.
+A dead peer is found within about tcp_timeout_s: an idle one by keepalive, one that owes us acknowledgements by when its
+TCP last answered anything (liveness.py). TCP_USER_TIMEOUT is not used: it also ends a live peer that does not read for
+so long (its window is zero), and nobody is closed for reading slowly.
 """
 
 import contextlib
 import socket
 import struct
-from dataclasses import dataclass
 
-from radiator.model.limits import SEND_BUFFER_BYTES
+from radiator.model.limits import LISTEN_BACKLOG, SEND_BUFFER_BYTES, Limits
+from radiator.model.settings import Address
+from radiator.server.transport import Answer, SocketTransport
 
+_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with where a listener takes both
 _TCP_RTO_MAX_MS = 44  # Linux 6.15 and later
 _RTO_MAX_MS_MIN = 1000
 _KEEPALIVE_PROBES = 3
-_ZERO_WINDOW_PROBES = 3  # unanswered; a live peer answers each at once
 
 # struct tcp_info of linux/tcp.h: state is a byte at 0, probes one at 3; unacked at 24, last_ack_recv at 56,
 # notsent_bytes at 144 have 32 bits each.
@@ -40,35 +41,64 @@ def set_up(connected: socket.socket, tcp_timeout_s: float) -> None:
         connected.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, rto_max_ms)
 
 
-@dataclass(slots=True)
-class Answer:
-    """What the system says of a peer.
-
-    unacked: segments that it has not acknowledged. unsent_bytes: what it has no window for. probes: how often it was
-    asked in vain. silent_ms: since its TCP last answered anything. is_reset: it has ended the connection at once; what
-    it had said and we have not read is gone.
-    """
-
-    unacked: int
-    unsent_bytes: int
-    probes: int
-    silent_ms: int
-    is_reset: bool = False
-
-    @property
-    def is_owing(self) -> bool:
-        """Whether something sent has not arrived yet."""
-        return self.unacked > 0 or self.unsent_bytes > 0
-
-    def is_dead(self, owing_s: float, tcp_timeout_s: float) -> bool:
-        """Whether it must be taken for dead. owing_s: for how long we have seen it owing."""
-        if not self.is_owing or owing_s < tcp_timeout_s or self.silent_ms < tcp_timeout_s * 1000:
-            return False
-        return self.unacked > 0 or self.probes >= _ZERO_WINDOW_PROBES
-
-
 def ask(connected: socket.socket) -> Answer:
     """Asks the system, not the peer."""
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
     state, probes, unacked, silent_ms, unsent_bytes = _TCP_INFO.unpack(info)
     return Answer(unacked, unsent_bytes, probes, silent_ms, state == _TCP_CLOSE)
+
+
+def network_of(host: str) -> str:
+    """Whose connections count together: those of an IPv4 address, or of the /64 of an IPv6 address, which one host may
+    have to itself. "" for what is no IP address.
+    """
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0]) if ":" in host else b""
+    except OSError:
+        return ""
+    if not packed:
+        return host
+    if packed.startswith(_MAPPED):
+        return socket.inet_ntop(socket.AF_INET, packed[12:])
+    return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"
+
+
+def transport(connected: socket.socket, host: str, port: int, tcp_timeout_s: float) -> SocketTransport:
+    """Of a connected socket, whoever called whom; host and port: where its other end is. OSError: it is gone already,
+    and closed.
+    """
+    try:
+        set_up(connected, tcp_timeout_s)
+    except OSError:
+        connected.close()
+        raise
+    peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return SocketTransport(connected, peer, network_of(host), ask)
+
+
+class TcpAcceptor:
+    """Listens at a host and port. limits: those of the moment in which somebody is accepted."""
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        """OSError where the address cannot be had."""
+        self._limits = limits
+        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind(place)
+            self._socket.listen(LISTEN_BACKLOG)  # two of one port are found here, not by bind
+        except OSError:
+            self._socket.close()
+            raise
+        self._socket.setblocking(False)
+        host, port = self._socket.getsockname()[:2]
+        self.address = Address(address.scheme, host, port)
+        self.fileno = self._socket.fileno
+
+    def accept(self) -> SocketTransport:
+        connected, place = self._socket.accept()
+        return transport(connected, place[0], place[1], self._limits.tcp_timeout_s)
+
+    def close(self) -> None:
+        self._socket.close()

@@ -66,16 +66,21 @@ def unescape(text: str, version: str) -> str:
 
 
 class Wire:
-    """One connection. What is not asked for is not done: no heart-beats, no ACKs, no reconnect. source: the address
-    that it comes from, where that matters.
+    """One connection. What is not asked for is not done: no heart-beats, no ACKs, no reconnect. address: host and port,
+    or the path of a unix socket. source: the address that it comes from, where that matters.
     """
 
     receipts = itertools.count(1)
 
-    def __init__(self, address: tuple[str, int], version: str = "1.2", source: str = "") -> None:
+    def __init__(self, address: tuple[str, int] | str, version: str = "1.2", source: str = "") -> None:
         self.version = version
-        self.socket = socket.create_connection(address, TIMEOUT_S, (source, 0) if source else None)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if isinstance(address, str):
+            self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.socket.settimeout(TIMEOUT_S)
+            self.socket.connect(address)
+        else:
+            self.socket = socket.create_connection(address, TIMEOUT_S, (source, 0) if source else None)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.ends_of_line = 0  # heart-beats read so far
         self.early: list[Frame] = []  # MESSAGEs that came while something else was waited for

@@ -25,7 +25,7 @@ WIDE = (0o777, 0o755, 0o750, 0o711, 0o666, 0o644, 0o640, 0o604, 0o600, 0o000)
 PRECIOUS = b"a file of somebody else\n"
 REFUSED_WITHIN_S = 5.0
 CONFIG = "[create]\nqueues = true\n"
-FILES = ("data.mdb", "lock.mdb", "radiator.lock")
+FILES = ("data.mdb", "lock.mdb", "radiator.lock", "radiator.sock")
 
 NOTHING, EMPTY, WIDENED, CRASHED, LEFTOVER, LINKED = (
     "nothing", "an empty directory", "a widened store", "a crashed store, widened", "a leftover of a start",

@@ -25,7 +25,7 @@ from tests.campaigns.trace import started_under
 NAMES_AT_ONCE = 60  # of one broker's life
 DECLARED = 6  # of them in its configuration
 NAME_MAX_BYTES = 255
-FILES = {"data.mdb", "lock.mdb", "radiator.lock"}
+FILES = {"data.mdb", "lock.mdb", "radiator.lock", "radiator.sock"}
 
 # MARK stands for letters that are in nothing else; it is looked for in every path
 SHAPES = (

@@ -24,6 +24,8 @@ from tests.client.peer import CONNECTED, MESSAGE, Script, greet, read_frame, rea
         ("stomp://broker.example", Address("broker.example", 61613)),
         ("stomp://[::1]:7/", Address("::1", 7)),
         ("stomp://me:p%40ss@host:1", Address("host", 1, "me", "p@ss")),
+        ("stomp+unix:/run/a.sock", Address("localhost", 0, path="/run/a.sock")),
+        ("stomp+unix:a.sock", Address("localhost", 0, path="a.sock")),
     ],
 )
 def test_address_reads_text(text: str, wanted: Address) -> None:

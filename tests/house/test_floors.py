@@ -69,7 +69,7 @@ FLOORS: dict[str, set[str]] = {
         "radiator.storage.contract",
     },
     # roof
-    "radiator.tools.config": {"radiator.model", "radiator.tools.config"},
+    "radiator.tools.config": {"radiator.model", "radiator.protocols", "radiator.tools.config"},
     "radiator.tools.cli.text": {"radiator.model"},
     "radiator.tools.cli": {
         "radiator",

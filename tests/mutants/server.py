@@ -19,7 +19,7 @@ MUTANTS = (
         "connection-leak",
         "A connection that is over stays in the table of all sockets.",
         function="ServerConnection.close",
-        old="del self._commons.everyone[self.number]",
+        old="del self._shared.by_number[self.number]",
         new="",
     ),
     Mutant(
@@ -59,7 +59,7 @@ MUTANTS = (
         function="ServerConnection._silence_max_s",
         old="""
             if self._session.buffered_bytes:
-                return min(self._session.silence_max_s, self._commons.limits.connect_timeout_s)
+                return min(self._session.silence_max_s, self._shared.limits.connect_timeout_s)
         """,
         new="",
     ),
@@ -74,8 +74,8 @@ MUTANTS = (
         "half-open-takes-places",
         "A connection takes a place of clients as soon as it is accepted.",
         function="Connections.admit",
-        old="places.enter(connection.number, network)",
-        new="places.connect(connection.number)",
+        old="places.enter(number, transport.network)",
+        new="places.connect(number)",
     ),
     Mutant(
         "half-open-without-bound",
@@ -164,7 +164,7 @@ MUTANTS = (
         new="""
             self._was_read_s = time.monotonic()
             if self._state == _OPENING:
-                self._deadline_s = self._was_read_s + self._commons.limits.connect_timeout_s
+                self._deadline_s = self._was_read_s + self._shared.limits.connect_timeout_s
         """,
     ),
     Mutant(
@@ -200,7 +200,7 @@ MUTANTS = (
         "Who does not read its answers is read from all the same: they pile up.",
         function="ServerConnection._hold_if_full",
         old="""
-            if self._outbox.pending_bytes > self._commons.limits.outbox_filled_bytes:
+            if self._outbox.pending_bytes > self._shared.limits.outbox_filled_bytes:
                 self._hold(_OUTBOX_FULL)
             else:
                 self._release(_OUTBOX_FULL)

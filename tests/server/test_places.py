@@ -4,7 +4,7 @@ import pytest
 
 from radiator.model.limits import Limits
 from radiator.server.log import EventLog
-from radiator.server.places import Places, network_of
+from radiator.server.places import Places
 
 
 class Lines(EventLog):
@@ -19,7 +19,7 @@ class Lines(EventLog):
 
 def places(connections: int = 3, half_open: int = 6, each: int = 4, chosen: int = 0) -> tuple[Places, Lines]:
     log = Lines()
-    return Places(connections, half_open, each, log, lambda below: min(chosen, below - 1)), log
+    return Places(connections, half_open, each, log, choose=lambda below: min(chosen, below - 1)), log
 
 
 def test_half_open_connections_take_no_place_of_clients() -> None:
@@ -89,24 +89,6 @@ def test_leaving_without_a_place_changes_nothing() -> None:
     some.leave(1)
     some.leave(1)
     assert some.in_the_way("10.0.0.1") is None
-
-
-@pytest.mark.parametrize(
-    ("host", "network"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("::1", "::/64"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::99", "2001:db8:1:2::/64"),
-        ("2001:db8:1:3::99", "2001:db8:1:3::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-        ("not:an:address", ""),
-    ],
-)
-def test_network_of_an_address(host: str, network: str) -> None:
-    assert network_of(host) == network
 
 
 def test_one_address_has_a_part_of_all_half_open_ones() -> None:

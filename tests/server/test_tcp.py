@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from radiator.server import tcp
-from radiator.server.tcp import Answer
+from radiator.server.liveness import is_dead
+from radiator.server.tcp import network_of
 
 TIMEOUT_S = 60
 
@@ -18,23 +19,6 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         far, _ = server.accept()
     with near, far:
         yield near, far
-
-
-@pytest.mark.parametrize(
-    "answer, owing_s, dead",
-    [
-        (Answer(0, 0, 0, 10**9), 10**6, False),  # idle for days: nothing is due
-        (Answer(5, 0, 0, 60_000), 60, True),
-        (Answer(5, 0, 0, 59_999), 60, False),  # it has answered
-        (Answer(5, 0, 0, 10**9), 59, False),  # idle for long, then written to: it has its time
-        (Answer(0, 9, 0, 60_000), 60, False),  # its window is zero, and it was not asked in vain
-        (Answer(0, 9, 2, 60_000), 60, False),
-        (Answer(0, 9, 3, 60_000), 60, True),
-        (Answer(0, 9, 3, 59_999), 60, False),
-    ],
-)
-def test_peer_is_dead_only_if_it_owes_and_says_nothing(answer: Answer, owing_s: float, dead: bool) -> None:
-    assert answer.is_dead(owing_s, TIMEOUT_S) is dead
 
 
 def test_set_up_makes_a_socket_that_never_waits(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -74,4 +58,22 @@ def test_ask_sees_what_has_arrived_and_what_has_not(pair: tuple[socket.socket, s
     time.sleep(0.3)
     answer = tcp.ask(near)
     assert answer.is_owing and answer.unsent_bytes > 0 and answer.silent_ms < 5_000
-    assert not answer.is_dead(1e9, TIMEOUT_S)
+    assert not is_dead(answer, 1e9, TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::1", "::/64"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::99", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::99", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("not:an:address", ""),
+    ],
+)
+def test_network_of_an_address(host: str, network: str) -> None:
+    assert network_of(host) == network

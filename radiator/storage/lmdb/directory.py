@@ -4,6 +4,7 @@
       data.mdb        0600  everything; LMDB
       lock.mdb        0600  LMDB's table of readers; means nothing when nobody runs
       radiator.lock   0600  held by the one broker, as data.mdb is, with its process id in it
+      radiator.sock   0600  the operators' socket, the server's; means nothing when nobody runs
       data.mdb.new    0600  a store being made; means nothing, removed by the next start
       data.mdb.restore 0600 a restore that has not come to its end; nothing is served until it has
   data.mdb.compact 0600 a smaller data.mdb being made; means nothing, removed by the next start
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 from radiator.model.errors import StoreError
 from radiator.model.limits import KIB, READERS_MAX
+from radiator.model.settings import SOCKET_FILE
 
 DATA_FILE = "data.mdb"
 LMDB_LOCK_FILE = "lock.mdb"
@@ -31,7 +33,8 @@ NEW_FILE = "data.mdb.new"
 RESTORE_FILE = "data.mdb.restore"
 COMPACT_FILE = "data.mdb.compact"
 _FILES = (DATA_FILE, LMDB_LOCK_FILE, BROKER_LOCK_FILE, NEW_FILE, RESTORE_FILE)
-_HARMLESS = (*_FILES, "lost+found")  # a fresh file system mounted here is an empty directory to us
+# a fresh file system mounted here is an empty directory to us, and so is one with a socket that was left
+_HARMLESS = (*_FILES, SOCKET_FILE, "lost+found")
 
 _RESTORING = "restoring"  # how the name of a directory ends that a restore makes
 _DIRECTORY_MODE = 0o700

@@ -71,7 +71,10 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         _check_empty(address, destination)
     if not arguments.json:
-        print(f"{BODY_BYTES} byte bodies to {destination} on {address.host}:{address.port}", flush=True)
+        print(
+            f"{BODY_BYTES} byte bodies to {destination} on {address.path or f'{address.host}:{address.port}'}",
+            flush=True,
+        )
         if is_log:
             print("It is a log, which keeps what it is sent: producers alone are measured.", flush=True)
     shapes = [shape for shape in SHAPES if not (is_log and shape.consumers)]
@@ -114,7 +117,7 @@ def _check_log_empty(arguments: argparse.Namespace, destination: str) -> None:
 def _measured(address: Address, destination: str, shape: Shape, for_s: float, is_drained: bool) -> Measured:
     """Of one shape. is_drained: what it has left is taken out again."""
     wire = StompWire(destination, address.host, address.login, address.passcode)
-    load = Load((address.host, address.port), wire, shape)
+    load = Load(address.path or (address.host, address.port), wire, shape)
     try:
         measured = load.measure(for_s)
         left = load.settle()

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from radiator.client import DEFAULT_ADDRESS, Address, AddressError, Client
 from radiator.model.addresses import EXCHANGE, EXISTING_PREFIX, LOG, QUEUE
 from radiator.model.errors import ConfigError, RadiatorError, Refusal
-from radiator.model.settings import Config
+from radiator.model.settings import Address as ListenAt
+from radiator.model.settings import Config, UnixAddress
 from radiator.model.validation import queue_name
 from radiator.tools.cli.things import DECLARABLE, Thing, config_for
 
@@ -25,13 +27,18 @@ def add_broker(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--broker",
-        metavar="stomp://HOST:PORT",
+        metavar="ADDRESS",
         type=_address,
         default=os.environ.get(ENVIRONMENT) or DEFAULT_ADDRESS,
-        help=f"the running broker (default: ${ENVIRONMENT} if set, or else {DEFAULT_ADDRESS})",
+        help=f"the running broker, as stomp://HOST:PORT or stomp+unix:PATH (default: ${ENVIRONMENT} if set, or else "
+        f"{DEFAULT_ADDRESS})",
     )
     where.add_argument(
-        "--config", metavar="FILE", dest="broker", type=config_for(_listening), help="its config.toml: where it listens"
+        "--config",
+        metavar="FILE",
+        dest="broker",
+        type=config_for(_listening),
+        help="its config.toml: a unix socket of it, if you may use one, or else where it listens first",
     )
 
 
@@ -43,8 +50,20 @@ def _address(text: str) -> Address:
 
 
 def _listening(config: Config) -> Address:
-    """Where the broker of that configuration is reached on this machine. Raises ConfigError."""
-    first = config.listen[0]
+    """Where the broker is reached on this machine: what the environment says goes before the configuration.
+
+    Raises ConfigError, AddressError.
+    """
+    if given := os.environ.get(ENVIRONMENT):
+        print(f"radiator: ${ENVIRONMENT} is {given}: --config is not asked where the broker is.", file=sys.stderr)
+        return Address.parse(given)
+    sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
+    for one in (*[config.operators_socket] * config.unix, *sockets):
+        if not one.mistake and os.access(one.path, os.W_OK):
+            return Address.unix(str(one.path))
+    first = next((one for one in config.listen if isinstance(one, ListenAt)), None)
+    if first is None:
+        raise ConfigError([f"None of the sockets at which the configuration listens can be used: {sockets[0]}."])
     if first.port == 0:
         raise ConfigError(
             [f"The configuration says {first}, which is any free port: say --broker {first.scheme}://..."]

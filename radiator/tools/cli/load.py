@@ -26,6 +26,9 @@ WARM_UP_MAX_S = 0.3
 QUIET_MAX_S = 30.0  # how long no answer at all may come before the load gives up
 
 
+Place = tuple[str, int] | str  # host and port, or the path of a unix socket
+
+
 class LoadFailed(RadiatorError):
     """The broker refused, hung up, or fell silent."""
 
@@ -153,12 +156,22 @@ class StompWire:
         return b"ERROR\n" in data
 
 
+def _connected(address: Place) -> socket.socket:
+    if isinstance(address, tuple):
+        connected = socket.create_connection(address, GREETING_MAX_S)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connected.settimeout(GREETING_MAX_S)
+    connected.connect(address)
+    return connected
+
+
 class LoadConnection:
     """A socket that never blocks; what the system does not take at once waits in `pending`."""
 
-    def __init__(self, address: tuple[str, int], wire: Wire, consumer: bool) -> None:
-        self.socket = socket.create_connection(address, GREETING_MAX_S)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, address: Place, wire: Wire, consumer: bool) -> None:
+        self.socket = _connected(address)
         self.fileno = self.socket.fileno()
         self.pending = memoryview(b"")
         self.wire = wire
@@ -211,7 +224,7 @@ class LoadConnection:
 class _Producer(LoadConnection):
     """Keeps `window` SENDs out; each answer makes room for the next, until `is_stopping`."""
 
-    def __init__(self, address: tuple[str, int], wire: Wire, window: int) -> None:
+    def __init__(self, address: Place, wire: Wire, window: int) -> None:
         super().__init__(address, wire, consumer=False)
         self.window = window
         self.head, self.tail = wire.send()
@@ -254,7 +267,7 @@ class _Producer(LoadConnection):
 class _Consumer(LoadConnection):
     """Acks each message as it comes."""
 
-    def __init__(self, address: tuple[str, int], wire: Wire, ack_receipts: bool) -> None:
+    def __init__(self, address: Place, wire: Wire, ack_receipts: bool) -> None:
         super().__init__(address, wire, consumer=True)
         self.ack_receipts = ack_receipts
         self.received = 0
@@ -289,7 +302,7 @@ class Load:
 
     def __init__(
         self,
-        address: tuple[str, int],
+        address: Place,
         wire: Wire,
         shape: Shape,
         broker_cpu_s: Callable[[], float] = lambda: 0.0,

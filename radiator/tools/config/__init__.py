@@ -9,7 +9,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,13 @@ from radiator.model.settings import (
     MAP_SIZE,
     NODE,
     STANDARD_EXCHANGES,
+    UNIX_MODE,
     Address,
     Binding,
     Config,
     Declarations,
     ExchangeSettings,
+    ListenAddress,
     Logging,
     LogSettings,
     Node,
@@ -174,11 +176,13 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         topics=_named("topic", tables, TOPIC, mistakes),
     )
     limits = _limits(file)
+    server = dict(file.server)
+    server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
+    if "listen" in server:
+        server["listen"] = file.server["listen"] = [_placed(one, server["data_dir"]) for one in server["listen"]]
     judge(file, limits, mistakes)
     if not mistakes.found:
         find_useless(file, limits, useless)
-    server = dict(file.server)
-    server["data_dir"] = Path(os.path.normpath(directory / server.get("data_dir", "data")))
     node = _node(file, directory, mistakes)
     return Config(
         **server,
@@ -188,6 +192,13 @@ def _read(tables: Mapping[str, Any], directory: Path, mistakes: Mistakes, useles
         node=node,
         logging=Logging(**file.logging),
     )
+
+
+def _placed(address: ListenAddress, data_dir: Path) -> ListenAddress:
+    """With the path that a unix socket will have."""
+    if isinstance(address, Address):
+        return address
+    return replace(address, path=Path(os.path.normpath(data_dir / address.path)))
 
 
 def _settings(keys: Keys, table: object, checks: Mapping[str, Check], mistakes: Mistakes) -> dict[str, Any]:
@@ -371,13 +382,21 @@ def render_table(kind: str, name: str, table: dict[str, Any]) -> str:
 
 def _server(config: Config) -> dict[str, Any]:
     return {
-        "listen": [str(address) for address in config.listen],
+        "listen": [_as_listed(address, config.data_dir) for address in config.listen],
+        "unix": config.unix,
         "allow_anonymous": config.allow_anonymous,
         "data_dir": str(config.data_dir),
         "sync_interval_ms": config.sync_interval_ms,
         "map_size": config.map_size,
         "disk_free_min": config.disk_free_min,
     }
+
+
+def _as_listed(address: ListenAddress, data_dir: Path) -> str:
+    if isinstance(address, Address) or not address.path.is_relative_to(data_dir):
+        return str(address)
+    has_options = (address.mode, address.group) != (UNIX_MODE, "")
+    return str(address if has_options else replace(address, path=address.path.relative_to(data_dir)))
 
 
 def _node_lines(node: Node) -> dict[str, Any]:

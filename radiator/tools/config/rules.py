@@ -11,7 +11,7 @@ from typing import Any
 
 from radiator.model.limits import BINDINGS_MAX, MAP_BATCHES_MIN, NODE_NEIGHBOURS_MAX, Limits, largest_batch_bytes
 from radiator.model.patterns import is_pattern, matches, overlaps, rank
-from radiator.model.settings import CLUSTER, DIRECT, PORT, STANDARD_EXCHANGES, Address
+from radiator.model.settings import CLUSTER, DEFAULT_LISTEN, DIRECT, STANDARD_EXCHANGES, Address, UnixAddress
 from radiator.model.validation import (
     LOG_PREFIX,
     RESERVED_QUEUES,
@@ -50,6 +50,10 @@ class File:
     fanouts: dict[str, Table]
     topics: dict[str, Table]
 
+    def listen(self) -> list[Address]:
+        """Where clients connect by TCP, with what is in force where the file says nothing."""
+        return [one for one in self.server.get("listen", [DEFAULT_LISTEN]) if isinstance(one, Address)]
+
     def queues_named_elsewhere(self) -> Iterator[str]:
         """Each name of a queue in a `dead_letter`, in a fanout's `children` or in an exchange's `bindings`."""
         for table in self.queues.values():
@@ -78,6 +82,7 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
     """Adds a mistake for every rule that the file breaks. `limits`: those in force."""
     _judge_listeners(file, mistakes)
     _judge_ports(file, mistakes)
+    _judge_unix_sockets(file, mistakes)
     _judge_node(file, mistakes)
     _judge_advertise(file, mistakes)
     _judge_peers(file, mistakes)
@@ -95,7 +100,7 @@ def judge(file: File, limits: Limits, mistakes: Mistakes) -> None:
 
 def _judge_listeners(file: File, mistakes: Mistakes) -> None:
     """There are no users yet: whoever can reach a listener may do everything."""
-    for address in file.server.get("listen", ()):
+    for address in file.listen():
         if not address.is_loopback and not file.server.get("allow_anonymous"):
             wrong = f"has {address}, which other machines can reach, and there are no users"
             mistakes.add(("server", "listen"), f"{wrong}; listen on 127.0.0.1 or [::1], or set allow_anonymous = true")
@@ -103,7 +108,7 @@ def _judge_listeners(file: File, mistakes: Mistakes) -> None:
 
 def _judge_ports(file: File, mistakes: Mistakes) -> None:
     """Two sockets cannot listen in one place. Only the start can tell what a name stands for."""
-    listen = file.server.get("listen", [Address("stomp", "127.0.0.1", PORT)])
+    listen = file.listen()
     if "listen" in mistakes.are_in("server"):
         listen = []
     for one, other in combinations(listen, 2):
@@ -114,6 +119,17 @@ def _judge_ports(file: File, mistakes: Mistakes) -> None:
     if taken:
         wrong = f"is {node['listen']}, where clients connect already (server.listen has {taken[0]})"
         mistakes.add(("node", "listen"), f"{wrong}; give one of them another port")
+
+
+def _judge_unix_sockets(file: File, mistakes: Mistakes) -> None:
+    """Each has a path of its own, for which the system has room."""
+    sockets = [address for address in file.server.get("listen", ()) if isinstance(address, UnixAddress)]
+    for address in sockets:
+        if address.mistake:
+            mistakes.add(("server", "listen"), f"has {address.mistake}")
+    for one, other in combinations(sockets, 2):
+        if one.path == other.path:
+            mistakes.add(("server", "listen"), f"has {one} and {other}, which are one place; remove one of the two")
 
 
 def _meet(one: Address, other: Address) -> bool:

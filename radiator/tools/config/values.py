@@ -6,6 +6,8 @@ Those of what can be declared at run time too stand in radiator/model/validation
 import ipaddress
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from radiator.model import validation
@@ -29,8 +31,13 @@ from radiator.model.settings import (
     PEER_PORT,
     PORT,
     SCOPES,
+    SOCKET_FILE,
+    TCP,
     TEXT,
+    UNIX,
     Address,
+    ListenAddress,
+    UnixAddress,
 )
 from radiator.model.validation import (
     DAY_S,
@@ -47,20 +54,30 @@ from radiator.model.validation import (
     target_name,
     whole,
 )
-
-STOMP, PEER = "stomp", "peer"
-LISTENED_BY = {STOMP: "clients connect to listen of [server]", PEER: "nodes connect to listen of [node]"}
+from radiator.protocols import SCHEMES
 
 
-def parse_address(text: str, scheme: str = STOMP) -> Address:
-    """The address in `stomp://HOST:PORT`, or in that of another scheme. ValueError as a check."""
-    found = re.fullmatch(r"([a-z][a-z0-9+.-]*)://(\[[^\]\s]*\]|[^:/@\[\]\s]+):([0-9]{1,5})/?", text)
+def parse_address(text: str, is_of_nodes: bool = False) -> ListenAddress:
+    """A listener's address: one of SCHEMES, and the place that its transport has. ValueError as a check.
+
+    is_of_nodes: it is where nodes connect, not clients. A unix socket's path is as it was written, relative ones too.
+    """
+    wanted = [name for name, scheme in SCHEMES.items() if (scheme.session is None) is is_of_nodes]
+    found = re.match(r"([a-z][a-z0-9+.-]*):(//)?", text)
+    if found is not None and found[1] in wanted:
+        return _READERS[SCHEMES[found[1]].transport](text, found[1], text[len(found[1]) + 1 :])
+    if found is None or not (found[2] or found[1] in SCHEMES):
+        raise ValueError(f"is {shown(text)}; write an address as {wanted[0]}://HOST:PORT, an IPv6 HOST in brackets")
+    other = "nodes connect to listen of [node]" if not is_of_nodes else "clients connect to listen of [server]"
+    why = f" ({other})" if found[1] in SCHEMES else ""
+    raise ValueError(f"has the scheme {shown(found[1])}{why}; {one_of(wanted)}{meant(found[1], wanted)}")
+
+
+def _tcp_address(text: str, scheme: str, place: str) -> Address:
+    found = re.fullmatch(r"//(\[[^\]\s]*\]|[^:/@\[\]\s]+):([0-9]{1,5})/?", place)
     if found is None:
         raise ValueError(f"is {shown(text)}; write an address as {scheme}://HOST:PORT, an IPv6 HOST in brackets")
-    host, port = found[2], int(found[3])
-    if found[1] != scheme:
-        why = f" ({LISTENED_BY[found[1]]})" if found[1] in LISTENED_BY else ""
-        raise ValueError(f"has the scheme {shown(found[1])}{why}; {one_of([scheme])}{meant(found[1], [scheme])}")
+    host, port = found[1], int(found[2])
     if port > 65_535:
         raise ValueError(f"has the port {port}; a port is at most 65535")
     if host.startswith("["):
@@ -70,6 +87,39 @@ def parse_address(text: str, scheme: str = STOMP) -> Address:
         except ValueError as error:
             raise ValueError(f"has the host {shown(host)} in brackets, which is no IPv6 address") from error
     return Address(scheme, host, port)
+
+
+def _unix_address(text: str, scheme: str, place: str) -> UnixAddress:
+    path, has_options, options = place.partition("?")
+    if path.startswith("//"):
+        name = path.strip("/") or SOCKET_FILE
+        right = f"write {scheme}:{name} for a path in data_dir, or {scheme}:/{name}"
+        raise ValueError(f"is {shown(text)}, but a unix socket has a path and no host; {right}")
+    if not path or path.endswith("/") or not path.isprintable():
+        raise ValueError(f"is {shown(text)}; write the path of a unix socket as {scheme}:PATH")
+    if not has_options:
+        return UnixAddress(scheme, Path(path))
+    if not path.startswith("/"):
+        right = "leave it out, or write an absolute path in a directory that others can reach"
+        raise ValueError(f"is {shown(text)}, but nobody else reaches a path in data_dir, whatever its mode; {right}")
+    return UnixAddress(scheme, Path(path), **_unix_options(text, options))
+
+
+def _unix_options(text: str, options: str) -> dict[str, Any]:
+    right = "behind the ? of a unix socket stands mode=0660, group=NAME, or both with & between them"
+    found = [one.partition("=") for one in options.split("&")]
+    given = {name: value for name, _, value in found}
+    if len(given) < len(found) or not given.keys() <= {"mode", "group"}:
+        raise ValueError(f"is {shown(text)}; {right}")
+    if re.fullmatch("0?6[0-7]{2}", mode := given.get("mode", "0600")) is None:
+        raise ValueError(f"is {shown(text)}, whose mode is {shown(mode)}; it must be octal, from 0600 to 0677")
+    group = given.get("group", "")
+    if "group" in given and re.fullmatch("[A-Za-z0-9_][A-Za-z0-9_.-]*", group) is None:
+        raise ValueError(f"is {shown(text)}, whose group is {shown(group)}; it must be the name of a group")
+    return {"mode": int(mode, 8), "group": group}
+
+
+_READERS: dict[str, Callable[[str, str, str], ListenAddress]] = {TCP: _tcp_address, UNIX: _unix_address}
 
 
 def quoted(text: str) -> str:
@@ -89,12 +139,13 @@ def _path(of_what: str) -> Check:
     return check
 
 
-def _listeners(value: object) -> list[Address]:
+def _listeners(value: object) -> list[ListenAddress]:
     if not isinstance(value, list) or not value or not all(isinstance(text, str) for text in value):
         raise ValueError(f'is {shown(value)}; it must be a list of addresses such as ["stomp://127.0.0.1:{PORT}"]')
     addresses = [parse_address(text) for text in value]
     for address in addresses:
-        if address.port and addresses.count(address) > 1:
+        is_any_port = isinstance(address, Address) and not address.port
+        if not is_any_port and addresses.count(address) > 1:
             raise ValueError(f"names {address} twice; name it once")
     return addresses
 
@@ -102,7 +153,9 @@ def _listeners(value: object) -> list[Address]:
 def _node_address(value: object) -> Address:
     if not isinstance(value, str):
         raise ValueError(f'is {shown(value)}; it must be one address such as "peer://10.0.0.1:{PEER_PORT}"')
-    return parse_address(value, PEER)
+    address = parse_address(value, is_of_nodes=True)
+    assert isinstance(address, Address), "nodes listen on TCP"
+    return address
 
 
 def _dialled_address(value: object) -> Address:
@@ -190,6 +243,7 @@ def _within(table: dict[str, object], key: str, check: Check) -> Any:
 
 SERVER: dict[str, Check] = {
     "listen": _listeners,
+    "unix": flag,
     "allow_anonymous": flag,
     "data_dir": _path("directory"),
     "sync_interval_ms": whole(0, 60_000),

@@ -21,6 +21,7 @@ from radiator.model.settings import (
     LogSettings,
     Node,
     QueueSettings,
+    UnixAddress,
 )
 from radiator.tools.config import Address, Config, _read, load, render
 from radiator.tools.config.mistakes import Mistakes
@@ -405,7 +406,7 @@ KEYS = {
         "peer_outbox_overflow",
     ],
     "peer": ["b"],
-    "server": ["listen", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
+    "server": ["listen", "unix", "allow_anonymous", "data_dir", "sync_interval_ms", "map_size", "disk_free_min"],
     "limits": ["max_headers", "max_frame_bytes", "connect_timeout_s", "heart_beat_ms"],
     "create": ["queues", "topics"],
     "queue": ["a", "b.*"],
@@ -497,7 +498,7 @@ LOGS = some.dictionaries(
         partitions=some.integers(1, PARTITIONS_MAX),
         partition_key=some.none() | some.sampled_from(["", "/a/~1~0", "/"]),
         retention_ms=some.none() | some.integers(1, 10**12),
-        retention_bytes=some.none() | some.integers(1, 2**50),
+        retention_bytes=some.none() | some.integers(1, 2**46),
     ),
     max_size=2,
 )
@@ -527,7 +528,12 @@ def test_what_is_rendered_loads_as_the_same(
 ) -> None:
     patterns = [("a.*", QueueSettings(persistent=False, max_messages=1, max_bytes=2)), ("#", QueueSettings())]
     config = Config(
-        listen=[Address("stomp", "::1", 0)],
+        listen=[
+            Address("stomp", "::1", 0),
+            UnixAddress("stomp+unix", Path('/var/lib/"r\\x\x7fä\n/radiator.sock')),
+            UnixAddress("stomp+unix", Path('/run/"a\\ä'), 0o660, "shop"),
+        ],
+        unix=False,
         data_dir=Path('/var/lib/"r\\x\x7fä\n'),
         limits=Limits(block_timeout_s=0.5, max_headers=7),
         declarations=Declarations(

@@ -32,6 +32,9 @@ PEER = NODE + "peer.b.address = 'peer://10.0.0.2:61614'\n"
 RIGHT = {
     "a loopback listener": "server.listen = ['stomp://127.0.0.1:0', 'stomp://[::1]:0', 'stomp://localhost:0']",
     "an open listener, wanted": "server.listen = ['stomp://0.0.0.0:0']\nserver.allow_anonymous = true",
+    "unix sockets": "server.listen = ['stomp+unix:a', 'stomp+unix:/run/a?mode=0660', 'stomp+unix:radiator.sock']",
+    "a unix socket in a directory of many letters": f"server.listen = ['stomp+unix:/{'d' * 98}/{'n' * 7}']",
+    "many letters in a data directory, whose socket nobody has listed": f"server.data_dir = '{'d' * 200}'",
     "a header as large as a frame": "limits.max_header_bytes = 1000\nlimits.max_frame_bytes = 1000",
     "four batches in the map": "server.map_size = '64MiB'\nlimits.max_batch_bytes = '16MiB'",
     "as many destinations as may be": "limits.max_destinations = 2\n[queue.a]\n[queue.'b.*']\n[topic.b]",
@@ -125,6 +128,18 @@ WRONG = {
     "one of two listeners": (
         "server.listen = ['stomp://[::1]:0', 'stomp://[::]:0']",
         "server.listen has stomp://[::]:0",
+    ),
+    "one unix socket twice": (
+        "server.listen = ['stomp+unix:/a/../b?mode=0660', 'stomp+unix:/b']",
+        "server.listen has stomp+unix:/b?mode=0660 and stomp+unix:/b, which are one place; remove one of the two",
+    ),
+    "a unix socket in a directory of too many letters": (
+        f"server.listen = ['stomp+unix:/{'d' * 98}/{'n' * 8}']",
+        "whose path has 108 bytes; that of a unix socket has at most 107",
+    ),
+    "too many letters in a data directory": (
+        f"server.data_dir = '{'d' * 200}'\nserver.listen = ['stomp+unix:radiator.sock']",
+        "that of a unix socket has at most 107",
     ),
     "a listener by name": ("server.listen = ['stomp://broker:0']", "server.listen has stomp://broker:0"),
     "a header larger than a frame": (

@@ -1,12 +1,13 @@
 """What one value may be: right, wrong, at its limits and one past them."""
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from radiator.model.limits import GIB, KIB, MIB, Limits
-from radiator.model.settings import Address, LogSettings, QueueSettings
+from radiator.model.settings import Address, ListenAddress, LogSettings, QueueSettings, UnixAddress
 from radiator.model.validation import LOG, QUEUE, parse_size, size_text
 from radiator.protocols.peer.fields import ADDRESS, Reader
 from radiator.tools.config.values import (
@@ -62,9 +63,12 @@ def test_every_default_limit_is_within_its_range() -> None:
         ("stomp://[::1]:0", Address("stomp", "::1", 0)),
         ("stomp://localhost:65535", Address("stomp", "localhost", 65535)),
         ("stomp://broker.example:1/", Address("stomp", "broker.example", 1)),
+        ("stomp+unix:a.sock", UnixAddress("stomp+unix", Path("a.sock"))),
+        ("stomp+unix:/run/a.sock", UnixAddress("stomp+unix", Path("/run/a.sock"))),
+        ("stomp+unix:/a?mode=0660&group=shop", UnixAddress("stomp+unix", Path("/a"), 0o660, "shop")),
     ],
 )
-def test_an_address_is_parsed(text: str, address: Address) -> None:
+def test_an_address_is_parsed(text: str, address: ListenAddress) -> None:
     assert parse_address(text) == address
     assert str(address) == text.rstrip("/")
 
@@ -82,8 +86,21 @@ def test_an_address_is_parsed(text: str, address: Address) -> None:
         ("stomp://host:-1", "write an address as"),
         ("stomp://host:65536", "has the port 65536"),
         ("stomp://[nonsense]:1", "no IPv6 address"),
-        ("stomps://host:1", 'has the scheme "stomps"; it must be one of "stomp"; did you mean "stomp"?'),
+        ("stomps://host:1", 'has the scheme "stomps"; it must be one of "stomp", "stomp+unix"; did you mean "stomp"?'),
         ("peer://host:1", 'has the scheme "peer" (nodes connect to listen of [node]); it must be one of "stomp"'),
+        ("stomp+unix://x", "has a path and no host; write stomp+unix:x for a path in data_dir, or stomp+unix:/x"),
+        ("stomp+unix:///run/x", "has a path and no host; write stomp+unix:run/x"),
+        ("stomp+unix:", "write the path of a unix socket as stomp+unix:PATH"),
+        ("stomp+unix:a/", "write the path of a unix socket"),
+        ("stomp+unix:a\nb", "write the path of a unix socket"),
+        ("stomp+unix:a?mode=0660", "nobody else reaches a path in data_dir, whatever its mode"),
+        ("stomp+unix:/a?", "behind the ? of a unix socket stands"),
+        ("stomp+unix:/a?moed=0660", "behind the ? of a unix socket stands"),
+        ("stomp+unix:/a?mode=0660&mode=0600", "behind the ? of a unix socket stands"),
+        ("stomp+unix:/a?mode=0440", 'whose mode is "0440"; it must be octal, from 0600 to 0677'),
+        ("stomp+unix:/a?mode=rw", 'whose mode is "rw"'),
+        ("stomp+unix:/a?group=", 'whose group is ""'),
+        ("stomp+unix:/a?group=a:b", 'whose group is "a:b"'),
     ],
 )
 def test_what_is_no_address_is_refused(text: str, said: str) -> None:

@@ -1,0 +1,49 @@
+"""Whether the other end still answers, by what its system has acknowledged. Pure: time is an argument."""
+
+from collections.abc import Callable
+
+from radiator.model.limits import LOOKS_PER_TCP_TIMEOUT, RESET_LOOK_S
+from radiator.server.transport import Answer
+
+_ZERO_WINDOW_PROBES = 3  # unanswered; a live peer answers each at once
+
+
+def is_dead(answer: Answer, owing_s: float, tcp_timeout_s: float) -> bool:
+    """Whether it must be taken for dead. owing_s: for how long it has been seen owing."""
+    if not answer.is_owing or owing_s < tcp_timeout_s or answer.silent_ms < tcp_timeout_s * 1000:
+        return False
+    return answer.unacked > 0 or answer.probes >= _ZERO_WINDOW_PROBES
+
+
+class Liveness:
+    """Of one connection. due_s: when to look again."""
+
+    __slots__ = ("_owing_since_s", "_settled_bytes", "_tcp_timeout_s", "due_s")
+
+    def __init__(self, tcp_timeout_s: float) -> None:
+        self.due_s = 0.0
+        self._tcp_timeout_s = tcp_timeout_s
+        self._settled_bytes = 0  # sent, and known to have arrived
+        self._owing_since_s = 0.0
+
+    def look(self, now_s: float, sent_bytes: int, is_held: bool, ask: Callable[[], Answer]) -> str:
+        """Why the connection must be closed; "" where it need not be. The system is asked only where something sent
+        may not have arrived, or where nothing is read (is_held), so that no read can say that it is lost.
+        """
+        self.due_s = now_s + (RESET_LOOK_S if is_held else self._tcp_timeout_s / LOOKS_PER_TCP_TIMEOUT)
+        if self._settled_bytes == sent_bytes and not is_held:
+            return ""
+        try:
+            answer = ask()
+        except OSError as error:
+            return f"lost: {error.strerror}"
+        if answer.is_reset:
+            return "the other end has reset the connection"
+        if not answer.is_owing:
+            self._settled_bytes = sent_bytes
+            self._owing_since_s = 0.0
+            return ""
+        self._owing_since_s = self._owing_since_s or now_s
+        # two looks short of it, so that it is found within tcp_timeout_s
+        patience_s = self._tcp_timeout_s * (LOOKS_PER_TCP_TIMEOUT - 2) / LOOKS_PER_TCP_TIMEOUT
+        return "its TCP does not answer" if is_dead(answer, now_s - self._owing_since_s, patience_s) else ""

@@ -1,0 +1,29 @@
+"""What all connections of the server share."""
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from radiator.model.limits import Limits
+from radiator.server.inbox import Inbox
+from radiator.server.links import Links
+from radiator.server.log import EventLog
+from radiator.server.timetable import Timetable
+
+One = TypeVar("One")
+
+
+@dataclass(slots=True)
+class Shared(Generic[One]):
+    """by_number: every connection that is not closed; of_links: those of them where the other end is, or wants to be, a
+    node; open: those of which the broker was told Open and not yet Closed.
+    """
+
+    loop: Any
+    limits: Limits
+    inbox: Inbox
+    timetable: Timetable
+    log: EventLog
+    links: Links
+    by_number: dict[int, One] = field(default_factory=dict)
+    of_links: dict[int, One] = field(default_factory=dict)
+    open: dict[int, One] = field(default_factory=dict)

@@ -1,0 +1,77 @@
+"""Where a command finds the broker: `--broker`, the environment, the socket of `--config`, TCP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radiator.tools.cli import main
+from tests.broker_process import EVERYTHING_MAY_BE_CREATED, BrokerProcess
+
+NOBODY = "stomp+unix:/nowhere/radiator.sock"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), EVERYTHING_MAY_BE_CREATED) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RADIATOR_BROKER", raising=False)
+
+
+def test_a_unix_socket_is_an_address(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queues", "--broker", f"stomp+unix:{broker.unix_path}"]) == 0
+    assert main(["queues", "--broker", "stomp+unix://x"]) == 2
+    assert "it must be stomp+unix:PATH" in capsys.readouterr().err
+
+
+def test_a_configuration_leads_to_the_operators_socket(broker: BrokerProcess) -> None:
+    """It says port 0, which leads nowhere."""
+    assert main(["queues", "--config", str(broker.config_file)]) == 0
+
+
+def test_the_environment_goes_before_the_configuration_and_says_so(
+    broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RADIATOR_BROKER", NOBODY)
+    assert main(["queues", "--config", str(broker.config_file)]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == f"radiator: $RADIATOR_BROKER is {NOBODY}: --config is not asked where the broker is."
+    assert f"Cannot connect to {NOBODY}" in second
+
+
+def test_what_is_said_goes_before_the_environment(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RADIATOR_BROKER", NOBODY)
+    assert main(["queues", "--broker", broker.address]) == 0
+
+
+def config(directory: Path, broker: BrokerProcess, more: str) -> str:
+    file = directory / "other.toml"
+    file.write_text(f'[server]\nlisten = ["{broker.address}"]\ndata_dir = "elsewhere"\n{more}')
+    return str(file)
+
+
+def test_tcp_comes_last(broker: BrokerProcess, tmp_path: Path) -> None:
+    """No such data directory, or one that this user may not look into."""
+    assert main(["queues", "--config", config(tmp_path, broker, "")]) == 0
+    assert main(["queues", "--config", config(tmp_path, broker, "unix = false")]) == 0
+
+
+def test_a_socket_that_is_listed_is_found_where_the_operators_is_not(broker: BrokerProcess, tmp_path: Path) -> None:
+    listed = tmp_path / "other.toml"
+    listed.write_text(f'[server]\nlisten = ["stomp://127.0.0.1:0", "stomp+unix:{broker.unix_path}"]\n')
+    assert main(["queues", "--config", str(listed)]) == 0
+
+
+def test_nothing_that_can_be_used_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.toml").write_text('[server]\nlisten = ["stomp+unix:none"]\n')
+    assert main(["queues", "--config", str(tmp_path / "c.toml")]) == 2
+    assert f"can be used: stomp+unix:{tmp_path}/data/none." in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_load_goes_through_a_unix_socket(broker: BrokerProcess) -> None:
+    assert main(["bench", "--seconds", "0.2", "--broker", f"stomp+unix:{broker.unix_path}"]) == 0
