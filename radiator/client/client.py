@@ -268,7 +268,7 @@ class Client:
         return self._threads.run(self._calls.request(destination, body, timeout_s, headers))
 
     def admin(self, request: dict[str, Any], timeout_s: float = CONNECT_TIMEOUT_S) -> dict[str, Any]:
-        """Asks the broker's `/admin` (docs/PROTOCOL.md). Raises Refusal, with its code, where the answer says no."""
+        """Asks the broker's `/admin` (docs/ADMINISTRATION.md). Raises Refusal, with its code, if the answer says no."""
         return self._threads.run(self._calls.admin(request, timeout_s))
 
     # ---- for event loops

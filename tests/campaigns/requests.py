@@ -1,9 +1,9 @@
 """T8d: requests to /admin made of random JSON, some right and most nearly right, in a node with a little of everything.
 
 Whatever is asked: nothing leaves the core, there is one answer, which is a JSON object of a bounded size, and a refusal
-has a code that docs/PROTOCOL.md names and one sentence. Ledgers add up all the time; and what the node says of its
-durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. In half of the
-nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
+has a code that docs/ADMINISTRATION.md names and one sentence. Ledgers add up all the time; and what the node says of
+its durable queues, exchanges, fanouts, logs and prepared transactions before a crash it says after it too. In half of
+the nodes the journal is on, and each commit is held against it. It does not judge whether a right request did what it
 should (tests/core/admin/test_admin.py, T9, T21, T23).
 """
 
@@ -28,7 +28,7 @@ ANSWER_BYTES_MAX = 1 << 20
 REFUSAL_BYTES_MAX = 4096
 REQUEST_MAX_S = 0.5  # of CPU
 STEPS = 60
-PROTOCOL = Path(__file__).resolve().parent.parent.parent / "docs" / "PROTOCOL.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 QUEUES = ("kept", "memory", "dead", "made", "other", "child", "$durable/topic/t.*/d", "$outbox/n", "none")
 EXCHANGES = ("trade", "amq.direct", "amq.topic", "amq.fanout", "side", "none", "amq.new")
@@ -380,11 +380,9 @@ class Asked:
 
 
 def codes() -> set[str]:
-    """Those that docs/PROTOCOL.md names, of ERRORs and of answers."""
-    page = PROTOCOL.read_text()
-    errors = page.partition("## ERROR")[2].partition("## /admin")[0]
-    answers = page.partition("Codes of answers")[2].partition("## ")[0]
-    refusals = page.partition("## /admin")[2].partition("Codes of answers")[0]
+    """Those that docs/PROTOCOL.md names of ERRORs, and docs/ADMINISTRATION.md of answers."""
+    errors = (DOCS / "PROTOCOL.md").read_text().partition("## ERROR")[2].partition("## /admin")[0]
+    refusals, _, answers = (DOCS / "ADMINISTRATION.md").read_text().partition("Codes of answers")
     return {*re.findall(r"`([a-z-]+)`", errors + answers), *re.findall(r"\(`([a-z-]+)`\)", refusals)}
 
 

@@ -1,4 +1,4 @@
-"""docs/PROTOCOL.md lists every stable code that an ERROR or an answer of /admin can carry."""
+"""docs/PROTOCOL.md and docs/ADMINISTRATION.md list every stable code that an ERROR or an answer of /admin can carry."""
 
 import ast
 import re
@@ -23,7 +23,8 @@ def codes_in_the_code() -> set[str]:
 
 
 def test_every_code_is_listed() -> None:
-    listed = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", (HERE / "docs" / "PROTOCOL.md").read_text()))
+    pages = "".join((HERE / "docs" / name).read_text() for name in ("PROTOCOL.md", "ADMINISTRATION.md"))
+    listed = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", pages))
     codes = codes_in_the_code()
     assert "queue-full" in codes
     assert codes - listed == set()

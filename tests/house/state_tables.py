@@ -1,4 +1,4 @@
-"""The tables of docs/DURABILITY.md that come from radiator/core/states.py.
+"""The tables of docs/DURABILITY.md and docs/STATES.md that come from radiator/core/states.py.
 
 `python -m tests.house.state_tables` writes them.
 Each stands between `<!-- states: NAME -->` and `<!-- end -->`.
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from radiator.core.states import AFTER_A_CRASH, MEMORY_MOVES, PERSISTENT_MOVES, Event, State
 
-DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "DURABILITY.md"
+DOCUMENTS = [Path(__file__).resolve().parents[2] / "docs" / name for name in ("DURABILITY.md", "STATES.md")]
 
 
 def states() -> str:
@@ -51,4 +51,5 @@ def rendered(text: str) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(rendered(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(rendered(document.read_text(encoding="utf-8")), encoding="utf-8")

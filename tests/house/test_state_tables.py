@@ -1,16 +1,16 @@
-"""The tables of states in docs/DURABILITY.md are those of the code."""
+"""The tables of states in docs/DURABILITY.md and docs/STATES.md are those of the code."""
 
-from tests.house.state_tables import DOCUMENT, TABLES, rendered
+from tests.house.state_tables import DOCUMENTS, TABLES, rendered
 
-
-def test_tables_in_the_document_are_those_of_the_code() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert text == rendered(text), "run: python -m tests.house.state_tables"
+TEXT = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
 
 
-def test_every_table_stands_in_the_document_once() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert all(text.count(f"<!-- states: {name} -->") == 1 for name in TABLES)
+def test_tables_in_the_documents_are_those_of_the_code() -> None:
+    assert rendered(TEXT) == TEXT, "run: python -m tests.house.state_tables"
+
+
+def test_every_table_stands_in_the_documents_once() -> None:
+    assert all(TEXT.count(f"<!-- states: {name} -->") == 1 for name in TABLES)
 
 
 def test_stale_table_is_seen() -> None:

@@ -2,7 +2,7 @@
 this alone.
 
 An answer is {"ok": true, ...}, or {"ok": false, "code": ..., "error": sentence}; what changes the disk is answered
-when it is synced. docs/PROTOCOL.md lists the requests.
+when it is synced. docs/ADMINISTRATION.md lists the requests.
 """
 
 import json

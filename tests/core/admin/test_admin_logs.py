@@ -1,4 +1,4 @@
-"""/admin of logs: declare, describe, delete, offsets, await and position, as docs/PROTOCOL.md has them."""
+"""/admin of logs: declare, describe, delete, offsets, await and position, as docs/ADMINISTRATION.md has them."""
 
 import json
 from typing import Any
