@@ -183,7 +183,7 @@ class ReleaseDelayed:
 
     @property
     def is_done(self) -> bool:
-        return self.queue.is_gone or not self.queue.is_waking
+        return self.queue.is_gone or not self.queue.has_due
 
     @property
     def can_go_on(self) -> bool:
@@ -192,7 +192,7 @@ class ReleaseDelayed:
     def step(self) -> None:
         if not self.queue.is_gone:
             self.queue.context.handled += CHORE_MESSAGES
-            self.queue.wake_due()
+            self.queue.release_due()
 
 
 class Purging:
@@ -223,7 +223,7 @@ class Purging:
             self.count += 1
             if entry.state is State.DELAYED:
                 self.queue.end_delay(entry)
-            self.queue.discard(entry)
+            self.queue.withdraw(entry)
 
 
 class Moving:
@@ -274,7 +274,7 @@ class Moving:
             if entry is not None:
                 came_from = CameFrom(MOVED, entry.position, source.name)
                 target.put(self.moved(source, entry, target, None), came_from)
-                source.discard(entry, target.name)
+                source.withdraw(entry, target.name)
                 self.total += 1
             self.left -= 1
         target.pump()

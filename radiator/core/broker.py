@@ -958,8 +958,8 @@ class Broker:
                 self.expiring.add(queue)
                 self.tasks.append(expiring)
         if 0 < queue.next_due_ms <= self.context.now_ms:
-            was_waking = queue.is_waking
-            if queue.wake_due() and not was_waking:
+            had_due = queue.has_due
+            if queue.release_due() and not had_due:
                 self.tasks.append(ReleaseDelayed(queue))
         if queue.settings.expires_ms is not None and queue.has_outlived() and not self.checkouts.has(queue):
             self.end_queue(queue)

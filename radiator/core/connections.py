@@ -21,7 +21,7 @@ from radiator.model.replies import Deliver, Receipt, Reply, SendToPeer
 if TYPE_CHECKING:
     from radiator.core.answers import Asker
     from radiator.core.cluster.link import Link
-    from radiator.core.queues.durable_queue import DurableQueue
+    from radiator.core.queues.dedup import Dedup
     from radiator.core.queues.queue import Queue
     from radiator.core.routing.topic import TopicSubscription
     from radiator.core.turn import TurnContext
@@ -200,7 +200,7 @@ class Connection:
         self.waits_for: object = None
         self.parked_since_s = 0.0
         self.parked_total_s = 0.0
-        self.found: dict[tuple[DurableQueue, bytes], tuple[int, bool]] = {}
+        self.found: dict[tuple[Dedup, bytes], tuple[int, bool]] = {}
 
     @property
     def held_bytes(self) -> int:

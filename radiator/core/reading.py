@@ -33,7 +33,7 @@ class Reading(WaitList):
             if bytes_left < 0:
                 break
             self.asked.append(self.left.popleft())
-        queue.read([delivery.entry.position for delivery in self.asked], self.answered)
+        queue.read_back.read([delivery.entry.position for delivery in self.asked], self.answered)
 
     def answered(self, answer: Loaded) -> None:
         """Each is as it was; a damaged one is out no more."""

@@ -55,6 +55,19 @@ class QueueSettings:
     redelivery_delay_max_ms: int = REDELIVERY_DELAY_MAX_MS
     scope: str = NODE
 
+    def redelivery_delay(self, redeliveries: int) -> int:
+        """Milliseconds for which a message is kept that has come back so often before: longer each time, up to a
+        maximum; 0: not at all.
+        """
+        if not self.redelivery_delay_ms:
+            return 0
+        longest_ms = self.redelivery_delay_max_ms
+        factor = float(self.redelivery_delay_factor)  # a whole one, to the power of what a node says, would not end
+        try:
+            return int(min(longest_ms, self.redelivery_delay_ms * factor**redeliveries))
+        except OverflowError:
+            return longest_ms
+
 
 @dataclass(slots=True, kw_only=True)
 class LogSettings:

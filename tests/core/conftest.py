@@ -10,6 +10,10 @@ import radiator.core.logs.retention
 import radiator.core.queues.delayed
 import radiator.core.queues.durable_queue
 import radiator.core.queues.memory_queue
+import radiator.core.queues.purge
+import radiator.core.queues.read_back
+import radiator.core.queues.window
+import radiator.core.queues.windows
 import radiator.core.routing.admission
 import radiator.core.transactions.applying
 import radiator.core.transactions.prepared
@@ -25,6 +29,10 @@ _USERS = (
     radiator.core.logs.log,
     radiator.core.logs.log_consumer,
     radiator.core.queues.memory_queue,
+    radiator.core.queues.purge,
+    radiator.core.queues.read_back,
+    radiator.core.queues.window,
+    radiator.core.queues.windows,
     radiator.core.logs.retention,
     radiator.core.transactions.prepared,
 )

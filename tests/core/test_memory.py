@@ -59,13 +59,13 @@ def is_exact(node: Node) -> None:
     windows, size, out_size = node.broker.destinations.windows, 0, 0
     for one in node.broker.destinations.stored_queues():
         back = [entry for _, entry in one.returned]
-        here = [*one.ready, *back, *one.storing.values(), *one.waking.values()]
-        assert one.window_bytes == sum(entry.size for entry in here if not entry.is_stub), one.name
-        assert (one.stubs, one.stub_bytes) == (
+        here = [*one.ready, *back, *one.window.storing.values(), *one.window.waking.values()]
+        assert one.window.size == sum(entry.size for entry in here if not entry.is_stub), one.name
+        assert (one.window.stubs, one.window.stub_bytes) == (
             sum(entry.is_stub for entry in here),
             sum(entry.size for entry in here if entry.is_stub),
         )
-        size += one.window_bytes
+        size += one.window.size
         out_size += one.bytes_out()
     assert (windows.size, windows.out) == (size, out_size)
 
@@ -82,7 +82,7 @@ def test_who_never_acks_is_no_burden_to_producers_and_all_comes_back_in_order() 
     node.close(2)
     node.wait(0.25)
     is_exact(node)
-    assert durable(node).window_bytes <= 32 * KIB and node.numbers("q")["ready"] == 201
+    assert durable(node).window.size <= 32 * KIB and node.numbers("q")["ready"] == 201
     node.say(send(9, "other", b"x", b"t"))
     assert node.receipts(9) == [b"r", b"s", b"t"] and not node.is_refused(9)
 
@@ -130,7 +130,7 @@ def test_what_comes_back_to_full_windows_leaves_its_bytes_on_the_disk() -> None:
     windows = node.broker.destinations.windows
     assert out(node) == [False] * 4 and windows.size + BODY > windows.size_max
     node.close(2)
-    assert windows.size <= windows.size_max and durable(node).stubs == 4
+    assert windows.size <= windows.size_max and durable(node).window.stubs == 4
     node.open(3)
     node.say(subscribe(3, "q", CLIENT, prefetch_count=10))
     assert numbers_of(node.messages(3)) == list(range(4))
@@ -231,7 +231,7 @@ def test_stubs_that_have_expired_are_dead_letters() -> None:
     node.say(*(send(9, "q", body(number), expiration_ms=1000) for number in range(30)))
     node.say(subscribe(2, "q", CLIENT, prefetch_count=100))
     node.close(2)
-    assert node.numbers("q")["ready"] == 30 and durable(node).stubs
+    assert node.numbers("q")["ready"] == 30 and durable(node).window.stubs
     node.wait(2)
     node.wait(2)
     assert node.numbers("q")["messages"] == 0

@@ -249,7 +249,7 @@ def test_a_purge_of_very_many_that_have_come_back_makes_no_long_turn() -> None:
     assert sum(told) == 30_000 * len(told) + len(told) - 1 and node.stored("q") == [b"after"]
     queue = node.broker.destinations.queues["q"]
     assert isinstance(queue, DurableQueue)
-    assert (queue.stubs, queue.stub_bytes, queue.window_bytes) == (0, 0, 5) and queue.windows.size == 5
+    assert (queue.window.stubs, queue.window.stub_bytes, queue.window.size) == (0, 0, 5) and queue.windows.size == 5
     assert node.crashed().stored("q") == [b"after"]
 
 

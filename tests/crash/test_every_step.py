@@ -172,7 +172,7 @@ class Run:
         broker = self.node.broker
         queues = [q for q in broker.destinations.queues.values() if isinstance(q, DurableQueue)]
         for queue in queues:
-            for entry in [*queue.in_memory(), *queue.storing.values()]:
+            for entry in [*queue.in_memory(), *queue.window.storing.values()]:
                 self.entries[queue.number, entry.position] = entry
         for batch in (broker.context.open, broker.context.being_committed):
             for stored, part in batch.parts.items() if batch is not None else ():

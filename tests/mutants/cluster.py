@@ -80,7 +80,7 @@ MUTANTS = (
         "A message that comes in, and its sequence, are written by two batches, one after the other.",
         function="Handover.transfer",
         old="peer.touch()",
-        new="self.desk.open.then.append(peer.touch)",
+        new="self.context.open.then.append(peer.touch)",
     ),
     Mutant(
         "last-believed-before-it-was-said",

@@ -16,7 +16,7 @@ MUTANTS = (
         function="Broker.read",
         old="connection.buffered_bytes = event.buffered_bytes",
         new="""
-            self.turn([], self.desk.now_s, self.desk.now_ms)
+            self.turn([], self.context.now_s, self.context.now_ms)
             connection.buffered_bytes = event.buffered_bytes
         """,
     ),

@@ -26,14 +26,14 @@ MUTANTS = (
     Mutant(
         "ack-timeout-off",
         "Whoever never ACKs may keep a message for ever: ack_timeout_s is not looked at.",
-        function="Queue.overdue",
+        function="AckTimeouts.overdue",
         old="if due_s <= now_s and is_unacked and not connection.is_closing:",
         new="if False:",
     ),
     Mutant(
         "auto-acked-before-written",
         "A message of an `auto` subscription is removed when it is posted, not when it is written.",
-        function="Queue.deliver",
+        function="Consumable.deliver",
         old="""
                 delivery if is_auto else None,
             )
@@ -49,17 +49,17 @@ MUTANTS = (
     Mutant(
         "dead-letter-not-put",
         "A dead letter is removed from its queue, and not put into its dead-letter queue.",
-        function="Queue.kill",
+        function="Queue.discard",
         old="self.dead_letter(self, entry, reason)",
         new="",
     ),
     Mutant(
         "dead-letter-not-removed",
         "A dead letter is put into its dead-letter queue, and not removed from its old one.",
-        function="Queue.kill",
+        function="Queue.discard",
         old="ledger.dead_lettered += 1",
         new="""
-            return self.bury(self, entry, reason)
+            return self.dead_letter(self, entry, reason)
             ledger.dead_lettered += 1
         """,
     ),
@@ -70,7 +70,7 @@ MUTANTS = (
         old="""
             entry = Entry(position, message, State.STORING, size)
             part.storing.append(entry)
-            self.storing[position] = entry
+            window.storing[position] = entry
         """,
         new="""
             entry = Entry(position, message, State.READY, size)
@@ -80,9 +80,9 @@ MUTANTS = (
     Mutant(
         "doubtful-loaded-as-ready",
         "What was in doubt is given to consumers after a restart.",
-        function="DurableQueue.loaded",
-        old="if stored.position in self.doubts:",
-        new="if stored.position in self.doubts and stored.position < 0:",
+        function="ReadBack.stretch_read",
+        old="if in_doubt.takes(stored, message):",
+        new="if stored.position < 0:",
     ),
     Mutant(
         "drop-oldest-drops-newest",
@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         "end-not-checked",
         "A queue may end before its ledger does: what is missing is waited for, and nobody hears of it.",
-        function="DurableQueue.assert_agrees",
+        function="ReadBack.assert_agrees",
         old="if left > unseen and not answer.has_more:",
         new="if False:",
     ),
@@ -111,7 +111,7 @@ MUTANTS = (
     Mutant(
         "expired-delivered",
         "What has expired is delivered all the same.",
-        function="Queue.take_head",
+        function="Consumable.take_head",
         old="if 0 < entry.message.expires_ms <= self.context.now_ms:",
         new="if 0 > entry.message.expires_ms:",
     ),
@@ -136,28 +136,28 @@ MUTANTS = (
     Mutant(
         "kept-queue-circle",
         "A queue that is gone holds on to what was out, and that to it: only the hourly collector frees them.",
-        function="Queue.end",
+        function="Consumable.end",
         old="""
             self.ready.clear()
             self.returned.clear()
             self.entries_out.clear()
-            self.timeouts.clear()
+            self.timeouts = None
         """,
         new="",
     ),
     Mutant(
         "load-not-asked-again",
         "A load that found nothing, and is answered after the commit it should have waited for, is not asked again.",
-        function="DurableQueue.loaded",
+        function="ReadBack.stretch_read",
         old="self.wait_for_commit = not answer.messages and self.asked_at == self.context.committed",
         new="self.wait_for_commit = not answer.messages",
     ),
     Mutant(
         "load-skips-a-message",
         "What is read back begins one position too late: off by one.",
-        function="DurableQueue.refill",
-        old="load = ReadQueue(request, self.number, self.window_end, LOAD_MESSAGES, bytes_max)",
-        new="load = ReadQueue(request, self.number, self.window_end + 1, LOAD_MESSAGES, bytes_max)",
+        function="ReadBack.refill",
+        old="load = ReadQueue(context.next_position(), queue.number, window.end, LOAD_MESSAGES, bytes_max)",
+        new="load = ReadQueue(context.next_position(), queue.number, window.end + 1, LOAD_MESSAGES, bytes_max)",
     ),
     Mutant(
         "max-messages-off-by-one",
@@ -181,10 +181,10 @@ MUTANTS = (
     Mutant(
         "nack-delay-in-two-batches",
         "A NACK with a delay takes the message from its place, and stores it under its time with the next batch.",
-        function="DurableQueue.hold",
+        function="DurableQueue.delay",
         old="self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)",
         new=(
-            "self.desk.open.then.append(lambda: self.delayed.add(due_ms, entry.position, entry.message,"
+            "self.context.open.then.append(lambda: self.delayed.add(due_ms, entry.position, entry.message,"
             " entry.redeliveries, True))"
         ),
     ),
@@ -199,8 +199,8 @@ MUTANTS = (
         "new-overtakes-what-is-beyond",
         "A new message takes a place in the window although older ones are beyond it, on the disk.",
         function="DurableQueue.put",
-        old="if self.beyond == 0 and self.window_takes(size):",
-        new="if self.window_takes(size):",
+        old="if window.beyond == 0 and window.takes(size):",
+        new="if window.takes(size):",
     ),
     Mutant(
         "overdue-not-given-back",
@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         "purge-not-told",
         "What an operator lets go of is not told in the journal.",
-        function="Queue.discard",
+        function="Queue.withdraw",
         old="""
             elif self.journal is not None:
                 self.journal.tell(PURGED, self.name, entry)
@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant(
         "returned-behind-the-others",
         "Messages that came back go behind those that were never delivered.",
-        function="Queue.take_head",
+        function="Consumable.take_head",
         old="if returned and (not self.ready or returned[0][0] < self.ready[0].position):",
         new="if returned and not self.ready:",
     ),
@@ -310,8 +310,8 @@ MUTANTS = (
         "woken-before-due",
         "Delayed messages are woken up to a second before their time.",
         function="Delayed.read_request",
-        old="before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1",
-        new="before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1000",
+        old="before_ms = _ALL_MS if self.queue.purge.through else self.context.now_ms + 1",
+        new="before_ms = _ALL_MS if self.queue.purge.through else self.context.now_ms + 1000",
     ),
     Mutant(
         "woken-behind-the-others",
@@ -323,9 +323,9 @@ MUTANTS = (
     Mutant(
         "woken-is-read-back-too",
         "What is being woken is read back with the messages around it: it is there twice.",
-        function="DurableQueue.refill",
+        function="ReadBack.refill",
         old="""
-            if self.delayed.woken_in > self.context.committed:
+            if queue.delayed.woken_in > context.committed:
                 return
         """,
         new="",

@@ -37,8 +37,8 @@ MUTANTS = (
     Mutant(
         "dedup-not-written",
         "A dedup-id is kept in memory only.",
-        function="Admission.store",
-        old="context.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))",
+        function="Dedup.remember",
+        old="context.write(Remember(self.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))",
         new="",
     ),
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS = (
         "The queue of a durable subscription is made in one batch, and bound in the next.",
         function="Subscriptions.subscribe_durable",
         old="destinations.exchanges.bind(name, pattern, queue)",
-        new="self.desk.open.then.append(lambda: destinations.exchanges.bind(name, pattern, queue))",
+        new="self.context.open.then.append(lambda: destinations.exchanges.bind(name, pattern, queue))",
     ),
     Mutant(
         "exchange-send-in-two-batches",

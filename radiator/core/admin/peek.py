@@ -34,10 +34,10 @@ def peek(request: Request) -> None:
         request.answer_in_slices(lambda: _messages(broker.context, queue, count, answer.messages))
 
     missing = count - queue.in_memory_count
-    if not isinstance(queue, DurableQueue) or missing <= 0 or queue.beyond == 0:
+    if not isinstance(queue, DurableQueue) or missing <= 0 or queue.window.beyond == 0:
         loaded(Loaded(0))
         return
-    load = ReadQueue(broker.context.next_position(), queue.number, queue.window_end, missing, 4 * LOAD_BYTES)
+    load = ReadQueue(broker.context.next_position(), queue.number, queue.window.end, missing, 4 * LOAD_BYTES)
     broker.destinations.windows.ask(broker.context, load, loaded)
 
 
@@ -71,7 +71,7 @@ def _messages(context: TurnContext, queue: Queue, count: int, beyond: list[Store
             stubs += [entry.position] if entry.is_stub else []
         if stubs:
             wait = Wait()
-            queue.read(stubs, wait.end)
+            queue.read_back.read(stubs, wait.end)
             yield wait
             found = {stored.position: stored.message for stored in wait.found.messages}
             oldest = [_read(entry, found.get(entry.position)) for entry in oldest]

@@ -147,7 +147,7 @@ def purge(request: Request) -> None:
         request.answer_synced(lambda: {"purged": count})
 
     if isinstance(queue, DurableQueue):
-        queue.purge(done)
+        queue.empty(done)
     else:
         assert isinstance(queue, MemoryQueue)
         request.broker.tasks.append(Purging(request.broker.context, queue, done))

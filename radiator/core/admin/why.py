@@ -240,7 +240,7 @@ def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str,
         return "storing", f"No message is ready; {count_text(storing, 'is', 'are')} on the way to the disk."
     if asked.damaged:
         return "damaged", f"No message is ready; {asked.damaged} cannot be read: `radiator check` says why."
-    if asked.is_waking:
+    if asked.has_due:
         return (
             "waking",
             f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",

@@ -157,7 +157,7 @@ class Cluster:
                 queue, doubt.position, doubt.size, doubt.expires, self.context.now_ms, doubt.redeliveries
             )
             peer.doubt_bytes += doubt.size
-            queue.recover_doubt(doubt.position, doubt.size)
+            queue.in_doubt.recover(doubt.position, doubt.size)
 
     def share(self, queue: Queue) -> None:
         """A queue exists: one of scope "cluster" is shared."""
@@ -416,7 +416,7 @@ class Cluster:
         assert peer.link is not None, "a word is heard on a link only"
         outbox = self.outboxes.get(peer.name)
         for sequence, doubtful in peer.doubts.items():
-            entry = doubtful.queue.doubts[doubtful.position]
+            entry = doubtful.queue.in_doubt.entries[doubtful.position]
             if sequence <= peer.out_said or entry is None:
                 continue
             is_copy = outbox is not None and doubtful.queue is outbox.queue

@@ -57,8 +57,7 @@ class Copies:
         given = self.node.peer_outbox_max_bytes
         for queue in outboxes:
             queue.settings.max_bytes = share if given is None else min(given, share)
-            if queue.waiters:
-                queue.on_room(queue)
+            queue.tell_unblocked()
 
     def drop(self, name: str, done: Callable[[int], None]) -> None:
         """No copies are kept for that node from now on, and those that wait go; `done` gets their number. What is in
@@ -69,9 +68,8 @@ class Copies:
             self.destinations.copies_to.remove(queue)
             self.destinations.copies_dropped.append(queue)
             self.context.write(KeepDeclared(KIND, name, "{}"))
-        queue.purge(done)
-        if queue.waiters:
-            queue.on_room(queue)
+        queue.empty(done)
+        queue.tell_unblocked()
 
     def keep(self, name: str) -> bool:
         """Copies are kept for that node again. Whether they were not."""

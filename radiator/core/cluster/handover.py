@@ -134,8 +134,7 @@ class Handover:
         if entry.position > self.context.first_position and not self.is_wary:
             return True
         mistake = carriage_mistake(entry.message, self.limits)
-        if mistake and entry.position not in queue.aside:
-            queue.aside.add(entry.position)
+        if mistake and queue.in_doubt.set_aside(entry.position):
             message_id = self.context.message_id(entry.position).decode()
             self.context.count("set_aside")
             if queue.journal is not None:
@@ -154,7 +153,7 @@ class Handover:
     def offer(
         self, peer: Peer, queue: DurableQueue, entry: Entry, destination: str, path: Sequence[str], left: int
     ) -> None:
-        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (DurableQueue.doubt). path:
+        """Put it in doubt; say it when that is on the disk. The entry is IN_DOUBT already (InDoubt.offer). path:
         where it has been before.
         """
         context = self.context
@@ -247,7 +246,7 @@ class Handover:
             self.context.write(Settle(peer.name, sequence))
             if redelivered:
                 self.context.write(Count(doubtful.queue.number, doubtful.position, doubtful.redeliveries))
-            doubtful.queue.undoubt(doubtful.position, doubtful.size, redelivered)
+            doubtful.queue.in_doubt.give_back(doubtful.position, doubtful.size, redelivered)
         touched = dict.fromkeys(doubtful.queue for doubtful in peer.doubts.values())
         peer.doubts.clear()
         peer.doubt_bytes = 0
@@ -306,8 +305,8 @@ class Handover:
             peer.handed_over += 1
             # D15: its Remove and this are in one batch
             self.context.write(Settle(peer.name, sequence))
-            doubtful.queue.tell_handed_over(doubtful.position, doubtful.size, peer.name)
-            doubtful.queue.taken(doubtful.position, doubtful.size, doubtful.expires)
+            doubtful.queue.in_doubt.tell_handed_over(doubtful.position, doubtful.size, peer.name)
+            doubtful.queue.in_doubt.taken(doubtful.position, doubtful.size, doubtful.expires)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ class Outbox:
         self.credit = self.given = 0
         self.is_lacking = False
         self.tell_lacking = tell_lacking
-        queue.on_pumped = self.pumped
+        queue.observe(self.pumped)
 
     def granted(self, through: int) -> None:
         """The other node takes so many on this link, in all."""
@@ -74,12 +74,12 @@ class Outbox:
                 stays.append(entry)
                 ahead.add(order)
             else:
-                queue.doubt(entry)
+                queue.in_doubt.offer(entry)
                 self.credit -= 1
                 self.given += 1
                 handover.offer(peer, queue, entry, address, (), self.left(address))
         for entry in stays:
-            queue.put_back(entry)
+            queue.window.put_back(entry)
         if lacking and not self.is_lacking:
             self.is_lacking = True
             self.tell_lacking(peer, lacking)

@@ -108,7 +108,7 @@ class Share:
         self.hoped_s = context.now_s
         self.patience_s = PATIENCE_S
         self.passed_s: dict[str, float] = {}
-        queue.on_pumped = self.pumped
+        queue.observe(self.pumped)
 
     def pumped(self) -> None:
         """After each change of the queue: give what is surplus, or see to it that more comes."""
@@ -164,7 +164,7 @@ class Share:
                 path = []
             elif not self.around.is_draining:
                 self.refused_s = 0.0
-            queue.doubt(entry)
+            queue.in_doubt.offer(entry)
             self.hints = 0
             taker.credit -= 1
             given = taker.link.given
@@ -172,7 +172,7 @@ class Share:
             taker.told = self.could_give(taker)
             self.handover.offer(taker.peer, queue, entry, self.address, path, taker.told)
         for entry in (*stays, *aside):
-            queue.put_back(entry)
+            queue.window.put_back(entry)
         self.staying = len(stays) + len(aside)
         if stays and not self.refused_s:
             self.refused_s = self.wanted_s = self.context.now_s

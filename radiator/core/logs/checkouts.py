@@ -4,13 +4,14 @@ needs.
 What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are acked, or released back to the queue.
 """
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from radiator.core.background import BackgroundTask
 from radiator.core.logs.log import Log
+from radiator.core.logs.waiters import Waiters
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import Destinations
@@ -30,19 +31,11 @@ SETTINGS = LogSettings(partitions=1, retention_ms=None, retention_bytes=None)
 GROUPS_NAMED = 3  # in one sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Somebody waits until a message is ready, or until due_s; is_over: or is gone."""
-
-    due_s: float
-    done: Callable[[], None]
-    is_over: Callable[[], bool]
-
-
 class Checkouts:
     """The logs of all groups, by the names of queue and group. ending: those whose messages are on their way back, or
     go back when `growing` is over (the chore that does so; None: it has begun); growing: how many requests to take more
-    are under way; waiting: who waits until there is something to take.
+    are under way; waiting: who waits until there is something to take of a queue,
+    and what observes that queue for them.
     """
 
     __slots__ = ("tasks", "context", "destinations", "ending", "groups", "growing", "waiting")
@@ -56,7 +49,7 @@ class Checkouts:
         self.groups: dict[str, dict[str, Log]] = {}
         self.ending: dict[Log, Callable[[], None] | None] = {}
         self.growing: dict[Log, int] = {}
-        self.waiting: dict[DurableQueue, deque[Waiting]] = {}
+        self.waiting: dict[DurableQueue, tuple[Waiters, Callable[[], None]]] = {}
         for name, log in destinations.logs.items():
             if name.startswith(PREFIX):
                 queue, _, group = name.removeprefix(PREFIX).rpartition("/")
@@ -129,28 +122,32 @@ class Checkouts:
         """`done` is called once a message is ready, or after that time; not where it is over by then. Of too many the
         first is done at once.
         """
-        if timeout_ms <= 0 or queue.ready_count:
-            done()
-            return
-        waiting = self.waiting.setdefault(queue, deque())
-        queue.on_ready = self.tell_waiting
-        if len(waiting) >= AWAITS_OF_ONE_MAX:
-            waiting.popleft().done()
-        waiting.append(Waiting(self.context.now_s + timeout_ms / 1000, done, is_over))
+        waiters, _ = self.waiting.get(queue) or self.begin_waiting(queue)
+        waiters.wait(timeout_ms, AWAITS_OF_ONE_MAX, is_met=lambda: queue.ready_count > 0, done=done, is_over=is_over)
+        self.end_waiting(queue)
+
+    def begin_waiting(self, queue: DurableQueue) -> tuple[Waiters, Callable[[], None]]:
+        """For messages of that queue."""
+        self.waiting[queue] = found = Waiters(self.context), partial(self.pumped, queue)
+        queue.observe(found[1])
+        return found
+
+    def end_waiting(self, queue: DurableQueue) -> None:
+        """Unless somebody does."""
+        waiters, observer = self.waiting.get(queue, (None, None))
+        if waiters is not None and observer is not None and not waiters.all:
+            del self.waiting[queue]
+            queue.ignore(observer)
+
+    def pumped(self, queue: DurableQueue) -> None:
+        """There may be something to take."""
+        if queue.ready_count:
+            self.tell_waiting(queue)
 
     def tell_waiting(self, queue: DurableQueue) -> None:
         """Those whose time has come, or all where there is something to take."""
-        before, left = self.waiting.pop(queue, deque()), deque[Waiting]()
-        is_all = queue.is_gone or queue.ready_count > 0
-        for one in before:
-            if is_all or one.due_s <= self.context.now_s:
-                one.done()
-            elif not one.is_over():
-                left.append(one)
-        if left:
-            self.waiting[queue] = left
-        else:
-            queue.on_ready = None
+        self.waiting[queue][0].tell(queue.is_gone)
+        self.end_waiting(queue)
 
     def ticked(self) -> None:
         """Time has passed."""

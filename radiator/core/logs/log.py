@@ -8,16 +8,17 @@ Who reads: log_reader.py. What goes, and when: ../retention.py.
 import json
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from radiator.core.connections import MESSAGE_COST_BYTES
 from radiator.core.logs.groups import Group
-from radiator.core.queues.durable_queue import Windows
-from radiator.core.queues.queue import DeadLetter, Queue
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
+from radiator.core.logs.waiters import Waiters
+from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.windows import Windows
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
 from radiator.model.commands import LoadedLog
 from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
@@ -115,22 +116,12 @@ class Partition:
         return self.next
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """Somebody waits until a partition has more than that, or until due_s; is_over: or is gone."""
-
-    nexts: list[int]
-    due_s: float
-    done: Callable[[], None]
-    is_over: Callable[[], bool]
-
-
 class Log(Queue):
     """See above. As a target it is a queue without bounds; what a consumer would be, is a LogReader's."""
 
     __slots__ = (
-        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "readers", "sealed", "segment_bytes",
-        "segment_ms", "touched", "turns", "waiting", "windows",
+        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "ports", "readers", "sealed",
+        "segment_bytes", "segment_ms", "touched", "turns", "waiting", "windows",
     )  # fmt: skip
 
     is_persistent = True
@@ -139,13 +130,12 @@ class Log(Queue):
         self,
         stored: StoredLog,
         log_settings: LogSettings,
-        context: TurnContext,
-        dead_letter: DeadLetter,
-        on_room: Callable[[Queue], None],
+        ports: QueuePorts,
         windows: Windows,
         readers: "LogConsumers",
     ) -> None:
-        super().__init__(LOG_PREFIX + stored.name, SETTINGS, context, dead_letter, on_room)
+        super().__init__(LOG_PREFIX + stored.name, SETTINGS, ports)
+        self.ports = ports
         self.bare_name = stored.name
         self.number = stored.number
         self.windows = windows
@@ -162,7 +152,7 @@ class Log(Queue):
         # the segments that the open batch changes; and how far each partition goes that the one at sea appends to
         self.touched: dict[tuple[int, int], KeepSegment] = {}
         self.sealed: list[tuple[Partition, int]] = []
-        self.waiting: list[Waiting] = []
+        self.waiting = Waiters(self.context)
         self.use(log_settings)
 
     def use(self, log_settings: LogSettings) -> None:
@@ -385,27 +375,16 @@ class Log(Queue):
         """`done` is called once a partition has more committed records than that, or after that time; not where it is
         over by then. Of too many the first is done at once.
         """
-        if timeout_ms <= 0 or self.has_more_than(nexts):
-            done()
-            return
-        if len(self.waiting) >= min(AWAITS_OF_ONE_MAX, AWAITED_OFFSETS_MAX // len(self.partitions)):
-            self.waiting.pop(0).done()
-        self.waiting.append(Waiting(nexts, self.context.now_s + timeout_ms / 1000, done, is_over))
+        most = min(AWAITS_OF_ONE_MAX, AWAITED_OFFSETS_MAX // len(self.partitions))
+        self.waiting.wait(timeout_ms, most, is_met=lambda: self.has_more_than(nexts), done=done, is_over=is_over)
 
     def has_more_than(self, nexts: list[int]) -> bool:
         return any(p.committed > known for p, known in zip(self.partitions, nexts, strict=True))
 
     def tell_waiting(self) -> None:
         """Those whose time has come, or who have what they wait for."""
-        if not self.waiting:
-            return
-        now_s = self.context.now_s
-        before, self.waiting = self.waiting, []
-        for waiting in before:
-            if waiting.due_s <= now_s or self.is_gone or self.has_more_than(waiting.nexts):
-                waiting.done()
-            elif not waiting.is_over():
-                self.waiting.append(waiting)
+        if self.waiting.all:
+            self.waiting.tell(self.is_gone)
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ class LogConsumer(Queue):
     def __init__(self, log: Log, command: Subscribe, readers: LogConsumers) -> None:
         """Raises Refusal for what cannot be subscribed to."""
         _check(log, command)
-        super().__init__(log.name, log.settings, log.context, log.dead_letter, log.on_room)
+        super().__init__(log.name, log.settings, log.ports)
         self.log = log
         self.readers = readers
         self.partition = command.partition

@@ -5,22 +5,46 @@ When it is, they are read back in slices: a *pass*, from the first on. What find
 pass goes on when there is some. A purge is a pass over all of them.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.queues.entry import DelayedEntry
+from radiator.core.queues.purge import Purge
+from radiator.core.queues.window import Window
+from radiator.core.queues.windows import Windows
+from radiator.core.turn import WRITE_COST_BYTES, Stored, TurnContext
 from radiator.model.commands import LoadedDelayed, StoredMessage
 from radiator.model.errors import StoreError, count_text
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, TIME_MAX_MS
 from radiator.model.message import Message
 from radiator.model.reads import ReadDelayed
-from radiator.model.writes import Delay, MakeDue
-
-if TYPE_CHECKING:
-    from radiator.core.queues.durable_queue import DurableQueue
-    from radiator.core.queues.entry import DelayedEntry
+from radiator.model.writes import Delay, Ledger, MakeDue
 
 _FIRST = (0, 0)
 _ALL_MS = 2 * TIME_MAX_MS + 1  # behind every time that can be asked for
+
+
+class DelayingQueue(Stored, Protocol):
+    """What is asked of the queue whose messages are delayed."""
+
+    name: str
+    number: int
+    ledger: Ledger
+    damaged: int
+    is_gone: bool
+    next_due_ms: int
+    window: Window
+    windows: Windows
+    purge: Purge
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that a consumer could be given now or after a read."""
+
+    def make_due(self, due_ms: int, message: Message, stored: StoredMessage) -> bool:
+        """It goes to its place. False: there is no room for it."""
+
+    def released(self) -> None:
+        """A slice of what is due has gone to its places."""
 
 
 class Delayed:
@@ -37,7 +61,7 @@ class Delayed:
         "queue", "unseen", "woken_in",
     )  # fmt: skip
 
-    def __init__(self, queue: "DurableQueue", context: TurnContext) -> None:
+    def __init__(self, queue: DelayingQueue, context: TurnContext) -> None:
         self.queue = queue
         self.context = context
         self.place = _FIRST
@@ -70,7 +94,7 @@ class Delayed:
         self.unseen[number] = min(due_ms, self.unseen.get(number, due_ms))
         queue.next_due_ms = _earlier(queue.next_due_ms, due_ms)
 
-    def end_delay(self, entry: "DelayedEntry") -> None:
+    def end_delay(self, entry: DelayedEntry) -> None:
         """It is delayed no more: the caller puts it at its place in the same batch, or lets go of it."""
         queue, context = self.queue, self.context
         queue.ledger.stored_delayed -= 1
@@ -103,16 +127,16 @@ class Delayed:
         While the disk has no room for more, only where nothing else is ready: at its place a message may take more.
         """
         queue, context = self.queue, self.context
-        if queue.is_gone or queue.is_loading:
+        if queue.is_gone or queue.window.is_loading:
             return
-        if queue.windows.is_disk_tight and queue.ready_count and not queue.purge_through:
+        if queue.windows.is_disk_tight and queue.ready_count and not queue.purge.through:
             return
         if queue.windows.have_woken_enough(context):
             context.part(queue)  # `committed` goes on
         elif self.place == _FIRST and max(self.begin_after, self.woken_in) > context.committed:
             pass  # what was woken would be found again; `committed` goes on
-        elif not self.blocked_bytes or queue.window_takes_again(self.blocked_bytes):
-            queue.windows.ask_delayed(self)
+        elif not self.blocked_bytes or queue.window.takes_again(self.blocked_bytes):
+            queue.windows.ask_delayed(context, self)
 
     def read_request(self) -> ReadDelayed:
         """The next slice."""
@@ -122,8 +146,8 @@ class Delayed:
             unseen = sum(part.delayed for part in self.context.uncommitted(self.queue))
             self.left = self.queue.ledger.stored_delayed - unseen
         self.blocked_bytes = 0
-        self.is_asking = True
-        before_ms = _ALL_MS if self.queue.purge_through else self.context.now_ms + 1
+        self.is_asking = self.queue.window.is_loading = True
+        before_ms = _ALL_MS if self.queue.purge.through else self.context.now_ms + 1
         request = self.context.next_position()
         return ReadDelayed(request, self.queue.number, before_ms, LOAD_MESSAGES, LOAD_BYTES, *self.place)
 
@@ -136,7 +160,7 @@ class Delayed:
         elif not queue.is_gone:
             self.assert_in_order(answer)
             for row in answer.messages:
-                if queue.windows.have_woken_enough(self.context) or not self.wake(row.due_ms, row.stored):
+                if queue.windows.have_woken_enough(self.context) or not self.make_due(row.due_ms, row.stored):
                     break
                 self.place = (row.due_ms, row.stored.position)
                 self.left -= 1
@@ -145,9 +169,10 @@ class Delayed:
                 if not next_ms and self.left > 0:
                     missing = count_text(self.left, "further one")
                     raise StoreError(f"the delayed messages of /queue/{queue.name} end, but its ledger has {missing}")
-                if not next_ms or (next_ms > self.context.now_ms and not queue.purge_through):
+                if not next_ms or (next_ms > self.context.now_ms and not queue.purge.through):
                     self.end(next_ms)
-        queue.go_on_waking()
+        queue.window.is_loading = False
+        queue.released()
 
     def assert_in_order(self, answer: LoadedDelayed) -> None:
         """Raises StoreError, a clause, where what was read back cannot be what was written."""
@@ -159,10 +184,10 @@ class Delayed:
                 raise StoreError(f"/queue/{self.queue.name} has delayed message {place[1]:x} behind {last[1]:x}")
             last = place
 
-    def wake(self, due_ms: int, stored: StoredMessage) -> bool:
+    def make_due(self, due_ms: int, stored: StoredMessage) -> bool:
         """One of them. False: it finds no room. A damaged one stays where it is, and is told of once."""
         if stored.message is not None:
-            return self.queue.wake(due_ms, stored.message, stored)
+            return self.queue.make_due(due_ms, stored.message, stored)
         if (due_ms, stored.position) not in self.damaged:
             self.damaged.add((due_ms, stored.position))
             self.queue.damaged += 1
@@ -181,7 +206,7 @@ class Delayed:
             next_due_ms = _earlier(next_due_ms, due_ms)
             self.begin_after = max(self.begin_after, number)
         self.queue.next_due_ms = next_due_ms
-        self.queue.purges_delayed = False
+        self.queue.purge.is_of_delayed = False
 
 
 def _earlier(one_ms: int, other_ms: int) -> int:

@@ -2,13 +2,11 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from radiator.core.queues.entry import Entry
-from radiator.core.queues.queue import DeadLetter, Queue, cost_of
+from radiator.core.queues.queue import Queue, QueuePorts, cost_of
 from radiator.core.states import MEMORY_MOVES, Event, State, move
-from radiator.core.turn import TurnContext
 from radiator.model.journal import CameFrom
 from radiator.model.limits import CHORE_MESSAGES
 from radiator.model.message import Message
@@ -42,15 +40,8 @@ class MemoryQueue(Queue):
     moves = MEMORY_MOVES
     is_persistent = False
 
-    def __init__(
-        self,
-        name: str,
-        settings: QueueSettings,
-        context: TurnContext,
-        dead_letter: DeadLetter,
-        on_room: Callable[[Queue], None],
-    ) -> None:
-        super().__init__(name, settings, context, dead_letter, on_room)
+    def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
+        super().__init__(name, settings, ports)
         self.delayed: list[tuple[int, int, Entry]] = []
 
     def put(self, message: Message, came_from: CameFrom | None = None) -> Entry:
@@ -72,9 +63,9 @@ class MemoryQueue(Queue):
 
     def put_delayed(self, message: Message, due_ms: int) -> None:
         self.enter(message, message.size)
-        self.hold(Entry(self.context.next_position(), message, State.DELAYED, message.size), due_ms)
+        self.delay(Entry(self.context.next_position(), message, State.DELAYED, message.size), due_ms)
 
-    def hold(self, entry: Entry, due_ms: int) -> None:
+    def delay(self, entry: Entry, due_ms: int) -> None:
         if entry.message.expires_ms:
             due_ms = min(due_ms, entry.message.expires_ms)
         self.ledger.stored_delayed += 1
@@ -87,7 +78,7 @@ class MemoryQueue(Queue):
         self.ledger.stored_delayed_bytes -= entry.size
         self.next_due_ms = self.delayed[0][0] if self.delayed else 0
 
-    def wake_due(self) -> bool:
+    def release_due(self) -> bool:
         """DELAYED -> READY, at its own place, unless it is expired; so many that a turn stays short."""
         now_ms = self.context.now_ms
         for _ in range(CHORE_MESSAGES):
@@ -100,9 +91,9 @@ class MemoryQueue(Queue):
             else:
                 move(entry, Event.DUE, MEMORY_MOVES)
                 heapq.heappush(self.returned, (position, entry))
-        self.is_waking = not self.is_gone and 0 < self.next_due_ms <= now_ms
+        self.has_due = not self.is_gone and 0 < self.next_due_ms <= now_ms
         self.pump()
-        return self.is_waking
+        return self.has_due
 
     def take_all(self) -> "Contents":
         """All that is not in flight leaves at once; its books follow, as it is discarded."""

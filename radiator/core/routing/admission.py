@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from radiator.core.connections import Connection, Delivery, Transaction
 from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
-from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue, cost_of
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.router import Arrival, Plan, Router, can_hand, no_consumer, with_ttl
@@ -21,9 +21,7 @@ from radiator.model.errors import Refusal
 from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
 from radiator.model.message import Message
 from radiator.model.peer import Answer
-from radiator.model.reads import DedupLookup
 from radiator.model.settings import BLOCK
-from radiator.model.writes import Remember
 
 
 class WaitList:
@@ -59,7 +57,7 @@ class Admission:
         self.disk_left_bytes = 0  # until SENDs must wait for it; of that, what links may still bring (cluster/room.py)
         self.promised_bytes = 0
         self.memory = memory
-        self.lookups: dict[int, tuple[WaitList, DurableQueue, bytes]] = {}
+        self.lookups: dict[int, tuple[WaitList, Dedup, bytes]] = {}
         # dedup-ids written since the last Forget
         self.remembered = 0
         # what plans have put in that turn
@@ -220,8 +218,8 @@ class Admission:
         puts: list[Arrival] = []
         seen: set[tuple[int, bytes]] = set()
         for queue, message, dedup_id, due_ms in plan.puts:
-            if dedup_id is not None and queue.settings.dedup_window_s and isinstance(queue, DurableQueue):
-                known = self.is_known(connection, queue, dedup_id)
+            if dedup_id is not None and queue.settings.dedup_window_s and queue.dedup is not None:
+                known = self.is_known(connection, queue.dedup, dedup_id)
                 if isinstance(known, WaitList):
                     return known
                 if known is not None or (queue.number, dedup_id) in seen:
@@ -262,11 +260,8 @@ class Admission:
                 queue.take_in(message, due_ms)
                 if copies and queue.journal is not None and is_fanned(message):
                     queue.journal.copied(queue.name, context.last_position, message, copies[message.headers])
-                if dedup_id is not None and isinstance(queue, DurableQueue):
-                    until_ms = context.now_ms + int(queue.settings.dedup_window_s * 1000)
-                    # D14: in the batch that holds the message's Put
-                    context.write(Remember(queue.number, dedup_id, until_ms), 2 * WRITE_COST_BYTES + len(dedup_id))
-                    queue.dedup_pending[dedup_id] = (context.open.number, until_ms)
+                if dedup_id is not None and queue.dedup is not None:
+                    queue.dedup.remember(dedup_id, queue.settings.dedup_window_s)
                     self.remembered += 1
 
     def settle_stored(self, settlements: list[tuple[Ack | Nack, list[Delivery]]]) -> bool:
@@ -370,36 +365,34 @@ class Admission:
 
     # ---- dedup-id ----------------------------------------------------------------------------------------------------
 
-    def is_known(self, connection: Connection, queue: DurableQueue, dedup_id: bytes) -> int | WaitList | None:
+    def is_known(self, connection: Connection, dedup: Dedup, dedup_id: bytes) -> int | WaitList | None:
         """The number of the batch that stores its first SEND, 0 where that is on the disk, None for a new id; or the
         room to wait for while the disk is asked.
         """
-        number, until_ms = queue.dedup_pending.get(dedup_id, (0, 0))
-        if until_ms >= self.context.now_ms:
+        number = dedup.batch_of(dedup_id)
+        if number is not None:
             return number
-        found = connection.found.get((queue, dedup_id))
+        found = connection.found.get((dedup, dedup_id))
         if found is not None:
             return 0 if found[1] else None
         room = WaitList("dedup")
-        request = self.context.next_position()
-        self.lookups[request] = (room, queue, dedup_id)
-        queue.asks[request] = self.context.committed
-        self.context.turn.read_requests.append(DedupLookup(request, queue.number, dedup_id, self.context.now_ms))
+        request = dedup.look_up(dedup_id)
+        self.lookups[request] = (room, dedup, dedup_id)
         return room
 
     def found(self, request: int, found: bool) -> WaitList:
         """The disk has answered; the room's one waiter may go on."""
-        room, queue, dedup_id = self.lookups.pop(request)
+        room, dedup, dedup_id = self.lookups.pop(request)
         if room.waiters:
-            room.waiters[0].found[queue, dedup_id] = (request, found)
+            room.waiters[0].found[dedup, dedup_id] = (request, found)
         else:
-            del queue.asks[request]
+            dedup.used(request)
         return room
 
     def forget_found(self, connection: Connection) -> None:
-        """Its answers are used up. Until now `dedup_pending` has kept what came since they were asked for."""
-        for (queue, _), (request, _) in connection.found.items():
-            del queue.asks[request]
+        """Its answers are used up. Until now what came since they were asked for was kept."""
+        for (dedup, _), (request, _) in connection.found.items():
+            dedup.used(request)
         connection.found.clear()
 
 

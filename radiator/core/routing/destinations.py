@@ -13,9 +13,10 @@ from radiator.core.connections import Connection
 from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumer import LogConsumers
 from radiator.core.logs.retention import Retention
-from radiator.core.queues.durable_queue import DurableQueue, Windows
+from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
-from radiator.core.queues.queue import DeadLetter, Queue
+from radiator.core.queues.queue import DeadLetter, Queue, QueuePorts
+from radiator.core.queues.windows import Windows
 from radiator.core.routing.exchanges import KIND as EXCHANGE_KIND
 from radiator.core.routing.exchanges import TOPICS, Exchange, Exchanges
 from radiator.core.routing.topic import Topics
@@ -127,10 +128,9 @@ class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "at_node", "dead_letter", "copies_dropped", "copies_to", "declarations", "declared_bindings", "context",
-        "durables", "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number",
-        "on_new", "on_room", "outboxes", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics",
-        "windows",
+        "at_node", "context", "copies_dropped", "copies_to", "declarations", "declared_bindings", "durables",
+        "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new",
+        "outboxes", "ports", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics", "windows",
     )  # fmt: skip
 
     def __init__(
@@ -141,18 +141,17 @@ class Destinations:
         limits: Limits,
         entropy: Callable[[int], bytes],
         dead_letter: DeadLetter,
-        on_room: Callable[[Queue], None],
+        unblocked: Callable[[Queue], None],
         is_clustered: bool,
     ) -> None:
         self.declarations = declarations
         self.context = context
         self.limits = limits
         self.entropy = entropy
-        self.dead_letter = dead_letter
-        self.on_room = on_room
+        self.ports = QueuePorts(context, dead_letter, unblocked)
         self.windows = Windows(limits.max_memory_bytes)
         self.topics = Topics(context)
-        self.exchanges = Exchanges(context, self.topics, declarations.exchanges, dead_letter, on_room)
+        self.exchanges = Exchanges(self.topics, declarations.exchanges, self.ports)
         self.declared_bindings = by_queue(declarations.bindings)
         self.queues: dict[str, Queue] = {}
         self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
@@ -235,7 +234,7 @@ class Destinations:
         return self._open_log(stored, declared)
 
     def _open_log(self, stored: StoredLog, settings: LogSettings) -> Log:
-        log = Log(stored, settings, self.context, self.dead_letter, self.on_room, self.windows, self.readers)
+        log = Log(stored, settings, self.ports, self.windows, self.readers)
         self.logs[stored.name] = log
         return log
 
@@ -293,7 +292,7 @@ class Destinations:
             self.exchanges.bind(exchange, key, queue, is_declared=True)
 
     def _open(self, number: int, name: str, settings: QueueSettings, ledger: Ledger) -> DurableQueue:
-        queue = DurableQueue(number, name, settings, ledger, self.context, self.dead_letter, self.on_room, self.windows)
+        queue = DurableQueue(number, name, settings, ledger, self.ports, self.windows)
         if settings.dead_letter is not None:
             self.dying_into.setdefault(settings.dead_letter, {})[queue] = None
         if name.startswith(OUTBOX_PREFIX):
@@ -319,7 +318,7 @@ class Destinations:
             queue = stored = self._open(number, name, settings, Ledger())
             self.context.part(stored)
         else:
-            queue = self.queues[name] = MemoryQueue(name, settings, self.context, self.dead_letter, self.on_room)
+            queue = self.queues[name] = MemoryQueue(name, settings, self.ports)
         queue.is_declared = name in self.declarations.queues
         if name in self.declared_bindings:
             self._bind_declared(queue)
@@ -435,8 +434,7 @@ class Destinations:
         if settings.expires_ms != queue.settings.expires_ms:
             queue.used()
         queue.settings = settings
-        if queue.waiters:
-            self.on_room(queue)
+        queue.tell_unblocked()
 
     def use_log(self, log: Log, settings: LogSettings) -> None:
         """The same of a log."""
@@ -709,7 +707,7 @@ class Destinations:
                     "too-many-destinations",
                     f"This connection has {count} temp queues: max_subscriptions bounds them too.",
                 )
-            queue = MemoryQueue(name, TEMP_SETTINGS, self.context, self.dead_letter, self.on_room)
+            queue = MemoryQueue(name, TEMP_SETTINGS, self.ports)
             queue.reply_id = self.entropy(REPLY_ID_BYTES).hex() + self.at_node
             connection.temp_queues[name] = queue
             self.replies[queue.reply_id] = queue
@@ -735,7 +733,7 @@ class Destinations:
         """
         self.exchanges.release(queue)
         if isinstance(queue, DurableQueue):
-            self.windows.size -= queue.window_bytes
+            self.windows.size -= queue.window.size
             self.windows.out -= queue.bytes_out()
         queue.end()
         if queue.name.startswith(OUTBOX_PREFIX):

@@ -7,15 +7,15 @@ subscribe to an exchange: in memory, for one subscription, closed when they grow
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
 from radiator.core.connections import Subscription
 from radiator.core.queues.memory_queue import MemoryQueue
-from radiator.core.queues.queue import DeadLetter, Queue
+from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.routing.topic import Topics
 from radiator.core.routing.trie import Trie
-from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.turn import WRITE_COST_BYTES
 from radiator.model.errors import Refusal
 from radiator.model.limits import BINDINGS_MAX
 from radiator.model.message import Message
@@ -108,20 +108,17 @@ class Exchanges:
     that it had; who binds one keeps it. shadowed: what was declared at run time under names that config.toml has too.
     """
 
-    __slots__ = ("all", "bound", "dead_letter", "count", "context", "leaving", "on_room", "own", "shadowed", "topics")
+    __slots__ = ("all", "bound", "context", "count", "leaving", "own", "ports", "shadowed", "topics")
 
     def __init__(
         self,
-        context: TurnContext,
         topics: Topics,
         declared: Mapping[str, ExchangeSettings],
-        dead_letter: DeadLetter,
-        on_room: Callable[[Queue], None],
+        ports: QueuePorts,
     ) -> None:
-        self.context = context
+        self.context = ports.context
         self.topics = topics
-        self.dead_letter = dead_letter
-        self.on_room = on_room
+        self.ports = ports
         self.all: dict[str, Exchange] = {
             name: Exchange(name, ExchangeSettings(type=type_), is_declared=True)
             for name, type_ in STANDARD_EXCHANGES.items()
@@ -317,9 +314,7 @@ class Exchanges:
 
     def make_own(self, name: str, pattern: str) -> Queue:
         """A queue in memory for one subscription, bound; the caller puts that into `own`. Raises Refusal."""
-        queue = MemoryQueue(
-            f"$own/exchange/{name}/{pattern}", OWN_SETTINGS, self.context, self.dead_letter, self.on_room
-        )
+        queue = MemoryQueue(f"$own/exchange/{name}/{pattern}", OWN_SETTINGS, self.ports)
         self.bind(name, pattern, queue)
         return queue
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from radiator.core.connections import Connection
-from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.admission import FLUSH, Admission, Waitable, WaitList
 from radiator.core.routing.destinations import Destinations
@@ -245,13 +244,13 @@ class Applying:
 
     def look_up(self, applier: PreparedDelivery, plan: Plan) -> bool:
         """Whether the disk is asked about dedup-ids first: about all of the slice at once."""
-        seen: set[tuple[DurableQueue, bytes]] = set()
+        seen: set[tuple[Queue, bytes]] = set()
         for queue, _, dedup_id, _ in plan.puts:
-            if dedup_id is None or not queue.settings.dedup_window_s or not isinstance(queue, DurableQueue):
+            if dedup_id is None or not queue.settings.dedup_window_s or queue.dedup is None:
                 continue
             if (queue, dedup_id) not in seen:
                 seen.add((queue, dedup_id))
-                known = self.admission.is_known(applier, queue, dedup_id)
+                known = self.admission.is_known(applier, queue.dedup, dedup_id)
                 if isinstance(known, WaitList):
                     known.waiters.append(applier)
                     applier.asked.add(known)

@@ -252,7 +252,7 @@ def test_a_message_is_heard_of_when_it_is_on_the_disk() -> None:
     assert told(broker, 9) == told(broker, 2) == []
     broker.commit()
     assert told(broker, 9) == told(broker, 2) == [1]
-    assert not broker.broker.checkouts.waiting and broker.broker.destinations.queues["q"].on_ready is None
+    assert not broker.broker.checkouts.waiting and broker.broker.destinations.queues["q"].observers == ()
     broker.auto = True
     assert take(broker, 1) == (0, 1)
 
@@ -310,7 +310,7 @@ def test_who_is_gone_waits_no_more_and_of_too_many_the_first_are_answered(monkey
     assert (told(broker, 1), told(broker, 2), told(broker, 9)) == ([0], [], [])
     broker.close(2)
     broker.wait(0.25)
-    assert [len(waiting) for waiting in broker.broker.checkouts.waiting.values()] == [1]
+    assert [len(waiters.all) for waiters, _ in broker.broker.checkouts.waiting.values()] == [1]
     broker.close(9)
     broker.wait(0.25)
     assert not broker.broker.checkouts.waiting

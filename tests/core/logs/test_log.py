@@ -252,7 +252,7 @@ def test_who_waits_is_told_when_it_is_committed_or_late() -> None:
     node.wait(0.1)
     assert told == ["asks only", "more", "late"]
     log.wait([0, 0], 1000, lambda: told.append("at once"), lambda: False)
-    assert told[3:] == ["at once"] and not log.waiting
+    assert told[3:] == ["at once"] and not log.waiting.all
 
 
 # ---- groups, as an operator sets them

@@ -114,7 +114,7 @@ def test_nothing_is_kept_in_memory_however_many_are_delayed() -> None:
     for number in range(2000):
         node.say(send(9, "q", b"%d" % number, delay_ms=1000 + number))
     held = durable(node)
-    assert held.in_memory_count == 0 and held.beyond == 0 and not held.waking and not held.delayed.unseen
+    assert held.in_memory_count == 0 and held.window.beyond == 0 and not held.window.waking and not held.delayed.unseen
     assert node.broker.destinations.windows.size == 0 and held.next_due_ms == START_MS + 1000
     again = node.crashed()
     assert durable(again).next_due_ms == START_MS + 1000 and again.read_requests == []

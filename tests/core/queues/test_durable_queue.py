@@ -69,7 +69,7 @@ def test_messages_far_beyond_the_window_come_in_order(small: None, mode: str) ->
     node = Node()
     node.open(1, 9)
     fill(node, 100)
-    assert len(durable(node).ready) <= 6 and durable(node).beyond == 94
+    assert len(durable(node).ready) <= 6 and durable(node).window.beyond == 94
     node.say(subscribe(1, "q", mode))
     assert (node.bodies(1) if mode == AUTO else drained(node)) == numbered(0, 100)
     assert node.stored("q") == [] and node.numbers("q")["acked"] == 100

@@ -856,7 +856,7 @@ def test_forgotten_dedup_ids_leave_the_disk_however_fast_they_come() -> None:
     for _ in range(5):
         node.wait(10)
     assert len(node.disk.platter.dedup) == 0
-    assert len(node.broker.destinations.queues["q"].dedup_pending) == 0  # type: ignore[attr-defined]
+    assert len(node.broker.destinations.queues["q"].dedup.pending) == 0  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("is_sealed", [False, True])
@@ -912,7 +912,7 @@ def test_pending_dedup_ids_go_although_somebody_always_asks() -> None:
             node.answer()
             node.seal()
             node.commit()
-        assert len(queue_.dedup_pending) <= 3, number  # type: ignore[attr-defined]
+        assert len(queue_.dedup.pending) <= 3, number  # type: ignore[attr-defined]
 
 
 def test_transaction_with_two_equal_ids_stores_one() -> None:
@@ -975,7 +975,7 @@ def test_connection_that_closes_while_the_disk_is_asked_leaves_nothing() -> None
     node.auto = True
     node.turn([])
     queue_ = node.broker.destinations.queues["q"]
-    assert node.stored("q") == [] and not queue_.asks  # type: ignore[attr-defined]
+    assert node.stored("q") == [] and not queue_.dedup.lookups  # type: ignore[attr-defined]
     node.say(send(9, "q", b"2", b"2", dedup_id=b"i"))
     assert node.receipts(9) == [b"2"] and node.stored("q") == [b"2"]
 

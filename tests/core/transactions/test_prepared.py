@@ -549,7 +549,7 @@ def test_dedup_ids_count_when_it_is_applied() -> None:
     broker.say(committed("p"))
     assert broker.stored("a") == [b"first", b"1", b"2"]
     assert broker.broker.context.counters["duplicates"] == 4
-    assert not broker.broker.destinations.queues["a"].asks  # type: ignore[attr-defined]
+    assert not broker.broker.destinations.queues["a"].dedup.lookups  # type: ignore[attr-defined]
 
 
 def test_times_count_from_when_it_was_prepared() -> None:

@@ -1,0 +1,78 @@
+"""The bounds of a queue, `max_messages` and `max_bytes`: who waits, what is dropped or who is refused at them."""
+
+from typing import Protocol
+
+from radiator.model.errors import Refusal, count_text
+from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST, QueueSettings
+from radiator.model.writes import Ledger
+
+
+class BoundedQueue(Protocol):
+    """What is asked of a queue that is full."""
+
+    name: str
+    settings: QueueSettings
+    ledger: Ledger
+    reserved: int
+    reserved_bytes: int
+
+    def kept(self) -> tuple[int, int]:
+        """Messages that may not be dropped, and their bytes."""
+
+    def beyond_memory(self) -> tuple[int, int]:
+        """Messages that can be dropped only once they have been read back, and their bytes."""
+
+    def may_evict(self, messages: int, size: int) -> bool:
+        """Whether dropping the oldest that are not in flight makes room."""
+
+    def refill(self, is_needed: bool = False) -> None:
+        """Have more read back."""
+
+
+def too_large(queue: BoundedQueue, size: int) -> Refusal:
+    """Of a message that could never fit."""
+    return Refusal(
+        "too-large",
+        f"A message of {size} bytes is larger than max_bytes of /queue/{queue.name}, {queue.settings.max_bytes}.",
+    )
+
+
+def judge_full(queue: BoundedQueue, messages: int, size: int) -> bool:
+    """Whether so much may come in although there is no room: the oldest can be dropped for it. False: the producer
+    waits. Raises Refusal `queue-full`.
+    """
+    settings = queue.settings
+    too_many = settings.max_messages is not None and messages > settings.max_messages
+    too_large = settings.max_bytes is not None and size > settings.max_bytes
+    if settings.overflow == BLOCK and not (too_many or too_large):
+        return False
+    if settings.overflow in (DROP_OLDEST, DEAD_LETTER) and not (too_many or too_large):
+        return queue.may_evict(messages, size)
+    given = {"max_messages": settings.max_messages, "max_bytes": settings.max_bytes}
+    bounds = ", ".join(f"{name} {bound}" for name, bound in given.items() if bound is not None)
+    held = f"{count_text(queue.ledger.stored, 'message')} of {count_text(queue.ledger.stored_bytes, 'byte')}"
+    raise Refusal("queue-full", f"/queue/{queue.name} is full: it holds {held} ({bounds}).")
+
+
+def may_evict(queue: BoundedQueue, messages: int, size: int) -> bool:
+    """Whether dropping the oldest that are not in flight makes room. False: they must be read back first."""
+    kept, kept_bytes = queue.kept()
+    if not _fits(queue, kept + messages, kept_bytes + size):
+        raise Refusal(
+            "queue-full",
+            f"/queue/{queue.name} is full, and too many of its messages ({kept}) are unacked or delayed to drop "
+            "the oldest.",
+        )
+    beyond, beyond_bytes = queue.beyond_memory()
+    if _fits(queue, kept + beyond + messages, kept_bytes + beyond_bytes + size):
+        return True
+    queue.refill(is_needed=True)
+    return False
+
+
+def _fits(queue: BoundedQueue, messages: int, size: int) -> bool:
+    """Whether a queue that holds so much, beside what is reserved, is within its bounds."""
+    settings = queue.settings
+    if settings.max_messages is not None and messages + queue.reserved > settings.max_messages:
+        return False
+    return settings.max_bytes is None or size + queue.reserved_bytes <= settings.max_bytes

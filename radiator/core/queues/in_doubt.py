@@ -1,0 +1,164 @@
+"""Messages of one queue that are in doubt: offered to another node, which has not said yet that it has them on its disk
+(cluster/handover.py). Until it has, they are given to nobody else.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from radiator.core.journal_writer import JournalWriter
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.window import Window
+from radiator.core.states import PERSISTENT_MOVES, Event, State, move
+from radiator.core.turn import Stored, TurnContext
+from radiator.model.commands import StoredMessage
+from radiator.model.message import Message
+from radiator.model.writes import Ledger, Remove
+
+
+class OfferingQueue(Stored, Protocol):
+    """What is asked of the queue whose messages are offered."""
+
+    name: str
+    number: int
+    ledger: Ledger
+    journal: JournalWriter | None
+
+    def leave(self, entry: Entry, event: Event) -> None:
+        """The entry leaves the queue; its column of the ledger is the caller's."""
+
+    def tell_unblocked(self) -> None:
+        """There is room for more."""
+
+    def tell_damaged(self, position: int) -> None:
+        """It cannot be read."""
+
+
+class InDoubt:
+    """entries: by position; None: not read back since the start (so many are `unread`). size: bytes of all of them.
+    taken_unread: such as the other node has, and that a read under way may bring; freed_unread: such as are READY
+    again, and redelivered by the operator's word. aside: what no link can carry, as was found; some may have left.
+    """
+
+    __slots__ = ("aside", "context", "entries", "freed_unread", "queue", "size", "taken_unread", "unread", "window")
+
+    def __init__(self, queue: OfferingQueue, window: Window, context: TurnContext) -> None:
+        self.queue = queue
+        self.window = window
+        self.context = context
+        self.entries: dict[int, Entry | None] = {}
+        self.size = 0
+        self.unread = 0
+        self.aside: set[int] = set()
+        self.taken_unread: set[int] = set()
+        self.freed_unread: set[int] = set()
+
+    def recover(self, position: int, size: int) -> None:
+        """The start finds it in doubt."""
+        self.entries[position] = None
+        self.unread += 1
+        self.size += size
+
+    def offer(self, entry: Entry) -> None:
+        """READY -> IN_DOUBT: taken from the head, and offered to another node."""
+        move(entry, Event.OFFER, PERSISTENT_MOVES)
+        self.entries[entry.position] = entry
+        self.size += entry.size
+
+    def give_back(self, position: int, size: int, redelivered: bool = False) -> None:
+        """IN_DOUBT -> READY, at its own place. redelivered: a consumer of the other node may have had it."""
+        entry, window = self.entries.pop(position), self.window
+        self.size -= size
+        if entry is None:
+            self.unread -= 1  # it is read back as READY, when its turn comes
+            if redelivered and position > window.end:
+                self.freed_unread.add(position)  # a read under way does not see the mark
+            if position <= window.end:  # which is over: it is damaged
+                window.beyond -= 1
+                self.queue.tell_damaged(position)
+            return
+        entry.redelivered = entry.redelivered or redelivered
+        move(entry, Event.NOT_TAKEN, PERSISTENT_MOVES)
+        window.put_back(entry)
+
+    def taken(self, position: int, size: int, expires: bool) -> None:
+        """IN_DOUBT -> REMOVING: another node has it, and its word counts as the ack."""
+        entry, window, queue = self.entries.pop(position), self.window, self.queue
+        self.size -= size
+        ledger = queue.ledger
+        ledger.acked += 1
+        ledger.acked_bytes += size
+        if entry is not None:
+            queue.leave(entry, Event.TAKEN)
+            return
+        self.unread -= 1
+        ledger.stored -= 1
+        ledger.stored_bytes -= size
+        ledger.stored_expiring -= expires
+        window.beyond -= 1
+        if position > window.end:
+            self.taken_unread.add(position)
+        self.context.part(queue)
+        self.context.write(Remove(queue.number, position))
+        queue.tell_unblocked()
+
+    def tell_handed_over(self, position: int, size: int, node: str) -> None:
+        """The journal hears which node has it."""
+        if self.queue.journal is not None:
+            entry = self.entries[position]  # None: not read back since the start
+            redeliveries = 0 if entry is None else entry.redeliveries
+            self.queue.journal.handed_over(self.queue.name, position, size, redeliveries, node)
+
+    # ---- as stretches of the queue are read back (read_back.py) -----------------------------------------------------
+
+    def passes_over(self, stored: StoredMessage) -> bool:
+        """Whether what was read back is none of the queue's READY messages, nor counts as read: the other node has it,
+        or it is damaged, and beyond the window until the link settles it.
+        """
+        if stored.position in self.taken_unread:
+            self.taken_unread.discard(stored.position)
+            return True
+        return stored.message is None and stored.position in self.entries
+
+    def count_passed_over(self, messages: Sequence[StoredMessage], behind: int) -> int:
+        """Of the messages that count as beyond the window, how many more the disk has left than it has shown: of these,
+        read back behind that position, those that the other node has are not beyond any more; in doubt and damaged ones
+        of earlier answers still are, until the link settles them.
+        """
+        count = 0
+        if self.taken_unread:
+            count += sum(1 for stored in messages if stored.position in self.taken_unread)
+        if self.unread:
+            count -= sum(1 for position, entry in self.entries.items() if entry is None and position <= behind)
+        return count
+
+    def is_marked(self, stored: StoredMessage) -> bool:
+        """Whether it is redelivered: by the disk, or since the read began."""
+        if stored.position not in self.freed_unread:
+            return stored.redelivered
+        self.freed_unread.discard(stored.position)
+        return True
+
+    def takes(self, stored: StoredMessage, message: Message) -> bool:
+        """Whether what was read back is in doubt."""
+        position = stored.position
+        if position not in self.entries:
+            return False
+        # D17: as it was before the start
+        size = message.size
+        self.entries[position] = Entry(position, message, State.IN_DOUBT, size, stored.redeliveries, stored.redelivered)
+        self.unread -= 1
+        self.window.windows.out += size
+        return True
+
+    def read_up_to(self, position: int) -> None:
+        """All before that has been read back."""
+        if self.taken_unread:
+            self.taken_unread = {taken for taken in self.taken_unread if taken > position}
+
+    # ---- what no link can carry -------------------------------------------------------------------------------------
+
+    def set_aside(self, position: int) -> bool:
+        """It waits for consumers here. Whether that was not known yet."""
+        is_new = position not in self.aside
+        self.aside.add(position)
+        return is_new

@@ -1,0 +1,137 @@
+"""The purge of one queue on the disk: all that is not in flight goes; what is not in memory goes as it is read back."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.window import Window
+from radiator.core.states import State
+from radiator.core.turn import TurnContext
+from radiator.model.limits import BATCH_BYTES, CHORE_MESSAGES
+
+
+class PurgedQueue(Protocol):
+    """What is asked of the queue that is purged."""
+
+    def withdraw(self, entry: Entry) -> None:
+        """Let go of it by the operator's command."""
+
+    def droppable(self) -> list[Entry]:
+        """Entries in memory that are not in flight."""
+
+    def refill(self) -> None:
+        """Have the next stretch read back."""
+
+    def read_delayed(self) -> None:
+        """Have the next delayed messages read back."""
+
+
+class Purge:
+    """A purge goes on for messages that were accepted up to `through` (0: there is none), and, while is_of_delayed, for
+    delayed ones but for those that were in flight when it began (`spared`).
+
+    returned: what had come back when it began; it goes first, some in each turn: a background task while there is any.
+    """
+
+    __slots__ = ("count", "context", "done", "is_of_delayed", "queue", "returned", "spared", "through", "window")
+
+    def __init__(self, queue: PurgedQueue, window: Window, context: TurnContext) -> None:
+        self.queue = queue
+        self.window = window
+        self.context = context
+        self.through = 0
+        self.is_of_delayed = False
+        self.spared: set[int] = set()
+        self.returned: list[tuple[int, Entry]] = []
+        self.count = 0
+        self.done: Callable[[int], None] | None = None
+
+    def begin(self, done: Callable[[int], None], *, is_of_delayed: bool) -> None:
+        """Let go of all that is there now; `done` gets the number. One that is under way goes on as a part of this."""
+        through = self.context.next_position()
+        window, earlier = self.window, self.done
+        if earlier is None:
+            self.count = 0
+        self.is_of_delayed = self.is_of_delayed or is_of_delayed
+        if window.returned:
+            # there may be very many of them; of all others a window has only so many
+            if not self.returned:
+                self.context.wake(self)
+            self.returned += window.returned
+            window.returned.clear()
+        for entry in self.queue.droppable():
+            self.let_go(entry)
+        window.ready.clear()
+        self.through = through
+
+        def both(count: int) -> None:
+            done(count)
+            if earlier is not None:
+                earlier(count)
+
+        self.done = both
+        self.go_on()
+
+    def let_go(self, entry: Entry) -> None:
+        """One more is purged."""
+        if entry.state is State.READY:
+            self.window.left(entry)
+        self.count += 1
+        self.queue.withdraw(entry)
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether what was just read back, and counts as in flight until it is gone, is purged."""
+        if entry.position > self.through:
+            return False
+        self.window.windows.out += entry.size
+        self.count += 1
+        self.queue.withdraw(entry)
+        return True
+
+    def spares(self, position: int) -> bool:
+        """Whether a delayed message stays: it came later, or was in flight when the purge began."""
+        return position > self.through or position in self.spared
+
+    def has_returned(self, position: int) -> bool:
+        """Whether one that had come back is among those that go."""
+        return bool(self.returned) and position < self.through
+
+    def go_on(self) -> None:
+        """Another stretch, or the end."""
+        if self.returned:
+            return
+        window = self.window
+        if window.beyond and window.end < self.through:
+            if self.context.open.size < BATCH_BYTES:  # else the queue's `committed` goes on
+                self.queue.refill()
+            return
+        if self.is_of_delayed:
+            self.queue.read_delayed()
+            return
+        self.end()
+
+    def end(self) -> None:
+        """Who has asked for it is told."""
+        self.returned = []
+        self.through = 0
+        self.spared.clear()
+        done, self.done = self.done, None
+        if done is not None:
+            done(self.count)
+
+    # ---- the background task ----------------------------------------------------------------------------------------
+
+    @property
+    def is_done(self) -> bool:
+        return not self.returned
+
+    @property
+    def can_go_on(self) -> bool:
+        return not self.is_done
+
+    def step(self) -> None:
+        for _ in range(min(CHORE_MESSAGES, len(self.returned))):
+            self.context.handled += 1
+            self.let_go(self.returned.pop()[1])
+        if self.is_done and self.through:
+            self.go_on()

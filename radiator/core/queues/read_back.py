@@ -1,0 +1,224 @@
+"""What of a queue is on the disk alone is read back: the next stretch behind its window, and the bytes of stubs.
+
+Whatever is read back is committed, or it could not have been read. What cannot be what was written stops the broker.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from radiator.core.queues.delayed import Delayed
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.in_doubt import InDoubt
+from radiator.core.queues.purge import Purge
+from radiator.core.queues.window import Window
+from radiator.core.states import State
+from radiator.core.turn import Stored, TurnContext
+from radiator.model.commands import Loaded
+from radiator.model.errors import StoreError, count_text
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, OLDEST_AT_ONCE
+from radiator.model.message import Message
+from radiator.model.reads import ReadQueue
+
+
+class ReadQueueOwner(Stored, Protocol):
+    """What is asked of the queue that something is read back for."""
+
+    name: str
+    number: int
+    is_gone: bool
+    window: Window
+    in_doubt: InDoubt
+    purge: Purge
+    delayed: Delayed
+
+    def peek_head(self) -> Entry | None:
+        """The READY entry that is next, with its bytes; None where there is none in memory."""
+
+    def tell_damaged(self, position: int) -> None:
+        """It cannot be read."""
+
+    def went_on(self) -> None:
+        """More is in memory."""
+
+
+class ReadBack:
+    """asked_after, asked_at: behind which position the read under way begins, and which batch was on the disk when it
+    was asked. unseen: how many messages have come beyond the window since, which its answer need not have.
+    wait_for_commit: it has found nothing: what is beyond is still on its way to the disk. first_accepted: of the first
+    message beyond the window when it was accepted, as it was read: its place, and milliseconds since the epoch.
+    """
+
+    __slots__ = ("asked_after", "asked_at", "context", "first_accepted", "queue", "unseen", "wait_for_commit", "window")
+
+    def __init__(self, queue: ReadQueueOwner, window: Window, context: TurnContext) -> None:
+        self.queue = queue
+        self.window = window
+        self.context = context
+        self.asked_after = 0
+        self.asked_at = 0
+        self.unseen = 0
+        self.wait_for_commit = False
+        self.first_accepted = ((-1, 0, 0), 0)
+
+    def read(self, positions: Sequence[int], answer: Callable[[Loaded], None]) -> None:
+        """Have the messages at these places, ascending, read back."""
+        load = ReadQueue(self.context.next_position(), self.queue.number, 0, len(positions), 0, tuple(positions))
+        self.window.windows.ask(self.context, load, answer)
+
+    # ---- the next stretch -------------------------------------------------------------------------------------------
+
+    def refill(self, is_needed: bool) -> None:
+        """Read back the next stretch, one at a time; one that finds nothing yet waits for the next commit.
+
+        Not while an entry of the window is STORING: what follows it must not become READY before it. Nor while some
+        wake: their places may be in the stretch, and not on the disk yet.
+        """
+        queue, window, context = self.queue, self.window, self.context
+        if window.is_loading or queue.is_gone:
+            return
+        if window.stubs and (is_needed or queue.peek_head() is None) and self.read_stubs(is_needed):
+            return
+        if window.beyond == 0 or self.wait_for_commit or window.storing:
+            return
+        if queue.delayed.woken_in > context.committed:
+            return
+        is_crowded = window.windows.is_crowded
+        if is_crowded and (window.ready or window.returned) and not is_needed:
+            return
+        window.is_loading = True
+        self.asked_after = window.end
+        self.asked_at = context.committed
+        self.unseen = 0
+        bytes_max = 1 if is_crowded else window.windows.load_bytes
+        load = ReadQueue(context.next_position(), queue.number, window.end, LOAD_MESSAGES, bytes_max)
+        window.windows.ask(context, load, self.stretch_read)
+
+    def stretch_read(self, answer: Loaded) -> None:
+        """What was read back is READY: it is on the disk, synced, or it could not have been read."""
+        queue, window = self.queue, self.window
+        window.is_loading = False
+        if queue.is_gone:
+            return
+        if window.end != self.asked_after:
+            # all that was beyond has been taken since, and the window has gone on: nothing of this is news
+            answer = Loaded(answer.request)
+        else:
+            self.assert_agrees(answer)
+        # found nothing: what is beyond is still on its way to the disk, unless it has got there since the read_request
+        self.wait_for_commit = not answer.messages and self.asked_at == self.context.committed
+        in_doubt, purge = queue.in_doubt, queue.purge
+        for stored in answer.messages:
+            position, message = stored.position, stored.message
+            window.end = position
+            if in_doubt.passes_over(stored):
+                continue
+            window.beyond -= 1
+            if message is None:
+                queue.tell_damaged(position)
+                continue
+            redelivered = in_doubt.is_marked(stored)
+            if in_doubt.takes(stored, message):
+                continue
+            entry = Entry(position, message, State.READY, message.size, stored.redeliveries, redelivered)
+            if not purge.takes(entry):
+                window.add(entry.size)
+                window.ready.append(entry)
+        in_doubt.read_up_to(window.end)
+        queue.went_on()
+        if window.windows.is_crowded and not window.ring:
+            window.shrink()
+
+    def assert_agrees(self, answer: Loaded) -> None:
+        """Raises StoreError, a clause, where what was read back cannot be what was written: its checksums say nothing
+        of messages that are missing, or of pages in each other's places.
+        """
+        # D32: a structure that is damaged is told of before anything of the answer is given out
+        queue, in_doubt, last = self.queue, self.queue.in_doubt, self.asked_after
+        for stored in answer.messages:
+            if stored.position <= last:
+                raise StoreError(f"/queue/{queue.name} has message {stored.position:x} behind message {last:x}")
+            last = stored.position
+        left = self.window.beyond - len(answer.messages)  # those that the ledger has, and no answer yet
+        left += in_doubt.count_passed_over(answer.messages, self.asked_after)
+        unseen = self.unseen + sum(changes.beyond for changes in self.context.uncommitted(queue))
+        if left < 0 or (left == 0 and answer.has_more and not in_doubt.taken_unread):
+            raise StoreError(f"/queue/{queue.name} has more messages than its ledger")
+        if left > unseen and not answer.has_more:
+            raise StoreError(
+                f"/queue/{queue.name} ends behind message {last:x}, but its ledger has "
+                f"{count_text(left - unseen, 'further message')}"
+            )
+
+    # ---- how old the first message beyond the window is -------------------------------------------------------------
+
+    @property
+    def _first_place(self) -> tuple[int, int, int]:
+        """As long as it is the same, the first message beyond the window is."""
+        return self.window.end, self.queue.delayed.woken_in, self.queue.in_doubt.unread
+
+    def first_age_ms(self) -> int | None:
+        """In milliseconds; None: it is not known yet, and is being read back, unless too many queues' are."""
+        place, accepted_ms = self.first_accepted
+        if place == self._first_place:
+            return max(0, self.context.now_ms - accepted_ms)
+        windows = self.window.windows
+        if windows.oldest < OLDEST_AT_ONCE:
+            windows.oldest += 1
+            self.tell_first_age(self._told)
+        return None
+
+    def _told(self, _: int | None) -> None:
+        self.window.windows.oldest -= 1
+
+    def tell_first_age(self, done: Callable[[int | None], None]) -> None:
+        """`done` gets it, or None where there is none that can be read."""
+        place, window, in_doubt = self._first_place, self.window, self.queue.in_doubt
+
+        def read(answer: Loaded) -> None:
+            found = (m.message for m in answer.messages if m.position not in in_doubt.entries and m.message is not None)
+            message = next(found, None)
+            if message is not None:
+                self.first_accepted = (place, message.accepted_ms)
+            done(None if message is None else max(0, self.context.now_ms - message.accepted_ms))
+
+        request, count = self.context.next_position(), 1 + in_doubt.unread
+        window.windows.ask(self.context, ReadQueue(request, self.queue.number, window.end, count, LOAD_BYTES), read)
+
+    # ---- stubs ------------------------------------------------------------------------------------------------------
+
+    def read_stubs(self, is_needed: bool) -> bool:
+        """Have the next of those that came back read, if any. is_needed: however many before it are in memory."""
+        window = self.window
+        asked = window.next_stubs(window.windows.load_bytes, window.windows.is_crowded, is_needed)
+        if asked:
+            window.is_loading = True
+            self.read([*asked], partial(self.stubs_read, asked))
+        return bool(asked)
+
+    def stubs_read(self, asked: dict[int, Entry], answer: Loaded) -> None:
+        """They are as they were, unless they have left since, or are damaged."""
+        queue, window = self.queue, self.window
+        window.is_loading = False
+        if queue.is_gone:
+            return
+        found = {stored.position: stored.message for stored in answer.messages}
+        for position, entry in asked.items():
+            if entry.state is not State.READY or not entry.is_stub or queue.purge.has_returned(position):
+                continue
+            window.left(entry)
+            message = self.found_at(position, found)
+            if message is None:
+                window.drop_returned(position)
+                queue.tell_damaged(position)
+            else:
+                entry.message = message
+                window.add(entry.size)
+        queue.went_on()
+
+    def found_at(self, position: int, found: dict[int, Message | None]) -> Message | None:
+        """What was read back of a stub; None: it is damaged. Raises StoreError where it is not there at all."""
+        # D32: nothing counts as gone that was not removed
+        if position not in found:
+            raise StoreError(f"/queue/{self.queue.name} has no message {position:x}, which was not removed")
+        return found[position]

@@ -1,0 +1,63 @@
+"""The ack timeouts of one queue: which of the messages that are out have been out for too long."""
+
+import heapq
+
+from radiator.core.connections import Delivery
+from radiator.core.turn import TurnContext
+from radiator.model.commands import AUTO
+from radiator.model.limits import STALE_TIMEOUTS
+
+
+class AckTimeouts:
+    """heap: when to look at which delivery, settled ones among them. entries_out: the queue's own."""
+
+    __slots__ = ("begun", "context", "entries_out", "heap")
+
+    def __init__(self, context: TurnContext, entries_out: dict[int, Delivery]) -> None:
+        self.context = context
+        self.entries_out = entries_out
+        self.heap: list[tuple[float, int, Delivery]] = []
+        self.begun = 0
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def begin(self, delivery: Delivery, timeout_s: float) -> None:
+        """It is overdue when it has been out for so long from now."""
+        delivery.due_s = self.context.now_s + timeout_s
+        delivery.parked_s = delivery.subscription.connection.parked_total_s
+        if len(self.heap) <= 2 * len(self.entries_out) + STALE_TIMEOUTS:
+            self._look_at(delivery, delivery.due_s)
+            return
+        self.heap.clear()
+        for out in self.entries_out.values():
+            if out.due_s:
+                self._look_at(out, out.due_s)
+
+    def _look_at(self, delivery: Delivery, at_s: float) -> None:
+        """It may be overdue then."""
+        self.begun += 1
+        heapq.heappush(self.heap, (at_s, self.begun, delivery))
+
+    def overdue(self) -> list[Delivery]:
+        """Deliveries out for longer than their ack timeout. The clock of a blocked connection stands still."""
+        late: dict[Delivery, None] = {}
+        later: dict[Delivery, float] = {}
+        now_s = self.context.now_s
+        while self.heap and self.heap[0][0] <= now_s:
+            _, _, delivery = heapq.heappop(self.heap)
+            if not delivery.is_out:
+                continue
+            connection = delivery.subscription.connection
+            due_s = delivery.due_s + connection.parked_total_s - delivery.parked_s
+            if connection.waits_for is not None:
+                due_s += now_s - connection.parked_since_s
+            # one whose COMMIT is being committed is not unacked any more
+            is_unacked = delivery.subscription.ack == AUTO or delivery.message_id in connection.unacked
+            if due_s <= now_s and is_unacked and not connection.is_closing:
+                late[delivery] = None
+            else:
+                later[delivery] = due_s
+        for delivery, due_s in later.items():
+            self._look_at(delivery, due_s)
+        return list(late)

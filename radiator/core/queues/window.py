@@ -1,0 +1,158 @@
+"""The window of one queue on the disk: the head of the queue, READY in memory, in order, without a gap.
+
+`beyond` messages follow it on the disk (or on their way there). A new message stays in memory only where nothing is
+beyond and the window has room; otherwise it is read back when the window runs low (read_back.py). Delayed messages
+(delayed.py) are no part of all this.
+
+What has come back may be a stub: its place and counts are in memory, its bytes on the disk alone.
+"""
+
+import heapq
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+
+from radiator.core.connections import Subscription
+from radiator.core.queues.entry import Entry, Stub
+from radiator.core.queues.windows import Windows
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, WINDOW_BYTES, WINDOW_MESSAGES
+
+
+class Window:
+    """ready, returned, ring: the queue's own. storing, waking: entries by position that are READY once their batch is
+    committed. beyond: messages behind the window; end: the position of the last one in it. size: the bytes of what is
+    in it, but for stubs; stubs, stub_bytes: how many of `returned` and `waking` are stubs, and their bytes.
+    is_loading: something of the queue is being read back.
+    """
+
+    __slots__ = (
+        "beyond", "end", "is_loading", "ready", "returned", "ring", "size", "storing", "stub_bytes", "stubs", "waking",
+        "windows",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        windows: Windows,
+        ready: deque[Entry],
+        returned: list[tuple[int, Entry]],
+        ring: OrderedDict[Subscription, None],
+        beyond: int,
+    ) -> None:
+        self.windows = windows
+        self.ready = ready
+        self.returned = returned
+        self.ring = ring
+        self.storing: dict[int, Entry] = {}
+        self.waking: dict[int, Entry] = {}
+        self.beyond = beyond
+        self.end = 0
+        self.size = 0
+        self.stubs = self.stub_bytes = 0
+        self.is_loading = False
+
+    @property
+    def count(self) -> int:
+        """Messages that have their place in the window."""
+        return len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
+
+    def takes(self, size: int) -> bool:
+        """Whether one more fits; an empty window takes one message of any size for a consumer that has room."""
+        # written out, not `count`: each message comes here
+        count = len(self.ready) + len(self.returned) + len(self.storing) + len(self.waking)
+        if count == 0 and self.ring:
+            return True
+        return (
+            count < WINDOW_MESSAGES
+            and (self.size + size <= WINDOW_BYTES or count == 0)
+            and self.windows.size + size <= self.windows.size_max
+        )
+
+    def takes_again(self, size: int) -> bool:
+        """Whether one that found no room would find it, and others with it: so that few are read back in vain. What one
+        read brings must not stand in the way.
+        """
+        count = len(self.ready) + len(self.returned) + len(self.waking)
+        has_little = count <= LOAD_MESSAGES and self.size <= LOAD_BYTES
+        return has_little and (self.count == 0 or self.takes(size))
+
+    # ---- what is in it, in bytes ------------------------------------------------------------------------------------
+
+    def add(self, size: int) -> None:
+        """So many bytes more."""
+        self.size += size
+        self.windows.size += size
+
+    def add_stub(self, size: int) -> None:
+        """One more stub is among `returned` or `waking`."""
+        self.stubs += 1
+        self.stub_bytes += size
+
+    def left(self, entry: Entry) -> None:
+        """It is out, or gone: its bytes, where they are in memory, count as in flight."""
+        size = entry.size
+        if type(entry.message) is Stub:
+            self.stubs -= 1
+            self.stub_bytes -= size
+            return
+        self.size -= size
+        self.windows.size -= size
+        self.windows.out += size
+
+    def put_back(self, entry: Entry) -> None:
+        """A READY entry that was taken from the head goes back to its place."""
+        self.add(entry.size)
+        self.windows.out -= entry.size
+        heapq.heappush(self.returned, (entry.position, entry))
+
+    def came_back(self, entry: Entry) -> None:
+        """What was out is here again. Its bytes stay where the window has room."""
+        size = entry.size
+        if type(entry.message) is not Stub:
+            self.windows.out -= size
+            if self.takes(size):
+                self.add(size)
+                return
+            entry.message = Stub(entry.message)
+        self.add_stub(size)
+
+    def shrink(self) -> None:
+        """Nobody has room for what was read back, and all windows together are full: its places are enough."""
+        while self.ready:
+            entry = self.ready.popleft()
+            self.size -= entry.size
+            self.windows.size -= entry.size
+            self.add_stub(entry.size)
+            entry.message = Stub(entry.message)
+            heapq.heappush(self.returned, (entry.position, entry))
+
+    def drop_returned(self, position: int) -> None:
+        """One that came back is damaged: it is not here any more."""
+        self.returned[:] = [pair for pair in self.returned if pair[0] != position]
+        heapq.heapify(self.returned)
+
+    # ---- what is in it, in order ------------------------------------------------------------------------------------
+
+    def next_stubs(self, bytes_max: int, is_crowded: bool, is_needed: bool) -> dict[int, Entry]:
+        """The next stubs that should be read back, by position, ascending: of the first LOAD_MESSAGES that came back,
+        or, where is_needed, however many before them are in memory.
+        """
+        asked: dict[int, Entry] = {}
+        for count, (position, entry) in enumerate(_ascending(self.returned)):
+            if entry.is_stub:
+                if asked and (is_crowded or bytes_max < entry.size):
+                    break
+                asked[position] = entry
+                bytes_max -= entry.size
+            if len(asked) == LOAD_MESSAGES or (count == LOAD_MESSAGES and not is_needed):
+                break
+        return asked
+
+
+def _ascending(heap: list[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
+    """What a heap holds, in order, without taking it out; so many as are asked for cost little more than those."""
+    next_ones = [(heap[0], 0)] if heap else []
+    while next_ones:
+        pair, place = heapq.heappop(next_ones)
+        yield pair
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(heap):
+                heapq.heappush(next_ones, (heap[below], below))
