@@ -5,7 +5,7 @@
 
 Open and Closed reach the broker once each, in this order, and between them what the client said, in order. Nothing here
 waits: what the transport does not take at once is written when the system says that it is writable, and a reader that
-must wait is simply not told that there is something to read.
+must wait is not watched for anything to read.
 """
 
 import time
@@ -30,14 +30,14 @@ from radiator.protocols import Session
 from radiator.server.frame_clock import FrameClock
 from radiator.server.liveness import Liveness
 from radiator.server.outbox import Outbox
-from radiator.server.places import Places
+from radiator.server.presence import Presence
 from radiator.server.shared import Shared
 from radiator.server.transport import Transport
 
 _OPENING, _OPEN, _ENDING, _LINGERING, _CLOSED = range(5)
 
 # why nothing is read from a connection; a bit each
-_PAUSED = 1  # the broker: a command of it waits for room
+_PAUSED = 1  # the broker: a command of it is blocked
 _OUTBOX_FULL = 2  # it does not read what we say
 _INBOX_FULL = 4  # the broker has not caught up
 _BEHIND = 8  # the broker has not come to all that it said
@@ -52,27 +52,25 @@ _READABLE, _WRITABLE = 1, 2  # libev's names for what a watcher waits for
 class ServerConnection:
     """Used on the hub only. The dispatcher calls `post` and then `flush`; the timetable calls `look`.
 
-    places: None: it is a link, which needs none. dialled: the node that we have dialled, or "".
+    presence: what the rest of the server knows of it, from its beginning to its end.
     """
 
     __slots__ = (
         "_beat_at_s",
         "_cause",
         "_deadline_s",
-        "_dialled",
         "_frame_clock",
         "_holds",
         "_is_report_due",
         "_lingered_bytes",
         "_liveness",
-        "_node",
         "_outbox",
-        "_places",
+        "_presence",
         "_reader",
+        "_reported_bytes",
         "_session",
         "_shared",
         "_state",
-        "_told_bytes",
         "_transport",
         "_was_read_s",
         "_writer",
@@ -87,8 +85,7 @@ class ServerConnection:
         number: int,
         transport: Transport,
         session: Session,
-        places: Places | None,
-        dialled: str = "",
+        presence: Presence,
     ) -> None:
         now_s = time.monotonic()
         self.number = number
@@ -97,15 +94,13 @@ class ServerConnection:
         self._shared = shared
         self._transport = transport
         self._session = session
-        self._places = places
-        self._dialled = dialled
-        self._node = ""  # that is linked by it
+        self._presence = presence
         self._state = _OPENING
         self._deadline_s = now_s + shared.limits.connect_timeout_s
         self._holds = 0
         self._was_read_s = now_s
         self._frame_clock: FrameClock | None = None  # from its first frame on that came in pieces
-        self._told_bytes = 0  # of an unfinished frame, as the broker knows it
+        self._reported_bytes = 0  # of an unfinished frame, as the broker knows it
         self._outbox = Outbox()
         self._liveness = Liveness(shared.limits.tcp_timeout_s)
         self._is_report_due = False  # somebody waits for a Deliver to be written
@@ -118,9 +113,6 @@ class ServerConnection:
         shared.timetable.enter(self, self._deadline_s)
         shared.by_number[number] = self
         if session.is_link:
-            shared.of_links[number] = self
-            if dialled:
-                shared.links.dialled(dialled)
             self._outbox.append(session.take_outgoing())
             self._write()
 
@@ -152,7 +144,7 @@ class ServerConnection:
             self._drop(data)
             return
         try:
-            said = self._session.receive(data)
+            commands = self._session.receive(data)
         except Exception as bug:  # noqa: BLE001  # a door: a session's bug must cost its own connection only
             self._shared.log.trace("".join(traceback.format_exception(bug)))
             self._shared.log.error("session_bug", connection=self.number, peer=self.peer)
@@ -162,21 +154,21 @@ class ServerConnection:
         if held_bytes or self._frame_clock is not None:
             self._time_frame(len(data), held_bytes)
         outgoing = self._session.take_outgoing()
-        if said and self._state == _OPENING and not self._has_place():
-            self.refuse_for_want_of_room()
+        if commands and self._state == _OPENING and self._presence.is_full():
+            self.refuse_as_full()
             return
         if outgoing:
             self._outbox.append(outgoing)
             self._write()
-        if said:
-            self._say(said, len(data))
-        elif held_bytes != self._told_bytes and self._state == _OPEN:
-            self._say([], len(data))
+        if commands:
+            self._submit(commands, len(data))
+        elif held_bytes != self._reported_bytes and self._state == _OPEN:
+            self._submit([], len(data))
         elif self._session.is_closing:
             self.end(self._session.closing_cause)
 
-    def hear(self) -> None:
-        """What has come while we were busy counts; only where nothing was said so far."""
+    def read_pending(self) -> None:
+        """What has come while the broker was busy counts, before a connection without a CONNECT is closed."""
         if self._state == _OPENING:
             self._readable()
 
@@ -185,53 +177,39 @@ class ServerConnection:
             self._frame_clock = FrameClock(self._shared.limits.frame_timeout_s)
         self._frame_clock.read(self._was_read_s, size, held_bytes)
 
-    def _has_place(self) -> bool:
-        """Whether it may be connected; it then is."""
-        places = self._places
-        if places is None:
-            return True
-        if places.is_full(self.peer):
-            return False
-        places.connect(self.number)
-        return True
-
-    def _say(self, said: list[Open | Command], size: int) -> None:
+    def _submit(self, commands: list[Open | Command], size: int) -> None:
+        """Gives them to the broker; the connection waits where it has not caught up."""
         inbox = self._shared.inbox
         if self._state != _OPEN:
-            first = said[0] if said else None
+            first = commands[0] if commands else None
             if self._state != _OPENING or not isinstance(first, Open):
                 return  # it was lost as we greeted it
             self._opened(first)
-            said = said[1:]
-        self._told_bytes = self._session.buffered_bytes
-        inbox.say(Read(self.number, said, self._told_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
-        if said and type(said[-1]) in _LAST_WORDS:
+            commands = commands[1:]
+        held_bytes = self._reported_bytes = self._session.buffered_bytes
+        inbox.put(Read(self.number, commands, held_bytes), size)  # type: ignore[arg-type]  # Open comes first, once
+        if commands and type(commands[-1]) in _LAST_WORDS:
             self._hold(_OVER)
-        elif len(said) > COMMANDS_AT_ONCE:
+        elif len(commands) > COMMANDS_AT_ONCE:
             self._hold(_BEHIND)
-            inbox.when_told(self.number, self._told)
+            inbox.when_taken(self.number, self._caught_up)
         elif inbox.is_full:
             self._hold(_INBOX_FULL)
-            inbox.when_room(self._inbox_has_room)
+            inbox.when_not_full(self._inbox_not_full)
 
-    def _opened(self, word: Open) -> None:
+    def _opened(self, event: Open) -> None:
         self._state = _OPEN
         self._shared.open[self.number] = self
-        self._shared.inbox.say(word)
-        if word.peer is None:
-            self._shared.log.debug("connected", connection=self.number, peer=self.peer)
-        else:
-            self._node = word.peer.name
-            self._shared.links.opened(self._node, self.peer)
-            self._shared.log.info("linked", connection=self.number, node=self._node, peer=self.peer)
+        self._shared.inbox.put(event)
+        self._presence.opened(event)
         now_s = self._was_read_s
         self._beat_at_s = now_s + self._session.heart_beat_send_s
         self._shared.timetable.enter(self, self._look_open(now_s))
 
-    def _told(self) -> None:
+    def _caught_up(self) -> None:
         self._release(_BEHIND)
 
-    def _inbox_has_room(self) -> None:
+    def _inbox_not_full(self) -> None:
         self._release(_INBOX_FULL)
 
     def _hold(self, reason: int) -> None:
@@ -295,7 +273,7 @@ class ServerConnection:
         """Hang up once everything posted so far is written, in GOODBYE_MAX_S at most."""
         if self._state < _ENDING:
             if self._state == _OPENING:
-                self._log_not_connected(cause)
+                self._presence.not_opened(self._session, cause)
             self._start_ending(cause)
             self.flush()
 
@@ -365,7 +343,7 @@ class ServerConnection:
         can destroy our last bytes before the client reads them; so what it still says is read and dropped.
         """
         self._state = _LINGERING
-        self._tell_closed(self._cause)
+        self._report_closed(self._cause)
         try:
             self._transport.finish()
         except OSError:
@@ -393,36 +371,18 @@ class ServerConnection:
         self._reader = None  # it holds this connection: without the circle both are gone at once
         self._transport.close()
         self._outbox.clear()
-        if self._places is not None:
-            self._places.leave(self.number)
         self._session.forget()  # the timetable may hold this connection for a while yet
         del self._shared.by_number[self.number]
         if was_opening:
-            self._log_not_connected(cause)
-        self._tell_closed(cause)
-        if self._session.is_link:
-            del self._shared.of_links[self.number]
-            if self._dialled:
-                self._shared.links.hung_up(self._dialled)
+            self._presence.not_opened(self._session, cause)
+        self._report_closed(cause)
+        self._presence.gone()
 
-    def _tell_closed(self, cause: str) -> None:
-        """To the broker, once, and only if it was told Open."""
-        shared = self._shared
-        if shared.open.pop(self.number, None) is None:
-            return
-        if self._node:
-            shared.links.closed(self._node)
-            shared.log.info("unlinked", connection=self.number, node=self._node, peer=self.peer, cause=cause)
-        else:
-            shared.log.debug("disconnected", connection=self.number, peer=self.peer, cause=cause)
-        shared.inbox.say(Closed(self.number, cause))
-
-    def _log_not_connected(self, cause: str) -> None:
-        if self._session.is_link:
-            session = self._session
-            self._shared.links.refused(self._dialled, self.peer, cause, session.other, session.is_closing)
-            return
-        self._shared.log.debug("not_connected", connection=self.number, peer=self.peer, cause=cause)
+    def _report_closed(self, cause: str) -> None:
+        """To the broker, once, and only if it has heard of Open."""
+        if self._shared.open.pop(self.number, None) is not None:
+            self._presence.closed(cause)
+            self._shared.inbox.put(Closed(self.number, cause))
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
@@ -486,7 +446,7 @@ class ServerConnection:
         return now_s >= self._frame_clock.due_s(self._session.frame_bytes)
 
     def _end_late_frame(self) -> None:
-        """A client is told, behind what is due to it."""
+        """A client gets an ERROR, behind what it is due."""
         if self._session.is_link:
             self.close("took too long for a frame")
             return
@@ -495,7 +455,7 @@ class ServerConnection:
             f"A frame took too long: {came_bytes} bytes of it came. It may take {timeout_s:g} s (frame_timeout_s), or "
             f"its size at {FRAME_BYTES_PER_S // KIB} KiB/s where that is longer."
         )
-        self._say([Fail(self.number, sentence)], 0)
+        self._submit([Fail(self.number, sentence)], 0)
 
     def _beat(self, now_s: float) -> None:
         """Any byte is a heart-beat: none is added where others are on their way already."""
@@ -523,11 +483,9 @@ class ServerConnection:
         """Whether nothing is left to be sent."""
         return not self._outbox.pending_bytes
 
-    def refuse_for_want_of_room(self) -> None:
-        """It cannot be connected now: ERROR is the first and last word."""
-        assert self._places is not None
-        most, setting = self._places.connections_max, self._places.setting
-        self._append_error("connections", f"All {most} connections ({setting}) are taken: try again later.")
+    def refuse_as_full(self) -> None:
+        """It cannot be connected now: ERROR is the first and last frame that it gets."""
+        self._append_error("connections", self._presence.full_sentence)
         self.end("connections")
 
     def give_way(self) -> None:

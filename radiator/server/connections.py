@@ -9,13 +9,14 @@ from radiator.server.inbox import Inbox
 from radiator.server.links import Links
 from radiator.server.log import EventLog
 from radiator.server.places import Places
+from radiator.server.presence import ClientPresence, LinkPresence
 from radiator.server.shared import Shared
 from radiator.server.timetable import Timetable
 from radiator.server.transport import Transport
 
 
 class Connections:
-    """Used on the hub only. open: those of which the broker was told Open and not yet Closed, by number.
+    """Used on the hub only. open: by number, those whose Open the broker has, and not their Closed.
 
     clients, operators: how many may be connected by the listeners of each. Links have bounds of their own, so no crowd
     of clients keeps another node out.
@@ -47,31 +48,32 @@ class Connections:
             self._admit_link(transport)
             return
         places = self._operators if is_operator else self._clients
-        self._make_room(transport.network, places)
+        self._evict(transport.network, places)
         number = self._next_number()
         session = make_session(number, f"{self._session_prefix}-{number}", self._shared.limits)
-        connection = ServerConnection(self._shared, number, transport, session, places)
+        presence = ClientPresence(number, transport.peer, places, self._shared.log)
+        connection = ServerConnection(self._shared, number, transport, session, presence)
         places.enter(number, transport.network)
         if places.is_full(transport.peer):
-            connection.refuse_for_want_of_room()
+            connection.refuse_as_full()
 
     def _next_number(self) -> int:
         self._admitted += 1
         return self._admitted
 
-    def _make_room(self, network: str, places: Places) -> None:
-        """One more half-open connection of that network may come. Whoever has said CONNECT by now is not half-open."""
+    def _evict(self, network: str, places: Places) -> None:
+        """Makes place for one more half-open connection of that network. One that has sent CONNECT by now stays."""
         number = places.in_the_way(network)
         if number is None:
             return
         connection = self._shared.by_number[number]
-        connection.hear()
+        connection.read_pending()
         if places.is_half_open(number):
             connection.give_way()
 
     def _admit_link(self, transport: Transport) -> None:
         links = self._shared.links
-        if len(self._shared.of_links) < links.sockets_max:
+        if links.sockets < links.sockets_max:
             self.link(transport)
         else:
             transport.close()
@@ -80,8 +82,9 @@ class Connections:
     def link(self, transport: Transport, dialled: str | None = None) -> None:
         """Takes over a connection with another node. dialled: the one that we called."""
         number = self._next_number()
-        session = self._shared.links.session(number, dialled)
-        ServerConnection(self._shared, number, transport, session, None, dialled or "")
+        shared = self._shared
+        presence = LinkPresence(number, transport.peer, shared.links, shared.log, dialled or "")
+        ServerConnection(shared, number, transport, shared.links.session(number, dialled), presence)
 
     def stop_reading(self) -> None:
         """The stop: what was read so far is all."""

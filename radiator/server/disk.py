@@ -39,14 +39,14 @@ class CheckedStore(Store, Protocol):
 
 @dataclass(slots=True)
 class Inquiry:
-    """A job for the loader. measure: also how much room there is."""
+    """A job for the loader. measure: also how much space there is."""
 
     read_requests: list[ReadRequest]
     measure: bool
 
 
 @dataclass(slots=True)
-class DiskRoom:
+class DiskSpace:
     """free_bytes: of the file system. reusable_bytes: of the store's file, what commits use again before it grows.
     used_bytes: of the store.
     """
@@ -67,12 +67,12 @@ class DiskRoom:
 
 @dataclass(slots=True)
 class Findings:
-    """What came of an Inquiry. room: if it was measured; checked_percent: how much of the store's structure has been
+    """What came of an Inquiry. space: if it was measured; checked_percent: how much of the store's structure has been
     looked at then.
     """
 
     events: list[Event] = field(default_factory=list)
-    room: DiskRoom | None = None
+    space: DiskSpace | None = None
     checked_percent: int = 100
 
 
@@ -99,12 +99,12 @@ def committer(loop: Any, store: CheckedStore, committed: Callable[[int], None]) 
 def loader(
     loop: Any, store: CheckedStore, data_dir: Path, found: Callable[[Findings], None]
 ) -> Worker[Inquiry, Findings]:
-    """Its answer holds one event for each question."""
+    """Its answer holds one event for each read request."""
 
     def read(inquiry: Inquiry) -> Findings:
         findings = Findings([answer(store, read_request) for read_request in inquiry.read_requests])
         if inquiry.measure:
-            findings.room = measured(store, data_dir)
+            findings.space = measured(store, data_dir)
             findings.checked_percent = store.checked_percent
         return findings
 
@@ -112,14 +112,14 @@ def loader(
         begun_s = time.monotonic()
         if not store.go_on_checking():
             return BEAT_S
-        # other questions come first, however slow the disk is
+        # read requests come first, however slow the disk is
         return min(BEAT_S, max(STRUCTURE_REST_S, STRUCTURE_SHARE * (time.monotonic() - begun_s)))
 
     return Worker(loop, "loader", read, found, rest)
 
 
 def answer(store: Store, read_request: ReadRequest) -> Event:
-    """One question, answered from the last committed state."""
+    """One read request, answered from the last committed state."""
     if isinstance(read_request, ReadQueue):
         return store.load(read_request)
     if isinstance(read_request, ReadDelayed):
@@ -131,12 +131,12 @@ def answer(store: Store, read_request: ReadRequest) -> Event:
     return Found(read_request.request, store.look_up(read_request))
 
 
-def measured(store: CheckedStore, data_dir: Path) -> DiskRoom:
-    """How much room there is now."""
-    return DiskRoom(free_bytes(data_dir), store.spare_bytes(), store.used_bytes())
+def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:
+    """How much space there is now."""
+    return DiskSpace(free_bytes(data_dir), store.spare_bytes(), store.used_bytes())
 
 
 def free_bytes(data_dir: Path) -> int:
     """What the file system still gives to an ordinary user."""
-    told = os.statvfs(data_dir)
-    return told.f_bavail * told.f_frsize
+    found = os.statvfs(data_dir)
+    return found.f_bavail * found.f_frsize

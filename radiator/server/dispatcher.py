@@ -2,7 +2,7 @@
 
 It runs as a callback of the hub, never waits, and never runs twice at once; so the broker needs no lock. Between two
 turns the hub always looks at sockets and timers, so however much is to be done, heart-beats are not late. One batch is
-at sea while the next one fills; what is held in a batch is not known here.
+being committed while the next one fills; what is held in a batch is not known here.
 """
 
 import time
@@ -70,14 +70,14 @@ class Dispatcher:
         self._sync_at_s = 0.0
         self._unawaited_max_s = UNAWAITED_MAX_S
         self._begun_s: float | None = None  # when the open batch was first seen to hold anything
-        self._questions: deque[ReadRequest] = deque()
+        self._read_requests: deque[ReadRequest] = deque()
         self._measure_due = False
         # what was measured last, and what batches take that this may not have seen
-        self._room = measured(store, data_dir)
+        self._space = measured(store, data_dir)
         self._checked_percent = store.checked_percent
         self._unseen_bytes = 0
         self._unseen_by_measure_bytes = 0
-        self._at_sea_bytes = 0
+        self._submitted_bytes = 0
         self._again = loop.timer(0)
         self._rest = loop.timer(BACKGROUND_REST_S, BACKGROUND_REST_S)
         self._can_rest = False
@@ -85,8 +85,8 @@ class Dispatcher:
         self._sync: Any = None
         self._sync_timer_s = 0.0
         # gathering: who was answered by the last batch, and how long the next one waits for what they say to that
-        self._is_home = False
-        self._put_to_sea_s = 0.0
+        self._has_committed = False
+        self._submitted_s = 0.0
         self._awaited = 0
         self._gather_until_s = 0.0
         self._gathering = loop.timer(0)
@@ -140,23 +140,23 @@ class Dispatcher:
         try:
             turn = self._broker.turn(events, now_s, time.time_ns() // 1_000_000)
         except StoreError as error:
-            told = "That is damage, or a bug in Radiator. Run `radiator check` on it"
-            raise StoreError(f"In the store in {self._data_dir} {error}. {told}.") from error
+            advice = "That is damage, or a bug in Radiator. Run `radiator check` on it"
+            raise StoreError(f"In the store in {self._data_dir} {error}. {advice}.") from error
         self.turns += 1
         self.is_stopped = turn.stopped
-        self._tell(turn.notes)  # before a refused connection is gone
-        if self._is_home:
-            self._is_home = False
+        self._log_notes(turn.notes)  # before a refused connection is gone
+        if self._has_committed:
+            self._has_committed = False
             self._awaited = self._post(turn.replies)
-            self._gather_until_s = now_s + min(GATHER_MAX_S, now_s - self._put_to_sea_s)
+            self._gather_until_s = now_s + min(GATHER_MAX_S, now_s - self._submitted_s)
             self._seal(now_s)
         else:
             self._awaited -= sum(type(event) is Read for event in events)
             self._seal(now_s)
             self._post(turn.replies)
-        self._tell(turn.notes)  # what sealing has noted
+        self._log_notes(turn.notes)  # what sealing has noted
         if turn.read_requests:
-            self._questions.extend(turn.read_requests)
+            self._read_requests.extend(turn.read_requests)
             self._ask()
         if turn.applied:
             self._apply(self._rereader.applied())
@@ -186,7 +186,7 @@ class Dispatcher:
             connection.flush()
         return len(touched)
 
-    def _tell(self, notes: list[Note]) -> None:
+    def _log_notes(self, notes: list[Note]) -> None:
         """Logs each once, with the address of whose connection it is about: the log has no other line of most."""
         for note in notes:
             connection = self._connections.open.get(int(note.fields.get("connection", 0)))
@@ -200,12 +200,12 @@ class Dispatcher:
     # ---- the disk ---------------------------------------------------------------------------------------------------
 
     def _seal(self, now_s: float) -> None:
-        """The open batch puts to sea, if the last one is home, who was awaited has spoken or the batch has filled
-        without them, and sync_interval_ms has passed.
+        """Submits the open batch if the last one is committed, those who are awaited have sent something or the batch
+        has filled without them, and sync_interval_ms has passed.
 
-        Clients that a batch has answered speak again at once. Without a moment's wait the first of them would go to
-        the disk alone, and all others wait for that: with 8 + 8 connections end to end the wait saves a fifth of the
-        CPU (116 µs a message without it, 86 with it). What nobody awaits waits longer.
+        Clients that a batch has answered send again at once. If the first of them did not wait for the others, it would
+        be committed alone, and all others would wait for that: with 8 + 8 connections end to end the wait saves a fifth
+        of the CPU (116 µs a message without it, 86 with it). A batch that nobody awaits waits longer.
         """
         if self.committer.is_busy or not self._broker.has_batch:
             return
@@ -225,9 +225,9 @@ class Dispatcher:
         assert batch is not None
         self._awaited = 0
         self._begun_s = None
-        self._put_to_sea_s = now_s
+        self._submitted_s = now_s
         self._sync_at_s = now_s + self._sync_interval_s
-        self._at_sea_bytes = batch.disk_bytes
+        self._submitted_bytes = batch.disk_bytes
         self._unseen_bytes += batch.disk_bytes
         self._unseen_by_measure_bytes += batch.disk_bytes
         self.committer.submit(batch)
@@ -260,8 +260,8 @@ class Dispatcher:
         self._inbox.wake()
 
     def _committed(self, number: int) -> None:
-        self._is_home = True
-        self._at_sea_bytes = 0
+        self._has_committed = True
+        self._submitted_bytes = 0
         self._inbox.report(Committed(number))
 
     def sync_every(self, interval_s: float) -> None:
@@ -275,18 +275,18 @@ class Dispatcher:
     # ---- what is read back ------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        if self._loader.is_busy or not (self._questions or self._measure_due):
+        if self._loader.is_busy or not (self._read_requests or self._measure_due):
             return
-        count = min(len(self._questions), QUESTIONS_AT_ONCE)
-        inquiry = Inquiry([self._questions.popleft() for _ in range(count)], self._measure_due)
+        count = min(len(self._read_requests), QUESTIONS_AT_ONCE)
+        inquiry = Inquiry([self._read_requests.popleft() for _ in range(count)], self._measure_due)
         if self._measure_due:
-            self._unseen_by_measure_bytes = self._at_sea_bytes
+            self._unseen_by_measure_bytes = self._submitted_bytes
         self._measure_due = False
         self._loader.submit(inquiry)
 
     def _found(self, findings: Findings) -> None:
-        if findings.room is not None:
-            self._room = findings.room
+        if findings.space is not None:
+            self._space = findings.space
             self._unseen_bytes = self._unseen_by_measure_bytes
             if self._checked_percent < findings.checked_percent == 100:
                 self._log.info("structure_checked", data_dir=str(self._data_dir))
@@ -297,14 +297,14 @@ class Dispatcher:
 
     def _ticked(self) -> None:
         """The clock goes on whatever the disk does: with the last known numbers, less what was written since."""
-        room, unseen_bytes = self._room, self._unseen_bytes
+        space, unseen_bytes = self._space, self._unseen_bytes
         self._inbox.report(
             Tick(
-                max(0, room.for_messages_bytes - unseen_bytes),
-                room.used_bytes + unseen_bytes,
+                max(0, space.for_messages_bytes - unseen_bytes),
+                space.used_bytes + unseen_bytes,
                 self._checked_percent,
-                room.free_bytes,
-                room.reusable_bytes,
+                space.free_bytes,
+                space.reusable_bytes,
                 self._connections.half_open,
             )
         )

@@ -38,9 +38,9 @@ def halt_on_uncaught(log: EventLog, hub: Hub) -> None:
         error = value if isinstance(value, BaseException) else kind()
         halt_for(log, error if trace is None else error.with_traceback(trace), "the hub")
 
-    def in_thread(told: threading.ExceptHookArgs) -> None:
-        error = told.exc_value if told.exc_value is not None else told.exc_type()
-        halt_for(log, error, f"the thread {told.thread.name if told.thread else '?'}")
+    def in_thread(failed: threading.ExceptHookArgs) -> None:
+        error = failed.exc_value if failed.exc_value is not None else failed.exc_type()
+        halt_for(log, error, f"the thread {failed.thread.name if failed.thread else '?'}")
 
     hub.handle_error = in_hub
     threading.excepthook = in_thread

@@ -1,4 +1,4 @@
-"""What glibc's malloc is told: to keep what it has. Elsewhere nothing happens.
+"""Makes glibc's malloc keep what it has. Elsewhere nothing happens.
 
 Left alone it gives the heap's end back to the system whenever 128 KiB of it are free, and a frame of 64 KiB is then
 paid for page by page, again and again: 16 producers with a window of 100 such frames come to 6,500 a second, and to

@@ -1,4 +1,4 @@
-"""The door of the broker: what has happened and was not told yet.
+"""What has happened and waits for the next turn of the broker.
 
 What one client says keeps its order; between clients it goes round, COMMANDS_AT_ONCE each (the hub reads each socket
 once between two turns): a consumer's ACK does not wait behind all that the producers poured in. The whole is bounded by
@@ -26,32 +26,32 @@ class Inbox:
         self._fresh_commands = 0
         self._fresh_bytes = 0
         # all else, of each connection, with its bytes; the first connection is the next
-        self._said: dict[int, deque[tuple[Event, int]]] = {}
+        self._queued: dict[int, deque[tuple[Event, int]]] = {}
         self._stop: Stop | None = None
         self._bytes = 0
-        self._waiting: list[Callable[[], None]] = []
-        self._behind: dict[int, Callable[[], None]] = {}
+        self._when_not_full: list[Callable[[], None]] = []
+        self._when_taken: dict[int, Callable[[], None]] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether readers must wait."""
         return self._bytes >= INBOX_MAX_BYTES
 
-    def when_room(self, has_room: Callable[[], None]) -> None:
+    def when_not_full(self, call: Callable[[], None]) -> None:
         """Calls it once, when the inbox is not full any more."""
-        self._waiting.append(has_room)
+        self._when_not_full.append(call)
 
-    def when_told(self, connection: int, told: Callable[[], None]) -> None:
+    def when_taken(self, connection: int, call: Callable[[], None]) -> None:
         """Calls it once, when all that this connection has said was taken. It is asked
         only after more than COMMANDS_AT_ONCE at once: that always waits."""
-        assert connection in self._said
-        self._behind[connection] = told
+        assert connection in self._queued
+        self._when_taken[connection] = call
 
-    def say(self, event: Open | Read | Closed, size: int = 0) -> None:
+    def put(self, event: Open | Read | Closed, size: int = 0) -> None:
         """What a client did. size: bytes that were read for it."""
         commands = len(event.commands) if type(event) is Read else 0
         if (
-            not self._said
+            not self._queued
             and commands <= COMMANDS_AT_ONCE
             and self._fresh_commands + commands <= COMMANDS_PER_TURN
             and len(self._fresh) < READS_PER_TURN
@@ -60,10 +60,10 @@ class Inbox:
             self._fresh_commands += commands
             self._fresh_bytes += size
         else:
-            said = self._said.get(event.connection)
-            if said is None:
-                said = self._said[event.connection] = deque()
-            said.append((event, size))
+            queued = self._queued.get(event.connection)
+            if queued is None:
+                queued = self._queued[event.connection] = deque()
+            queued.append((event, size))
         self._bytes += size
         if not self._is_awake:
             self.wake()
@@ -71,7 +71,7 @@ class Inbox:
     def stop(self, at_once: bool = False) -> None:
         """The last event: after everything that was said, or instead of what was not taken yet."""
         if at_once:
-            self._said.clear()
+            self._queued.clear()
             self._fresh = []
             self._fresh_commands = self._fresh_bytes = self._bytes = 0
         self._stop = Stop(at_once)
@@ -107,44 +107,44 @@ class Inbox:
             self._fresh = []
             self._bytes -= self._fresh_bytes
             self._fresh_commands = self._fresh_bytes = 0
-        if self._said:
-            for connection in list(islice(self._said, reads_left)):
+        if self._queued:
+            for connection in list(islice(self._queued, reads_left)):
                 if left <= 0:
                     break
                 left -= self._take_from(connection, events)
-        if self._stop is not None and not self._said:
+        if self._stop is not None and not self._queued:
             events.append(self._stop)
             self._stop = None
-        if self._waiting and not self.is_full:
-            waiting, self._waiting = self._waiting, []
-            for has_room in waiting:
-                has_room()
+        if self._when_not_full and not self.is_full:
+            waiting, self._when_not_full = self._when_not_full, []
+            for call in waiting:
+                call()
         return events
 
     def _take_from(self, connection: int, events: list[Event]) -> int:
         """Up to COMMANDS_AT_ONCE of what it said; it goes behind the others if there is more. How many commands."""
-        said = self._said.pop(connection)
+        queued = self._queued.pop(connection)
         taken = 0
-        while said and taken < COMMANDS_AT_ONCE:
-            event, size = said[0]
+        while queued and taken < COMMANDS_AT_ONCE:
+            event, size = queued[0]
             commands = event.commands if isinstance(event, Read) else []
-            room = COMMANDS_AT_ONCE - taken
-            if isinstance(event, Read) and len(commands) > room:
-                events.append(Read(connection, commands[:room], event.buffered_bytes))
-                said[0] = (Read(connection, commands[room:], event.buffered_bytes), size)
-                taken += room
+            left = COMMANDS_AT_ONCE - taken
+            if isinstance(event, Read) and len(commands) > left:
+                events.append(Read(connection, commands[:left], event.buffered_bytes))
+                queued[0] = (Read(connection, commands[left:], event.buffered_bytes), size)
+                taken += left
             else:
-                said.popleft()
+                queued.popleft()
                 events.append(event)
                 self._bytes -= size
                 taken += len(commands)
-        if said:
-            self._said[connection] = said
-        elif connection in self._behind:
-            self._behind.pop(connection)()
+        if queued:
+            self._queued[connection] = queued
+        elif connection in self._when_taken:
+            self._when_taken.pop(connection)()
         return taken
 
     @property
     def has_more(self) -> bool:
         """Whether there is more than the last turn could take."""
-        return bool(self._said or self._fresh) or self._stop is not None
+        return bool(self._queued or self._fresh) or self._stop is not None

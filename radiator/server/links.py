@@ -1,4 +1,4 @@
-"""Links with other nodes as the shell sees them: who may be linked with, who is, and what the log was told of those
+"""Links with other nodes as the shell sees them: who may be linked with, who is, and what was logged of those
 who are not.
 """
 
@@ -56,8 +56,8 @@ class Links:
         self._limits = limits
         self._log = log
         self._report = report
-        self._told: dict[tuple[str, str], None] = {}
-        self.sockets_max = 0
+        self._logged: dict[tuple[str, str], None] = {}
+        self.sockets = self.sockets_max = 0
         if node is not None:
             self.sockets_max = LINK_SOCKETS * (1 + (NODE_NEIGHBOURS_MAX if node.discover else len(node.peers)))
             for name, address in node.peers.items():
@@ -80,19 +80,23 @@ class Links:
         has_room = len(self.neighbours) < NODE_NEIGHBOURS_MAX
         return name in self.neighbours or (self._node is not None and self._node.discover and has_room)
 
-    # ---- told by connections ----------------------------------------------------------------------------------------
+    # ---- called by connections --------------------------------------------------------------------------------------
 
-    def dialled(self, name: str) -> None:
-        """A socket to that node is open."""
-        neighbour = self.neighbours[name]
-        neighbour.dialled += 1
-        neighbour.judge()
+    def began(self, name: str) -> None:
+        """A socket is open. name: of the node that it was dialled for, or ""."""
+        self.sockets += 1
+        self._count_dialled(name, 1)
 
     def hung_up(self, name: str) -> None:
         """That socket is closed."""
-        neighbour = self.neighbours[name]
-        neighbour.dialled -= 1
-        neighbour.judge()
+        self.sockets -= 1
+        self._count_dialled(name, -1)
+
+    def _count_dialled(self, name: str, more: int) -> None:
+        if name:
+            neighbour = self.neighbours[name]
+            neighbour.dialled += more
+            neighbour.judge()
 
     def opened(self, name: str, peer: str) -> None:
         """A link with that node is up: both ends have proved who they are."""
@@ -102,7 +106,7 @@ class Links:
         neighbour.links += 1
         neighbour.judge()
         now_right = (name, _host(peer))
-        self._told = {key: None for key in self._told if key[0] not in now_right}
+        self._logged = {key: None for key in self._logged if key[0] not in now_right}
 
     def closed(self, name: str) -> None:
         """A link with that node is over."""
@@ -120,11 +124,11 @@ class Links:
         if name or other:
             self._report(NotLinked(name or other, cause, is_refused))
         key = (name or _host(peer), cause)
-        if key in self._told:
+        if key in self._logged:
             return
-        if len(self._told) >= LINK_REFUSALS_KEPT:
-            self._told.clear()
-        self._told[key] = None
+        if len(self._logged) >= LINK_REFUSALS_KEPT:
+            self._logged.clear()
+        self._logged[key] = None
         node = {"node": name} if name else {}
         self._log.warning("link_refused", **node, peer=peer, cause=cause)
 

@@ -14,10 +14,10 @@ from radiator.server.log import EventLog
 
 @dataclass(slots=True)
 class _Crowd:
-    """The half-open connections of one network. is_told: the log was told that they are at their bound."""
+    """The half-open connections of one network. is_logged: that they are at their bound."""
 
     numbers: dict[int, None] = field(default_factory=dict)
-    is_told: bool = False
+    is_logged: bool = False
 
 
 class Places:
@@ -45,8 +45,8 @@ class Places:
         self._connected: set[int] = set()
         self._half_open: dict[int, str] = {}  # and the network of each
         self._crowds: dict[str, _Crowd] = {}
-        self._is_full_told = False
-        self._is_crowd_told = False
+        self._is_full_logged = False
+        self._is_crowd_logged = False
 
     def bound(self, connections_max: int, half_open_max: int, half_open_each: int) -> None:
         """So many from now on. Who is connected stays."""
@@ -55,14 +55,14 @@ class Places:
         self._half_open_each = half_open_each
 
     def is_full(self, peer: str) -> bool:
-        """Whether no further client can be connected. The log is told once, until there is room again.
+        """Whether no further client can be connected. Logged once, until there is a place again.
 
         peer: who wants to be.
         """
         is_full = len(self._connected) >= self.connections_max
-        if is_full and not self._is_full_told:
+        if is_full and not self._is_full_logged:
             self._log.warning("connections_full", connections=self.connections_max, peer=peer)
-        self._is_full_told = is_full
+        self._is_full_logged = is_full
         return is_full
 
     def enter(self, number: int, network: str) -> None:
@@ -86,7 +86,7 @@ class Places:
         if not crowd.numbers:
             del self._crowds[network]
         if len(self._half_open) <= self._half_open_max // 2:
-            self._is_crowd_told = False
+            self._is_crowd_logged = False
 
     @property
     def half_open(self) -> int:
@@ -100,14 +100,14 @@ class Places:
         """Which half-open connection must go before one more of that network may come; None where there is room."""
         crowd = self._crowds.get(network) if network else None
         if crowd is not None and len(crowd.numbers) >= self._half_open_each:
-            if not crowd.is_told:
+            if not crowd.is_logged:
                 self._log.warning("half_open_full", connections=len(crowd.numbers), network=network)
-            crowd.is_told = True
+            crowd.is_logged = True
             return self._one_of(crowd.numbers)
         if len(self._half_open) >= self._half_open_max:
-            if not self._is_crowd_told:
+            if not self._is_crowd_logged:
                 self._log.warning("half_open_full", connections=len(self._half_open), networks=len(self._crowds))
-            self._is_crowd_told = True
+            self._is_crowd_logged = True
             return self._one_of(self._half_open)
         return None
 

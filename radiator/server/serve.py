@@ -34,6 +34,7 @@ from radiator.model.limits import (
     TICK_S,
     Limits,
 )
+from radiator.model.recovery import Recovery
 from radiator.model.settings import SOCKET_FILE, Config, ListenAddress, UnixAddress
 from radiator.model.writes import StoppedClean
 from radiator.server.connections import Connections
@@ -103,6 +104,22 @@ def _made(config: Config, store: CheckedStore, trust_clock: bool, read: Read) ->
         raise
 
 
+def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
+    return Broker(
+        config.declarations,
+        config.limits,
+        recovery,
+        map_size=config.map_size,
+        disk_free_min=config.disk_free_min,
+        entropy=os.urandom,
+        version=__version__,
+        now_s=time.monotonic(),
+        now_ms=time.time_ns() // 1_000_000,
+        node=config.node,
+        trust_clock=trust_clock,
+    )
+
+
 class Server:
     """One run. Built whole before anything of it runs; RadiatorError where it cannot be."""
 
@@ -113,19 +130,7 @@ class Server:
         self._log = EventLog(logging=config.logging)
         self._signalled_s = 0.0
         self._stop = Event()
-        broker = Broker(
-            config.declarations,
-            config.limits,
-            recovery,
-            map_size=config.map_size,
-            disk_free_min=config.disk_free_min,
-            entropy=os.urandom,
-            version=__version__,
-            now_s=time.monotonic(),
-            now_ms=time.time_ns() // 1_000_000,
-            node=config.node,
-            trust_clock=trust_clock,
-        )
+        broker = _broker(config, recovery, trust_clock)
         self._inbox = Inbox()
         self._rereader = Rereader(loop, config, read, self._inbox, self._log)
         self._links = links = Links(config.node, recovery.store_id, config.limits, self._log, self._inbox.report)

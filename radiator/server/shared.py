@@ -14,9 +14,7 @@ One = TypeVar("One")
 
 @dataclass(slots=True)
 class Shared(Generic[One]):
-    """by_number: every connection that is not closed; of_links: those of them where the other end is, or wants to be, a
-    node; open: those of which the broker was told Open and not yet Closed.
-    """
+    """by_number: every connection that is not closed; open: those whose Open the broker has, and not their Closed."""
 
     loop: Any
     limits: Limits
@@ -25,5 +23,4 @@ class Shared(Generic[One]):
     log: EventLog
     links: Links
     by_number: dict[int, One] = field(default_factory=dict)
-    of_links: dict[int, One] = field(default_factory=dict)
     open: dict[int, One] = field(default_factory=dict)

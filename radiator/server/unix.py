@@ -26,7 +26,7 @@ def ask(connected: socket.socket) -> Answer:
     ever owing. An error is there once the other end was closed with something unread.
     """
     poll = select.poll()
-    poll.register(connected, 0)  # errors are told of in any case
+    poll.register(connected, 0)  # errors are reported in any case
     return Answer(is_reset=any(event & select.POLLERR for _, event in poll.poll(0)))
 
 
@@ -66,11 +66,11 @@ class UnixAcceptor:
         try:
             connected.setblocking(False)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES // 2)  # the system doubles it
-            told = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            found = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         except OSError:
             connected.close()
             raise
-        pid, uid, _ = _CREDENTIALS.unpack(told)
+        pid, uid, _ = _CREDENTIALS.unpack(found)
         return SocketTransport(connected, f"unix/pid:{pid}/uid:{uid}", f"uid:{uid}", ask)
 
     def close(self) -> None:

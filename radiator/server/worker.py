@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 class Worker(Generic[Job, Answer]):
     """`start`, `submit`, `stop` and `answered` run on the hub; `work` and `rest` in the thread.
 
-    work: does a job. answered: is told what came of it. rest: called by the idle or busy thread again and again, and
+    work: does a job. answered: is called with the answer. rest: called by the idle or busy thread again and again, and
     says after how many seconds next, at most BEAT_S. beats: grows as often as long as the thread is not stuck.
     """
 

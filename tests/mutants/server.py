@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "half-open-without-bound",
         "As many sockets that say nothing are accepted as come.",
-        function="Connections._make_room",
+        function="Connections._evict",
         old="if number is None:",
         new="if True:",
     ),

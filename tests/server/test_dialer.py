@@ -90,7 +90,7 @@ def test_with_discover_a_node_is_known_that_proves_itself_and_dialled_once_it_is
 def test_a_link_is_wanted_while_there_is_none_and_nobody_tries(logged: Logged) -> None:
     b = logged.links.neighbours["b"]
     assert b.is_wanting.is_set()
-    logged.links.dialled("b")
+    logged.links.began("b")
     assert not b.is_wanting.is_set()
     logged.links.opened("b", "127.0.0.1:1")  # it has dialled us meanwhile
     logged.links.hung_up("b")
@@ -127,10 +127,10 @@ def test_a_host_that_has_been_linked_is_told_of_again(logged: Logged) -> None:
     assert len(logged.lines()) == 2
 
 
-def test_what_has_been_told_is_bounded(logged: Logged) -> None:
+def test_what_has_been_logged_is_bounded(logged: Logged) -> None:
     for number in range(LINK_REFUSALS_KEPT + 1):
         logged.links.refused("", f"10.0.0.2:{number}", f"claims to be {number}")
-    assert len(logged.links._told) == 1
+    assert len(logged.links._logged) == 1
 
 
 def test_the_broker_is_told_each_time_why_there_is_no_link(logged: Logged) -> None:

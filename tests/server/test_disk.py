@@ -9,7 +9,7 @@ from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import MIB
 from radiator.model.message import Message
 from radiator.model.writes import Declare, Put, Remove
-from radiator.server.disk import DiskRoom, measured
+from radiator.server.disk import DiskSpace, measured
 from radiator.storage.lmdb.store import open_store
 
 
@@ -18,7 +18,7 @@ from radiator.storage.lmdb.store import open_store
     [(0, 100), (40, 100), (50, 100), (51, 151)],
 )
 def test_reusable_pages_are_room_once_they_are_more_than_what_is_used(reusable_bytes: int, wanted: int) -> None:
-    assert DiskRoom(100, reusable_bytes, 50).for_messages_bytes == wanted
+    assert DiskSpace(100, reusable_bytes, 50).for_messages_bytes == wanted
 
 
 def test_removed_messages_make_room_in_the_file_and_none_on_the_file_system(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_inbox_summons_once_for_each_take() -> None:
     inbox = Inbox()
     calls = summoned(inbox)
     for number in range(5):
-        inbox.say(Read(number, []), 10)
+        inbox.put(Read(number, []), 10)
     inbox.report(Committed(1))
     assert len(calls) == 1
     inbox.take()
@@ -35,7 +35,7 @@ def test_report_that_may_wait_summons_nobody_and_comes_with_the_next_turn() -> N
     calls = summoned(inbox)
     inbox.report(Tick(1, 1), at_once=False)
     assert calls == []
-    inbox.say(Open(1))
+    inbox.put(Open(1))
     assert inbox.take() == [Tick(1, 1), Open(1)]
 
 
@@ -43,7 +43,7 @@ def test_what_a_client_says_keeps_its_order_behind_reports() -> None:
     inbox = Inbox()
     said = [Open(1), Read(1, [], 5), Read(1, [], 0), Closed(1)]
     for event in said:
-        inbox.say(event)
+        inbox.put(event)
     inbox.report(Committed(1))
     assert inbox.take() == [Committed(1), *said]
     assert inbox.take() == []
@@ -52,7 +52,7 @@ def test_what_a_client_says_keeps_its_order_behind_reports() -> None:
 def test_take_gives_reads_per_turn_and_all_reports() -> None:
     inbox = Inbox()
     for number in range(READS_PER_TURN + 1):
-        inbox.say(Read(number, []))
+        inbox.put(Read(number, []))
         inbox.report(Committed(number))
     assert len(inbox.take()) == READS_PER_TURN + READS_PER_TURN + 1
     assert inbox.has_more
@@ -63,15 +63,15 @@ def test_take_gives_reads_per_turn_and_all_reports() -> None:
 def test_inbox_is_full_at_its_bound_and_calls_the_waiting_when_it_is_not() -> None:
     inbox = Inbox()
     calls: list[str] = []
-    inbox.say(Read(1, []), INBOX_MAX_BYTES - 1)
+    inbox.put(Read(1, []), INBOX_MAX_BYTES - 1)
     assert not inbox.is_full
-    inbox.say(Read(2, []), 1)
+    inbox.put(Read(2, []), 1)
     assert inbox.is_full
-    inbox.when_room(lambda: calls.append("room"))
+    inbox.when_not_full(lambda: calls.append("room"))
     inbox.report(Committed(1))  # is taken though it is full
     assert inbox.take() == [Committed(1), Read(1, []), Read(2, [])]
     assert calls == ["room"] and not inbox.is_full
-    inbox.say(Read(3, []), 1)
+    inbox.put(Read(3, []), 1)
     inbox.take()
     assert calls == ["room"]
 
@@ -80,9 +80,9 @@ def test_inbox_does_not_call_the_waiting_while_it_is_full() -> None:
     inbox = Inbox()
     calls: list[str] = []
     for number in range(READS_PER_TURN):
-        inbox.say(Read(number, []), 0)
-    inbox.say(Read(READS_PER_TURN, []), INBOX_MAX_BYTES)
-    inbox.when_room(lambda: calls.append("room"))
+        inbox.put(Read(number, []), 0)
+    inbox.put(Read(READS_PER_TURN, []), INBOX_MAX_BYTES)
+    inbox.when_not_full(lambda: calls.append("room"))
     inbox.take()
     assert calls == []
     inbox.take()
@@ -96,12 +96,12 @@ def acks(connection: int, count: int) -> list[Command]:
 def test_connections_take_turns_and_each_keeps_its_order() -> None:
     inbox = Inbox()
     said = acks(1, 2 * COMMANDS_AT_ONCE + 1)
-    inbox.say(Read(1, said, 7))
-    inbox.say(Read(2, acks(2, 1)))
-    inbox.say(Closed(1))
+    inbox.put(Read(1, said, 7))
+    inbox.put(Read(2, acks(2, 1)))
+    inbox.put(Closed(1))
     one, two = COMMANDS_AT_ONCE, 2 * COMMANDS_AT_ONCE
     assert inbox.take() == [Read(1, said[:one], 7), Read(2, acks(2, 1))]
-    inbox.say(Read(3, acks(3, 1)))
+    inbox.put(Read(3, acks(3, 1)))
     assert inbox.take() == [Read(1, said[one:two], 7), Read(3, acks(3, 1))]
     assert inbox.has_more
     assert inbox.take() == [Read(1, said[two:], 7), Closed(1)]
@@ -111,7 +111,7 @@ def test_connections_take_turns_and_each_keeps_its_order() -> None:
 def test_turn_has_no_more_commands_than_it_may() -> None:
     inbox = Inbox()
     for number in range(READS_PER_TURN):
-        inbox.say(Read(number, acks(number, COMMANDS_AT_ONCE)))
+        inbox.put(Read(number, acks(number, COMMANDS_AT_ONCE)))
     assert sum(len(event.commands) for event in inbox.take() if isinstance(event, Read)) == COMMANDS_PER_TURN
     assert inbox.has_more
 
@@ -119,8 +119,8 @@ def test_turn_has_no_more_commands_than_it_may() -> None:
 def test_reader_is_called_when_all_that_it_said_was_taken() -> None:
     inbox = Inbox()
     calls: list[str] = []
-    inbox.say(Read(1, acks(1, COMMANDS_AT_ONCE + 1)), 10)
-    inbox.when_told(1, lambda: calls.append("told"))
+    inbox.put(Read(1, acks(1, COMMANDS_AT_ONCE + 1)), 10)
+    inbox.when_taken(1, lambda: calls.append("told"))
     inbox.take()
     assert calls == []
     inbox.take()
@@ -130,7 +130,7 @@ def test_reader_is_called_when_all_that_it_said_was_taken() -> None:
 
 def test_stop_comes_after_everything_that_was_said() -> None:
     inbox = Inbox()
-    inbox.say(Read(1, acks(1, COMMANDS_AT_ONCE + 1)))
+    inbox.put(Read(1, acks(1, COMMANDS_AT_ONCE + 1)))
     inbox.stop()
     assert Stop() not in inbox.take()
     assert inbox.has_more
@@ -141,7 +141,7 @@ def test_stop_comes_after_everything_that_was_said() -> None:
 def test_clients_wait_while_the_broker_is_behind_and_reports_do_not() -> None:
     inbox = Inbox()
     for number in range(3):
-        inbox.say(Read(number, acks(number, COMMANDS_AT_ONCE + 1)), INBOX_MAX_BYTES)
+        inbox.put(Read(number, acks(number, COMMANDS_AT_ONCE + 1)), INBOX_MAX_BYTES)
     inbox.take()
     inbox.report(Committed(1))
     assert inbox.take(is_behind=True) == [Committed(1)]
@@ -167,7 +167,7 @@ def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -
     node.auto = False
     for number in flood:
         requests: list[Command] = [send(number, "/admin", b'{"do": "none"}') for _ in range(each)]
-        inbox.say(Read(number, requests), INBOX_MAX_BYTES // 20 + 1)
+        inbox.put(Read(number, requests), INBOX_MAX_BYTES // 20 + 1)
 
     def turn() -> None:
         node.turn(inbox.take(node.broker.is_behind))
@@ -177,7 +177,7 @@ def test_who_comes_behind_a_flood_that_fills_turns_waits_for_one_round_of_it() -
     for _ in range(50):
         turn()
     assert inbox.is_full
-    inbox.say(Read(other, [send(other, "/queue/q", b"x", receipt=b"1")]))
+    inbox.put(Read(other, [send(other, "/queue/q", b"x", receipt=b"1")]))
     turns = 0
     while not node.broker.destinations.queues:
         turn()

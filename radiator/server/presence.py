@@ -1,0 +1,108 @@
+"""One connection as the rest of the server counts it: a client, that has a place; or a link with another node.
+
+It says whether the connection may be open, and is called as that comes and goes; nothing else logs it.
+"""
+
+from typing import Protocol
+
+from radiator.model.commands import Open
+from radiator.protocols import Session
+from radiator.server.links import Links
+from radiator.server.log import EventLog
+from radiator.server.places import Places
+
+
+class Presence(Protocol):
+    """`is_full` before Open; then `opened`, and `closed` once, or `not_opened`; in any case `gone` as the last."""
+
+    @property
+    def full_sentence(self) -> str:
+        """What is said where `is_full`."""
+
+    def is_full(self) -> bool:
+        """Whether there is no place for one more. Where there is, it is taken."""
+
+    def opened(self, event: Open) -> None:
+        """Its other end was accepted."""
+
+    def not_opened(self, session: Session, cause: str) -> None:
+        """It came to an end before that."""
+
+    def closed(self, cause: str) -> None:
+        """It was open, and is over."""
+
+    def gone(self) -> None:
+        """Its transport is closed."""
+
+
+class ClientPresence:
+    """Of a client; `Places.enter` was called for it."""
+
+    __slots__ = ("_log", "_number", "_peer", "_places")
+
+    def __init__(self, number: int, peer: str, places: Places, log: EventLog) -> None:
+        self._number = number
+        self._peer = peer
+        self._places = places
+        self._log = log
+
+    @property
+    def full_sentence(self) -> str:
+        places = self._places
+        return f"All {places.connections_max} connections ({places.setting}) are taken: try again later."
+
+    def is_full(self) -> bool:
+        if self._places.is_full(self._peer):
+            return True
+        self._places.connect(self._number)
+        return False
+
+    def opened(self, event: Open) -> None:
+        self._log.debug("connected", connection=self._number, peer=self._peer)
+
+    def not_opened(self, session: Session, cause: str) -> None:
+        self._log.debug("not_connected", connection=self._number, peer=self._peer, cause=cause)
+
+    def closed(self, cause: str) -> None:
+        self._log.debug("disconnected", connection=self._number, peer=self._peer, cause=cause)
+
+    def gone(self) -> None:
+        self._places.leave(self._number)
+
+
+class LinkPresence:
+    """Of a link, or of what wants to be one. dialled: the node that we have called, or "". node: who it has proved to
+    be, or "".
+    """
+
+    __slots__ = ("_dialled", "_links", "_log", "_node", "_number", "_peer")
+
+    full_sentence = ""
+
+    def __init__(self, number: int, peer: str, links: Links, log: EventLog, dialled: str) -> None:
+        self._number = number
+        self._peer = peer
+        self._links = links
+        self._log = log
+        self._dialled = dialled
+        self._node = ""
+        links.began(dialled)
+
+    def is_full(self) -> bool:
+        return False  # links are bounded as they are accepted
+
+    def opened(self, event: Open) -> None:
+        assert event.peer is not None, "a link's session says whose it is"
+        self._node = event.peer.name
+        self._links.opened(self._node, self._peer)
+        self._log.info("linked", connection=self._number, node=self._node, peer=self._peer)
+
+    def not_opened(self, session: Session, cause: str) -> None:
+        self._links.refused(self._dialled, self._peer, cause, session.other, session.is_closing)
+
+    def closed(self, cause: str) -> None:
+        self._links.closed(self._node)
+        self._log.info("unlinked", connection=self._number, node=self._node, peer=self._peer, cause=cause)
+
+    def gone(self) -> None:
+        self._links.hung_up(self._dialled)
