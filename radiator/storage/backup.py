@@ -16,6 +16,7 @@ from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.limits import BACKUP_META_BYTES, MIB
 from radiator.storage.check import Report, check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import (
     checked_head,
@@ -30,7 +31,6 @@ from radiator.storage.lmdb.datafile import (
 from radiator.storage.lmdb.mending import mend
 from radiator.storage.lmdb.mending_ledgers import mend_books
 from radiator.storage.lmdb.reader import Reader, backup_meta
-from radiator.storage.lmdb.tables import BACKUP, CLEAN, DOUBTS, FORMAT, PEERS, STORE_ID, TABLES, TIME
 from radiator.storage.report import Progress, unheard
 
 _NEW = ".radiator-backup.new"  # how the name of an unfinished backup ends, behind the number of its process

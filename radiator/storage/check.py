@@ -18,10 +18,7 @@ from radiator.model.validation import exchange_settings, fanout_children
 from radiator.model.writes import KeepPeer
 from radiator.storage.check_logs import check_blocks, check_log_books, check_stages
 from radiator.storage.codec import records
-from radiator.storage.lmdb import directory
-from radiator.storage.lmdb.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
-from radiator.storage.lmdb.reader import Reader, Snapshot
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     BINDINGS,
     BOOT,
     COUNTS,
@@ -46,6 +43,9 @@ from radiator.storage.lmdb.tables import (
     TIME,
     tables_of,
 )
+from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.datafile import checked_head, refuse_bare_backups, refuse_other_formats, structure_mistakes
+from radiator.storage.lmdb.reader import Reader, Snapshot
 from radiator.storage.report import Progress, unheard
 from radiator.storage.report import Report as Report
 

@@ -9,9 +9,9 @@ from radiator.model.limits import CHECK_SLICE_RECORDS, EVENT_BYTES
 from radiator.model.message import Message
 from radiator.model.writes import KeepPosition, KeepSegment
 from radiator.storage.codec import blocks, records
+from radiator.storage.codec.tables import APPS, LOGS, POSITIONS, QUEUES, RECORDS, SEGMENTS, STAGED, STAGES
 from radiator.storage.lmdb.logs import segment_mistake
 from radiator.storage.lmdb.reader import Reader, Snapshot
-from radiator.storage.lmdb.tables import APPS, LOGS, POSITIONS, QUEUES, RECORDS, SEGMENTS, STAGED, STAGES
 from radiator.storage.report import Report
 
 

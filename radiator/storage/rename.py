@@ -10,9 +10,9 @@ from radiator.model.errors import DamagedRecord, DiskFailed, StoreError
 from radiator.model.limits import BACKUP_META_BYTES
 from radiator.model.patterns import is_node_name
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import DOUBTS, META, NODE, PEERS
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import checked_head, open_for_writing, refuse_bare_backups, refuse_other_formats
-from radiator.storage.lmdb.tables import DOUBTS, META, NODE, PEERS
 
 
 def rename(data_dir: str | Path, name: str) -> str:

@@ -22,8 +22,8 @@ from radiator.model.errors import EXIT_REFUSED, StoreError
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import FORMAT, META
 from radiator.storage.lmdb.datafile import open_for_writing
-from radiator.storage.lmdb.tables import FORMAT, META
 from tests.acceptance.conftest import adds_up, stats
 from tests.acceptance.wire import Frame, Gone, Wire
 from tests.broker_process import SERVER, BrokerProcess

@@ -24,7 +24,7 @@ from radiator.model.errors import EXIT_REFUSED
 from radiator.model.limits import MIB
 from radiator.storage.backup import backup
 from radiator.storage.codec import records
-from radiator.storage.lmdb.tables import FORMAT, META
+from radiator.storage.codec.tables import FORMAT, META
 from tests.acceptance.wire import Wire
 from tests.broker_process import BrokerProcess
 from tests.campaigns.campaign import Campaign, Run

@@ -19,9 +19,9 @@ from radiator.model.writes import Bind, KeepSegment, KeepSettings, KeepTime, Led
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
 from radiator.storage.lmdb.reader import _watched
 from radiator.storage.lmdb.store import open_store
-from radiator.storage.lmdb.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
 from tests.storage.lmdb.test_store import rewrite, run_forked
 from tests.storage.scribe import DELAYED, DUE_MS, LOG, MAP_BYTES, Scribe, filled
 from tests.storage.test_check import running_writer, until

@@ -16,7 +16,7 @@ from radiator.model.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from radiator.storage import check as checking
 from radiator.storage.check import Report, check
 from radiator.storage.codec import records
-from radiator.storage.lmdb.tables import FORMAT, META, TABLES
+from radiator.storage.codec.tables import FORMAT, META, TABLES
 from radiator.tools.cli import main
 from tests.storage.lmdb.test_store import flipped_copy, raw, rewrite, run_forked, some_bits
 from tests.storage.scribe import DELAYED, DUE_MS, LOG, Scribe, filled, message_of

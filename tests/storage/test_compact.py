@@ -17,11 +17,11 @@ from radiator.model.errors import StoreError
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import FORMAT, META
 from radiator.storage.compact import compact
 from radiator.storage.lmdb.datafile import checked_head, write_meta
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
-from radiator.storage.lmdb.tables import FORMAT, META
 from radiator.tools.cli import main
 from tests.broker_process import environment
 from tests.storage.lmdb.test_store import rewrite, run_forked

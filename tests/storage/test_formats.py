@@ -32,11 +32,7 @@ from radiator.model.writes import (
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
-from radiator.storage.lmdb import directory
-from radiator.storage.lmdb.datafile import write_meta
-from radiator.storage.lmdb.reader import Reader
-from radiator.storage.lmdb.store import LmdbStore
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     BACKUP,
     BOOT,
     CLEAN,
@@ -48,6 +44,10 @@ from radiator.storage.lmdb.tables import (
     TABLES,
     tables_of,
 )
+from radiator.storage.lmdb import directory
+from radiator.storage.lmdb.datafile import write_meta
+from radiator.storage.lmdb.reader import Reader
+from radiator.storage.lmdb.store import LmdbStore
 from tests.storage.lmdb.test_store import run_forked
 from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 from tests.storage.small_store import BINDINGS, write_small_backup

@@ -8,7 +8,7 @@ import pytest
 
 from radiator.storage.backup import restore
 from radiator.storage.codec import records
-from radiator.storage.lmdb.tables import FORMAT, META
+from radiator.storage.codec.tables import FORMAT, META
 from radiator.tools.cli import main
 from tests.storage.lmdb.test_store import rewrite
 

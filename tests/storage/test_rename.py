@@ -11,10 +11,10 @@ from radiator.model.writes import Declare, Doubt, KeepPeer, Ledger, Put, SaveLed
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import FORMAT, META, NODE, PEERS, STORE_ID
 from radiator.storage.lmdb.datafile import write_meta
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import open_store
-from radiator.storage.lmdb.tables import FORMAT, META, NODE, PEERS, STORE_ID
 from radiator.storage.rename import rename
 from tests.storage.scribe import MAP_BYTES, message_of
 

@@ -15,8 +15,7 @@ from lmdb.verify import VerifyError, _Verifier  # which is not public: setup.cfg
 from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.limits import MIB, READERS_MAX, STRUCTURE_CHECKED_BYTES
 from radiator.storage.codec import records
-from radiator.storage.lmdb import directory
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     BACKUP,
     BOOT,
     CLEAN,
@@ -27,6 +26,7 @@ from radiator.storage.lmdb.tables import (
     STORE_ID,
     TABLES,
 )
+from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.unreadable import reading
 from radiator.storage.report import Progress, unheard
 

@@ -32,7 +32,7 @@ from radiator.model.writes import (
     Write,
 )
 from radiator.storage.codec import blocks, records
-from radiator.storage.lmdb.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SETTINGS
+from radiator.storage.codec.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SETTINGS
 
 Tables = dict[bytes, "lmdb._Database"]
 LogWrite = DeclareLog | DropLog | KeepSegments | DropSegment | KeepPosition | DropPosition

@@ -14,8 +14,7 @@ from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message
 from radiator.model.writes import KeepSegment
 from radiator.storage.codec import blocks, records
-from radiator.storage.lmdb.logs import Tables
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     APPS,
     BINDINGS,
     DECLARED,
@@ -27,6 +26,7 @@ from radiator.storage.lmdb.tables import (
     STAGED,
     STAGES,
 )
+from radiator.storage.lmdb.logs import Tables
 
 _LEFT_OUT: dict[bytes, Callable[[bytes, bytes], object]] = {
     SETTINGS: records.decode_text,

@@ -12,8 +12,7 @@ import lmdb
 from radiator.model.errors import DamagedRecord, count_text
 from radiator.model.writes import Ledger
 from radiator.storage.codec import records
-from radiator.storage.lmdb.logs import Tables
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     BINDINGS,
     DELAYED,
     LEDGERS,
@@ -25,6 +24,7 @@ from radiator.storage.lmdb.tables import (
     RETIRED,
     SETTINGS,
 )
+from radiator.storage.lmdb.logs import Tables
 
 
 def mend_books(txn: "lmdb.Transaction[bytes]", tables: Tables) -> list[str]:

@@ -12,8 +12,8 @@ from radiator.model.errors import DamagedRecord, StoreError
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import DropApp, DropTransaction, KeepApp, KeepTransaction, RemovePrepared, StorePrepared
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import APPS, STAGED, STAGES
 from radiator.storage.lmdb.logs import Tables
-from radiator.storage.lmdb.tables import APPS, STAGED, STAGES
 
 StageWrite = KeepTransaction | StorePrepared | RemovePrepared | DropTransaction | KeepApp | DropApp
 

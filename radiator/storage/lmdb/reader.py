@@ -13,11 +13,11 @@ from radiator.model.errors import DiskFailed, StoreError
 from radiator.model.limits import READERS_MAX
 from radiator.model.recovery import StoredLog
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 from radiator.storage.lmdb import directory
 from radiator.storage.lmdb.datafile import LIB_VERSION, checked_head
 from radiator.storage.lmdb.logs import find_block, read_logs
 from radiator.storage.lmdb.structure import StructureCheck
-from radiator.storage.lmdb.tables import BACKUP, DELAYED, MESSAGES, META, QUEUES, RECORDS, STORE_ID, TABLES
 from radiator.storage.lmdb.unreadable import READ_ERRORS, could_not_be_read
 from radiator.storage.report import Progress, unheard
 

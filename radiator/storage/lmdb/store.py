@@ -53,19 +53,7 @@ from radiator.model.writes import (
     Write,
 )
 from radiator.storage.codec import records
-from radiator.storage.lmdb import directory, logs, prepared
-from radiator.storage.lmdb.datafile import (
-    bare_backup,
-    checked_head,
-    create,
-    open_for_writing,
-    refuse_bare_backups,
-    refuse_damaged_structure,
-    refuse_other_formats,
-)
-from radiator.storage.lmdb.reader import backup_meta
-from radiator.storage.lmdb.structure import StructureCheck
-from radiator.storage.lmdb.tables import (
+from radiator.storage.codec.tables import (
     APPS,
     BINDINGS,
     BOOT,
@@ -97,6 +85,18 @@ from radiator.storage.lmdb.tables import (
     TIME,
     tables_of,
 )
+from radiator.storage.lmdb import directory, logs, prepared
+from radiator.storage.lmdb.datafile import (
+    bare_backup,
+    checked_head,
+    create,
+    open_for_writing,
+    refuse_bare_backups,
+    refuse_damaged_structure,
+    refuse_other_formats,
+)
+from radiator.storage.lmdb.reader import backup_meta
+from radiator.storage.lmdb.structure import StructureCheck
 from radiator.storage.lmdb.unreadable import READ_ERRORS
 
 _FREE_PAGES_PER_LIST_PAGE = 500  # LMDB's list of free pages: 8 bytes each in pages of 4 KiB

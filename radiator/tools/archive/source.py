@@ -13,9 +13,9 @@ from radiator.model.limits import MIB
 from radiator.model.message import Message
 from radiator.storage.codec import records
 from radiator.storage.codec.blocks import records_in
+from radiator.storage.codec.tables import BOOT, META
 from radiator.storage.lmdb.datafile import refuse_other_formats
 from radiator.storage.lmdb.reader import Reader, Snapshot
-from radiator.storage.lmdb.tables import BOOT, META
 
 SLICE_BYTES = 8 * MIB  # of blocks that one read transaction copies out
 SLICE_BLOCKS = 2048  # the same in blocks

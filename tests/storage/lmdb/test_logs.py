@@ -31,9 +31,9 @@ from radiator.model.writes import (
 from radiator.storage import check_logs
 from radiator.storage.check import check
 from radiator.storage.codec import blocks, events, records
+from radiator.storage.codec.tables import LOGS, POSITIONS, RECORDS, SEGMENTS
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore, open_store
-from radiator.storage.lmdb.tables import LOGS, POSITIONS, RECORDS, SEGMENTS
 from tests.storage.lmdb.test_store import rewrite
 from tests.storage.scribe import DELAYED, MAP_BYTES, filled
 

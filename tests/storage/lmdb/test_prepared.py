@@ -20,8 +20,8 @@ from radiator.model.writes import (
 )
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import APPS, STAGED, STAGES
 from radiator.storage.lmdb.store import LmdbStore, open_store
-from radiator.storage.lmdb.tables import APPS, STAGED, STAGES
 from tests.storage.lmdb.test_store import rewrite
 from tests.storage.scribe import MAP_BYTES, send_of
 

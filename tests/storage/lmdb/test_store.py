@@ -39,10 +39,10 @@ from radiator.model.writes import (
 )
 from radiator.storage.check import Report, check
 from radiator.storage.codec import records
+from radiator.storage.codec.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
 from radiator.storage.lmdb.directory import LMDB_LOCK_FILE, fill_ahead, read_head
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import _snapshots, open_store
-from radiator.storage.lmdb.tables import DOUBTS, FORMAT, MESSAGES, META, TABLES
 from tests.storage.scribe import DELAYED, DUE_MS, MAP_BYTES, Scribe, filled, message_of
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.message import Message, position_of
 from radiator.storage.codec.records import record_key
-from radiator.storage.lmdb.tables import RECORDS
+from radiator.storage.codec.tables import RECORDS
 from radiator.tools.archive.archiver import DAMAGED_SHOWN, Archiver, Plan, locked
 from radiator.tools.archive.history import History
 from radiator.tools.archive.manifest import NAME, ArchiveError, read
