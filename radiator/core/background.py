@@ -131,8 +131,9 @@ class Sweeping:
     def step(self) -> None:
         if self.can_go_on:
             self.in_batch = self.context.open.number
-            self.left -= CHORE_MESSAGES
-            self.context.write(Sweep(self.number, CHORE_MESSAGES), CHORE_MESSAGES * WRITE_COST_BYTES)
+            count = min(self.left, CHORE_MESSAGES)
+            self.left -= count
+            self.context.write(Sweep(self.number, count, self.left), count * WRITE_COST_BYTES)
 
 
 class Expiring:

@@ -169,18 +169,25 @@ class Unbind:
 
 @dataclass(slots=True)
 class Retire:
-    """The queue is deleted: its name is free at once, its messages are swept later (also after a restart)."""
+    """The queue is deleted: its name is free at once, its messages are swept later (also after a restart).
+
+    stored: how many those are, as its ledger says after this batch.
+    """
 
     queue: int
     name: str
+    stored: int
 
 
 @dataclass(slots=True)
 class Sweep:
-    """Delete up to `limit` stored messages of a retired queue, delayed ones too, and its row with the last of them."""
+    """Delete the first `count` messages of a retired queue, delayed ones behind the others. left: how many it has then;
+    with the last of them its row goes.
+    """
 
     queue: int
-    limit: int
+    count: int
+    left: int
 
 
 @dataclass(slots=True)
@@ -353,9 +360,10 @@ class KeepTransaction:
 
 @dataclass(slots=True)
 class StorePrepared:
-    """The SENDs of a prepared transaction; times in them are absolute. They are numbered from 0."""
+    """SENDs of a prepared transaction; times in them are absolute. first: the number of the first, counted from 0."""
 
     stage: int
+    first: int
     sends: list[Send]
 
 
@@ -370,7 +378,7 @@ class RemovePrepared:
 
 @dataclass(slots=True)
 class DropTransaction:
-    """It is over: nothing of it is left but what Unstage has not named; that goes too."""
+    """It is over: nothing of it is left but what RemovePrepared has not named; that goes too."""
 
     stage: int
 
@@ -389,6 +397,33 @@ class DropApp:
     """Nothing was committed for it for so long that it is forgotten."""
 
     app: str
+
+
+@dataclass(slots=True)
+class Upgrade:
+    """The store has the present format from now on: what its earlier one had not is there, and empty. The store says so
+    itself, at its start.
+    """
+
+    from_format: int
+
+
+@dataclass(slots=True)
+class KeepNode:
+    """Whose store it is. The store says so itself, at its first start with a node's name."""
+
+    node: str
+
+
+@dataclass(slots=True)
+class BeginBoot:
+    """A run begins. The store says so itself, at its start: whoever is given the boot is given it by nobody again.
+
+    redelivered_below: messages of earlier boots than this were stored before an unclean stop.
+    """
+
+    boot: int
+    redelivered_below: int
 
 
 @dataclass(slots=True)
@@ -437,6 +472,9 @@ Write = (
     | DropTransaction
     | KeepApp
     | DropApp
+    | Upgrade
+    | KeepNode
+    | BeginBoot
     | KeepTime
     | StoppedClean
 )

@@ -1,6 +1,4 @@
-"""The disk: what a store promises. One implementation (lmdb.py); the simulated disk of the tests keeps the same
-promises.
-"""
+"""What a store promises. lmdb/ is the one implementation; the simulated disk of the tests keeps the same promises."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,24 +21,26 @@ class Store(Protocol):
         """All of the writes are on the disk, synced, when this returns; if it raises DiskFailed, all or none of
         them are.
 
-        Bugs, answered with an AssertionError and nothing of the batch kept: a Put over a stored message; a Put, Delay
-        or Books of a queue that is not there before the batch, nor declared by it (one that the batch retires may have
-        them); a Remove of a message that is not there; a Doubt of one that is not there or is in doubt already, or
-        under a sequence that is, a Settle of what is not in doubt; and a batch after which a message is gone, or its
-        queue retired, that is still in doubt: the Settle comes in the same batch or earlier. After each batch the
-        KeepPeer of a doubt's node has it between out_taken and out_offered: here a start, or `radiator check`, finds
-        it otherwise.
+        What contradicts the store is a bug: an AssertionError, and nothing of the batch is kept.
 
-        Also: a Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Wake of
-        what is not there under that time; KeepSettings of a queue, or a Bind to one, that is not there; a Bind of what
-        is bound, an Unbind of what is not, a DropDeclared of what is not declared; and a Retire of a queue, or a
-        DropLog, that is still bound after the batch.
+        - Queues: a Put, Delay or SaveLedger of a queue that is not there before the batch, nor declared by it (one that
+          the batch retires may have them); a Put over a stored message; a Remove, or a MakeDue, of what is not there; a
+          Delay over a delayed message, with due_ms 0, or of one that is at its place after the batch; a Sweep of more
+          than there is.
+        - What is declared: a number that was given before; KeepSettings of, or a Bind to, a queue that is not there; a
+          Bind of what is bound, an Unbind of what is not, a DropDeclared of what is not declared; a Retire or DropLog
+          of what is not there, or of what is still bound after the batch.
+        - Linked nodes: a Doubt of a message that is not there or is in doubt already, or under a sequence that is; a
+          Settle of what is not in doubt; a message that is gone after the batch, or its queue retired, and still in
+          doubt.
+        - Logs: an Append or AppendEvent to a log that is not there before the batch, nor declared by it, to an offset
+          that has a record, or with a gap behind the one before it in the batch; a DropSegment or DropPosition of what
+          is not there, a KeepPosition of a log that is not.
+        - Prepared transactions: a StorePrepared over a stored SEND; a RemovePrepared, DropTransaction or DropApp of
+          what is not there.
 
-        Of logs: an Append or Tell to a log that is not there before the batch, nor declared by it; one where a record
-        is already, or with a gap behind the one before it in the batch; a DropSegment, DropPosition or DropLog of what
-        is not there, a KeepPosition of a log that is not. Segments of a partition follow each other; a batch that
-        appends to a new one has its books: what is otherwise here a start, or `radiator check`, finds. Of prepared
-        transactions: an Unstage of a SEND, a DropStage, or a DropApp, of what is not there.
+        What is not judged here, a start or `radiator check` finds: a KeepPeer that has not all doubts of its node
+        between out_taken and out_offered, segments that do not follow each other, and appends without their segment.
 
         After a DiskFailed nothing more may be asked of the store.
         """

@@ -176,18 +176,18 @@ def test_dedup_id_remembered_again_keeps_its_later_time(again: Again) -> None:
 
 def test_retired_queue_is_swept_in_slices_over_a_restart(again: Again) -> None:
     store = filled(again)
-    store.commit([books(1, 5), Retire(1, "q"), Declare(2, "q"), put(2, 9), books(2, 1)])
-    store.commit([Sweep(1, 2)])
+    store.commit([books(1, 5), Retire(1, "q", 5), Declare(2, "q"), put(2, 9), books(2, 1)])
+    store.commit([Sweep(1, 2, 3)])
     store = again(store)
     assert store.recovery.retired == {1: 3} and [q.number for q in store.recovery.queues] == [2]
-    store.commit([Sweep(1, 100)])
+    store.commit([Sweep(1, 3, 0)])
     store = again(store)
     assert store.recovery.retired == {} and sequences(store.load(ReadQueue(1, 2, 0, 9, MIB))) == [9]
 
 
 def test_queue_numbers_are_never_used_again(again: Again) -> None:
     store = filled(again, 1)
-    store.commit([Remove(1, position_of(1, 1)), books(1, 0), Retire(1, "q")])
+    store.commit([Remove(1, position_of(1, 1)), books(1, 0), Retire(1, "q", 0)])
     store = again(store)
     assert store.recovery.next_queue == 2 and store.recovery.queues == []
     with pytest.raises(AssertionError):
@@ -198,12 +198,12 @@ def test_queue_numbers_are_never_used_again(again: Again) -> None:
 def test_nothing_is_written_in_a_queue_that_is_gone(again: Again, late: Write) -> None:
     """Else the next start would find a ledger, or messages, without a queue."""
     store = filled(again)
-    store.commit([Declare(2, "other"), put(1, 6), books(1, 6), Retire(1, "q")])  # in one batch it may
+    store.commit([Declare(2, "other"), put(1, 6), books(1, 6), Retire(1, "q", 6)])  # in one batch it may
     with pytest.raises(AssertionError, match="which are not there"):
         store.commit([late])
 
 
-@pytest.mark.parametrize("wrong", [put(1, 1), Remove(1, position_of(1, 9)), Retire(1, "q")])
+@pytest.mark.parametrize("wrong", [put(1, 1), Remove(1, position_of(1, 9)), Retire(1, "q", 5)])
 def test_write_that_contradicts_the_store_is_a_bug(again: Again, wrong: Write) -> None:
     store = filled(again)
     if isinstance(wrong, Retire):
@@ -280,7 +280,7 @@ def test_settled_message_is_removed_or_offered_again(again: Again) -> None:
         ("b", 2, position_of(1, 2)),
         ("c", 2, position_of(1, 3)),
     ]
-    store.commit([Settle("b", 2), Settle("c", 2), books(1, 4), Retire(1, "q")])
+    store.commit([Settle("b", 2), Settle("c", 2), books(1, 4), Retire(1, "q", 4)])
     assert again(store).recovery.doubts == []
 
 
@@ -304,7 +304,7 @@ def test_message_and_its_doubt_may_come_in_one_batch(again: Again) -> None:
         [Settle("b", 1), Settle("b", 1)],
         [Remove(1, position_of(1, 1)), books(1, 4)],
         [Remove(1, position_of(1, 2)), doubt(2, 2), books(1, 4)],
-        [books(1, 5), Retire(1, "q")],
+        [books(1, 5), Retire(1, "q", 5)],
     ],
     ids=["of-nothing", "of-another-queue", "over-another", "twice", "with-two-nodes", "twice-at-once", "not-in-doubt",
          "of-another-node", "settled-twice", "removed-in-doubt", "removed-at-once", "retired-in-doubt"],
@@ -430,14 +430,16 @@ def test_message_is_delayed_from_its_place_and_back(again: Again) -> None:
     assert due(again(store).load_delayed(ReadDelayed(1, 1, 26, 9, MIB))) == [(20, 4), (25, 9)]
 
 
-@pytest.mark.parametrize("slices", [[9], [5], [1] * 5, [2, 9], [4, 1]])
+@pytest.mark.parametrize("slices", [[5], [1] * 5, [2, 3], [4, 1]])
 def test_delayed_messages_of_a_retired_queue_are_swept_too(again: Again, slices: list[int]) -> None:
     store = delaying(again)
-    store.commit([Retire(1, "q"), delay(1, 50, queue=2), SaveLedger(2, replace(delayed_books(1, 1).ledger))])
-    for limit in slices:
+    store.commit([Retire(1, "q", 5), delay(1, 50, queue=2), SaveLedger(2, replace(delayed_books(1, 1).ledger))])
+    left = 5
+    for count in slices:
         store = again(store)
-        assert 1 in store.recovery.retired
-        store.commit([Sweep(1, limit)])
+        assert store.recovery.retired == {1: left}
+        left -= count
+        store.commit([Sweep(1, count, left)])
     store = again(store)
     assert (store.recovery.retired, store.recovery.queues[0].next_due_ms) == ({}, 50)
 
@@ -485,7 +487,7 @@ def test_settings_and_declarations_come_back_each_as_it_was_last_kept(again: Aga
         KeepDeclared("exchange", "é" * 127, "3"),
         KeepDeclared("fanout", "x", "2"),
     ]
-    store.commit([DropDeclared("exchange", "x"), Retire(1, "q")])
+    store.commit([DropDeclared("exchange", "x"), Retire(1, "q", 0)])
     store.commit([Declare(4, "q"), KeepDeclared("exchange", "a", "5")])
     store = again(store)
     assert [(queue.name, queue.settings) for queue in store.recovery.queues] == [("r", text), ("s", ""), ("q", "")]
@@ -517,7 +519,7 @@ def test_bindings_come_back(again: Again) -> None:
     expected = [*BINDINGS[:3], Bind("amq.topic", "kk", 1), LONG]
     assert in_order(store.recovery.bindings) == expected
     exchange, key = LONG.exchange, LONG.key
-    store.commit([Retire(2, "r"), Unbind(exchange, key, 2)])
+    store.commit([Retire(2, "r", 0), Unbind(exchange, key, 2)])
     store = again(store)
     assert in_order(store.recovery.bindings) == expected[:-1]
     store.commit([DropDeclared("exchange", exchange)])
@@ -528,7 +530,7 @@ def test_bindings_come_back(again: Again) -> None:
     "wrong",
     [
         [KeepSettings(3, "{}")],
-        [Retire(1, "q"), KeepSettings(1, "{}")],
+        [Retire(1, "q", 0), KeepSettings(1, "{}")],
         [DropDeclared("exchange", "q")],
         [DropDeclared("fanout", "x" * 255)],
         [Bind("amq.topic", "k", 3)],
@@ -537,8 +539,8 @@ def test_bindings_come_back(again: Again) -> None:
         [Unbind("amq.topic", "kk", 1)],
         [Unbind("amq.fanout", "k", 1)],
         [Unbind("amq.topic", "k", 1), Unbind("amq.topic", "k", 1)],
-        [Unbind("amq.topic", "k", 2), Retire(2, "r")],
-        [Retire(2, "r"), Bind("amq.direct", "k", 2)],
+        [Unbind("amq.topic", "k", 2), Retire(2, "r", 0)],
+        [Retire(2, "r", 0), Bind("amq.direct", "k", 2)],
     ],
     ids=["settings-of-no-queue", "settings-of-one-retired", "drop-of-nothing", "drop-of-another-kind", "bind-no-queue",
          "bind-twice", "bind-twice-at-once", "unbind-key", "unbind-exchange", "unbind-twice", "retired-while-bound",

@@ -21,8 +21,15 @@ FLOORS: dict[str, set[str]] = {
     "radiator.protocols": {"radiator", "radiator.model", "radiator.protocols"},
     "radiator.storage.contract": {"radiator.model"},
     "radiator.storage.codec": {"radiator.model", "radiator.storage.codec"},
+    "radiator.storage.guard": {"radiator.model"},
     # floor 2
-    "radiator.storage": {"radiator.model", "radiator.storage", "radiator.storage.codec", "radiator.storage.contract"},
+    "radiator.storage": {
+        "radiator.model",
+        "radiator.storage",
+        "radiator.storage.codec",
+        "radiator.storage.contract",
+        "radiator.storage.guard",
+    },
     # beside the house: what programs and tools import
     "radiator.client": {"radiator", "radiator.client", "radiator.model", "radiator.protocols"},
     "radiator.integrations": {"radiator.integrations"},
@@ -93,6 +100,7 @@ PURE = {
     "radiator.protocols",
     "radiator.storage.codec",
     "radiator.storage.contract",
+    "radiator.storage.guard",
 }
 # What the pure parts may import from Python itself: nothing that waits, reads a clock, or sees the machine.
 PURE_MODULES = {

@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         "bindings-not-recovered",
         "A start finds no binding that was stored.",
-        function="LmdbStore._read_declarations",
+        function="Start._read_declarations",
         old="return declared, bindings",
         new="return declared, []",
     ),
@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "damaged-time-believed",
         "The time of a damaged delayed message is believed: what stands behind it waits as long.",
-        function="LmdbStore.load_delayed",
+        function="TreeReader.load_delayed",
         old="if not is_due and found.message is not None:",
         new="if not is_due:",
     ),
@@ -62,7 +62,7 @@ MUTANTS = (
     Mutant(
         "delayed-counts-lost",
         "How often a delayed message came back is forgotten when it is read.",
-        function="LmdbStore._stored_delayed",
+        function="TreeReader._stored_delayed",
         old="return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))",
         new="return StoredMessage(position, message, 0, redelivered or self._is_suspect(position))",
     ),
@@ -124,12 +124,16 @@ MUTANTS = (
     Mutant(
         "name-in-file-path",
         "Each new queue leaves a file of its name beside the store.",
-        function="LmdbStore._declare",
-        old="key = records.queue_key(write.queue)",
+        function="LmdbStore.commit",
+        old="self._guard.judge(writes)",
         new="""
-            key = records.queue_key(write.queue)
-            with suppress(OSError):
-                (self._file.parent / f"{write.name}.queue").touch()
+            self._guard.judge(writes)
+            for write in writes:
+                if type(write).__name__ == "Declare":
+                    try:
+                        (self._file.parent / f"{write.name}.queue").touch()
+                    except OSError:
+                        pass
         """,
     ),
     Mutant(
@@ -163,14 +167,14 @@ MUTANTS = (
     Mutant(
         "reader-leak",
         "The loader's thread keeps the read transaction of its first measurement: no page is used again.",
-        function="LmdbStore.used_bytes",
+        function="measure:used_bytes",
         old="""
-            with self._env.begin() as txn:
-                stats = [txn.stat(table) for table in self._tables.values()]
+            with env.begin() as txn:
+                stats = [txn.stat(table) for table in tables.values()]
         """,
         new="""
-            self._reader = getattr(self, "_reader", None) or self._env.begin()
-            stats = [self._reader.stat(table) for table in self._tables.values()]
+            used_bytes.txn = getattr(used_bytes, "txn", None) or env.begin()
+            stats = [used_bytes.txn.stat(table) for table in tables.values()]
         """,
     ),
     Mutant(
@@ -179,7 +183,7 @@ MUTANTS = (
             "A read transaction is left open after the first load: pages that are given free since then cannot be"
             " used again."
         ),
-        function="LmdbStore.load",
+        function="TreeReader.load",
         old="found, bytes_left = loaded.messages, load.bytes_max",
         new="""
             found, bytes_left = loaded.messages, load.bytes_max
@@ -199,9 +203,9 @@ MUTANTS = (
             "After an unclean stop, messages stored before it that were out are delivered again without"
             " `redelivered:true`."
         ),
-        function="LmdbStore._begin_boot",
-        old="self._redelivered_below = numbers[REDELIVERED_BELOW] if was_clean else boot",
-        new="self._redelivered_below = numbers[REDELIVERED_BELOW]",
+        function="Start.__init__",
+        old="self.redelivered_below = numbers[REDELIVERED_BELOW] if was_clean else boot",
+        new="self.redelivered_below = numbers[REDELIVERED_BELOW]",
     ),
     Mutant(
         "sync-off",

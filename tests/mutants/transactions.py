@@ -56,7 +56,7 @@ MUTANTS = (
         "prepared-not-written",
         "What is prepared is on the disk without its SENDs.",
         function="PreparedTransactions.prepare",
-        old="self.context.write(StorePrepared(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)",
+        old="self.context.write(StorePrepared(staged.stage, 0, sends), size + len(sends) * WRITE_COST_BYTES)",
         new="pass",
     ),
     Mutant(

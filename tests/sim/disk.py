@@ -314,23 +314,24 @@ class SimDisk:
                 p.bindings.add((exchange, key, queue))
             case Unbind(exchange, key, queue):
                 p.bindings.remove((exchange, key, queue))
-            case Retire(queue, name):
+            case Retire(queue, name, stored):
                 known, ledger = p.queues.pop(queue)
-                assert known == name
+                assert (known, ledger.stored) == (name, stored), f"{write} of {known} with {ledger}"
                 p.settings.pop(queue, None)
-                if ledger.stored:
-                    p.retired[queue] = ledger.stored
-            case Sweep(queue, limit):
-                swept = sorted(key for key in p.messages if key[0] == queue)[:limit]
+                if stored:
+                    p.retired[queue] = stored
+            case Sweep(queue, count, left):
+                swept = sorted(key for key in p.messages if key[0] == queue)[:count]
                 for key in swept:
                     del p.messages[key]
                     p.counts.pop(key, None)
-                    p.retired[queue] -= 1
-                for late in sorted(key for key in p.delayed if key[0] == queue)[: limit - len(swept)]:
-                    del p.delayed[late]
-                    del p.delayed_at[queue, late[2]]
-                    p.retired[queue] -= 1
-                if p.retired.get(queue) == 0:
+                late = sorted(key for key in p.delayed if key[0] == queue)[: count - len(swept)]
+                for delayed in late:
+                    del p.delayed[delayed]
+                    del p.delayed_at[queue, delayed[2]]
+                assert len(swept) + len(late) == count and p.retired[queue] == count + left, f"{write} of {p.retired}"
+                p.retired[queue] = left
+                if not left:
                     del p.retired[queue]
             case Remember(queue, dedup_id, until_ms):
                 p.dedup[queue, dedup_id] = until_ms
@@ -392,9 +393,10 @@ class SimDisk:
         match write:
             case KeepTransaction(stage):
                 p.stages[stage] = replace(write)
-            case StorePrepared(stage, sends):
+            case StorePrepared(stage, first, sends):
                 there = p.staged.setdefault(stage, {})
-                there.update(enumerate(sends, max(there, default=-1) + 1))
+                assert first == max(there, default=-1) + 1, f"{first} follows {there}"
+                there.update(enumerate(sends, first))
             case RemovePrepared(stage, first, end):
                 for number in range(first, end):
                     del p.staged[stage][number]

@@ -121,7 +121,7 @@ class LogBatches:
         self.stages[stage] = row
         yield row
         if sends:
-            yield StorePrepared(stage, sends)
+            yield StorePrepared(stage, 0, sends)
 
     def apply(self) -> Iterator[Write]:
         for stage, row in [*self.stages.items()]:

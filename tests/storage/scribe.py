@@ -118,8 +118,8 @@ class Scribe:
         return [MakeDue(queue, delay.due_ms, position), Put(queue, position, delay.message), *count]
 
     def retire(self, queue: int, name: str) -> None:
-        del self.ledgers[queue]
-        self.store.commit([Retire(queue, name)])
+        ledger = self.ledgers.pop(queue)
+        self.store.commit([Retire(queue, name, ledger.stored)])
 
     def commit(self, *writes: Write) -> None:
         """The writes, with the books of every queue that they touch."""
@@ -177,7 +177,7 @@ def write_logs(store: LmdbStore, log: int) -> None:
     sends = [send_of(number) for number in range(4)]
     size = sum(send.size for send in sends)
     store.commit(
-        [KeepTransaction(1, "batch-1", 4, size, 0, DUE_MS), StorePrepared(1, sends), KeepApp("app", 6, DUE_MS)]
+        [KeepTransaction(1, "batch-1", 4, size, 0, DUE_MS), StorePrepared(1, 0, sends), KeepApp("app", 6, DUE_MS)]
     )
     store.commit([KeepTransaction(1, "", 4, size, 1, DUE_MS), RemovePrepared(1, 0, 1), KeepApp("app", 7, DUE_MS)])
 

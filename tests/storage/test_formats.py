@@ -32,6 +32,7 @@ from radiator.model.writes import (
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
 from radiator.storage.codec import records
+from radiator.storage.codec.operations import Upsert
 from radiator.storage.codec.tables import (
     BACKUP,
     BOOT,
@@ -44,10 +45,11 @@ from radiator.storage.codec.tables import (
     TABLES,
     tables_of,
 )
-from radiator.storage.lmdb import directory
+from radiator.storage.lmdb import directory, writer
 from radiator.storage.lmdb.datafile import write_meta
 from radiator.storage.lmdb.reader import Reader
 from radiator.storage.lmdb.store import LmdbStore
+from radiator.storage.lmdb.writer import TreeWriter
 from tests.storage.lmdb.test_store import run_forked
 from tests.storage.scribe import DUE_MS, MAP_BYTES, Scribe, message_of, send_of, write_logs
 from tests.storage.small_store import BINDINGS, write_small_backup
@@ -235,14 +237,14 @@ def test_first_start_killed_before_its_commit_leaves_the_earlier_format(tmp_path
     old_store(tmp_path, number)
     before = rows_of(tmp_path)
 
-    class Killed(LmdbStore):
-        def _set_number(self, txn: "lmdb.Transaction[bytes]", key: bytes, number: int) -> None:
-            super()._set_number(txn, key, number)
-            if key == REDELIVERED_BELOW:  # the last write of the boot
-                os.kill(os.getpid(), signal.SIGKILL)
+    def upsert_and_die(tree: TreeWriter, txn: "lmdb.Transaction[bytes]", operation: Upsert) -> None:
+        TreeWriter._upsert(tree, txn, operation)
+        if operation.rows[0][0] == REDELIVERED_BELOW:  # the last write of the boot
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def start() -> None:
-        Killed(tmp_path, MAP_BYTES, directory.BrokerLock(tmp_path))
+        writer._CARRY_OUT[Upsert] = upsert_and_die
+        LmdbStore(tmp_path, MAP_BYTES, directory.BrokerLock(tmp_path))
 
     assert run_forked(start) == -signal.SIGKILL
     assert rows_of(tmp_path) == before

@@ -57,7 +57,6 @@ from radiator.model.writes import (
     KeepSettings,
     Ledger,
     Retire,
-    SaveLedger,
 )
 
 if TYPE_CHECKING:
@@ -213,7 +212,7 @@ class Destinations:
                     "declare it persistent and consume or purge them first."
                 )
             else:
-                gone.append(Retire(stored.number, stored.name))
+                gone.append(Retire(stored.number, stored.name, 0))
         for found in recovery.logs:
             if found.name:
                 numbered[found.number] = self._recover_log(found)
@@ -745,8 +744,9 @@ class Destinations:
         if isinstance(queue, DurableQueue):
             context = self.context
             self._forget_dying(queue)
-            context.write(SaveLedger(queue.number, queue.books().ledger))
-            context.write(Retire(queue.number, queue.name))
+            saved = queue.books()
+            context.write(saved)
+            context.write(Retire(queue.number, queue.name, saved.ledger.stored))
             if queue.journal is not None:
                 queue.journal.deleted(queue)
             for batch in (context.open, context.being_committed):

@@ -159,7 +159,7 @@ class PreparedTransactions:
         self.next_stage += 1
         self.context.write(staged.row())
         if sends:
-            self.context.write(StorePrepared(staged.stage, sends), size + len(sends) * WRITE_COST_BYTES)
+            self.context.write(StorePrepared(staged.stage, 0, sends), size + len(sends) * WRITE_COST_BYTES)
         return None
 
     def judge(self, connection: Connection, transaction: Transaction) -> None:

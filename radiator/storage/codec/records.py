@@ -88,6 +88,13 @@ def position_in(key: bytes) -> int:
     return int.from_bytes(key[QUEUE_KEY_BYTES:MESSAGE_KEY_BYTES], "big")
 
 
+def behind(prefix: bytes) -> bytes:
+    """The least key that is behind all those that begin so. Numbers of queues and transactions never come to the last
+    one, which has none.
+    """
+    return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
 def delayed_key(queue: int, due_ms: int, position: int = 0) -> bytes:
     """Key of a delayed message: sorts by queue, then time, then position."""
     return queue_key(queue) + due_ms.to_bytes(_DUE_BYTES, "big") + position.to_bytes(_POSITION_BYTES, "big")
@@ -97,6 +104,11 @@ def split_delayed_key(key: bytes) -> tuple[int, int]:
     """due_ms and position; a misplaced page may have longer keys."""
     at = QUEUE_KEY_BYTES + _DUE_BYTES
     return int.from_bytes(key[QUEUE_KEY_BYTES:at], "big"), int.from_bytes(key[at:DELAYED_KEY_BYTES], "big")
+
+
+def place_of_delayed(key: bytes) -> bytes:
+    """The message's key when it is at its place."""
+    return key[:QUEUE_KEY_BYTES] + key[QUEUE_KEY_BYTES + _DUE_BYTES :]
 
 
 def settings_key(queue: int) -> bytes:

@@ -1,7 +1,7 @@
-"""Logs in the store: what a commit writes of them, what a start finds, and how records are read back.
+"""Logs in the store: what a start finds of them, and how records are read back.
 
-Everything happens in the transaction of the caller (lmdb.py). Who asks for an offset that a segment has gets it: as a
-message, or, where no sound block has it, as a record without one.
+Everything happens in the transaction of the caller (start.py, reads.py). Who asks for an offset that a segment has gets
+it: as a message, or, where no sound block has it, as a record without one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,123 +14,19 @@ import lmdb
 from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import DamagedRecord, StoreError, count_text
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.journal import JournalEvent, as_json
+from radiator.model.journal import as_json
 from radiator.model.message import Message
 from radiator.model.reads import ReadLog
 from radiator.model.recovery import StoredLog
 from radiator.model.settings import JOURNAL
-from radiator.model.writes import (
-    Append,
-    AppendEvent,
-    DeclareLog,
-    DropLog,
-    DropPosition,
-    DropSegment,
-    KeepPosition,
-    KeepSegment,
-    KeepSegments,
-    Write,
-)
+from radiator.model.writes import KeepSegment
 from radiator.storage.codec import blocks, records
 from radiator.storage.codec.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SETTINGS
 
 Tables = dict[bytes, "lmdb._Database"]
-LogWrite = DeclareLog | DropLog | KeepSegments | DropSegment | KeepPosition | DropPosition
 
 _JOURNAL_DESTINATION = f"/log/{JOURNAL}"
 _JSON_LINE = b"content-type:application/json\n"
-
-
-class Appends:
-    """What a batch appends, by partition."""
-
-    def __init__(self) -> None:
-        self._runs: dict[tuple[int, int], tuple[int, list[Message], list[JournalEvent]]] = {}
-
-    def add(self, write: Append | AppendEvent) -> None:
-        """Those of one partition come in the order of their offsets, without a gap."""
-        place = (write.log, write.partition)
-        first, messages, told = self._runs.setdefault(place, (write.offset, [], []))
-        following = first + len(messages) + len(told)
-        assert write.offset == following, f"{place} goes on with offset {write.offset} instead of {following}"
-        if isinstance(write, Append):
-            messages.append(write.message)
-        else:
-            told.extend(write.events)
-        assert not (messages and told), f"{place} gets both messages and events"
-
-    def logs(self) -> set[int]:
-        """Those that are appended to."""
-        return {log for log, _ in self._runs}
-
-    def rows(self, others: Iterable[Write]) -> list[tuple[bytes, bytes]]:
-        """The blocks. None lies in two segments: a new one's books are among the other writes of the batch."""
-        firsts: dict[tuple[int, int], set[int]] = {}
-        for write in others:
-            if isinstance(write, KeepSegments):
-                for segment in write.segments:
-                    firsts.setdefault((segment.log, segment.partition), set()).add(segment.first)
-        return [
-            blocks.pack(records.record_key(*place, offset), entries)
-            for place, (first, messages, told) in self._runs.items()
-            for offset, entries in blocks.cut(first, messages or told, firsts.get(place, set()))
-        ]
-
-
-# ---- commit -------------------------------------------------------------------------------------------------------
-
-
-def carry_out(txn: "lmdb.Transaction[bytes]", tables: Tables, write: LogWrite) -> None:
-    """One write; a contradiction to the store is an AssertionError."""
-    if isinstance(write, KeepSegments):
-        for segment in write.segments:
-            assert segment.log == write.log, f"{segment} is not of log {write.log}"
-            key = records.record_key(segment.log, segment.partition, segment.first)
-            txn.put(key, records.encode_segment(key, segment), db=tables[SEGMENTS])
-    elif isinstance(write, DropSegment):
-        _drop_segment(txn, tables, write)
-    elif isinstance(write, KeepPosition):
-        assert has_log(txn, tables, write.log), f"{write} of a log that is not there"
-        key = records.group_key(write.log, write.group)
-        txn.put(key, records.encode_position(key, write.offsets), db=tables[POSITIONS])
-    elif isinstance(write, DropPosition):
-        was_there = txn.delete(records.group_key(write.log, write.group), db=tables[POSITIONS])
-        assert was_there, f"{write} of a group that has none"
-    elif isinstance(write, DeclareLog):
-        key = records.log_key(write.log)
-        txn.put(key, records.encode_text(key, write.name), db=tables[LOGS])
-    else:
-        was_there = txn.delete(records.log_key(write.log), db=tables[LOGS])
-        assert was_there, f"{write} of a log that is not there"
-        txn.delete(records.settings_key(write.log), db=tables[SETTINGS])
-        for key in _keys(txn, tables[POSITIONS], records.queue_key(write.log)):
-            txn.delete(key, db=tables[POSITIONS])
-
-
-def has_log(txn: "lmdb.Transaction[bytes]", tables: Tables, log: int) -> bool:
-    """Whether there is a log of that number, and it is not deleted."""
-    return txn.get(records.log_key(log), db=tables[LOGS]) is not None
-
-
-def _drop_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, write: DropSegment) -> None:
-    key = records.record_key(write.log, write.partition, write.first)
-    assert txn.delete(key, db=tables[SEGMENTS]), f"{write} of a segment that is not there"
-    end = records.record_key(write.log, write.partition, write.end)
-    cursor = txn.cursor(tables[RECORDS])
-    is_there = cursor.set_range(key)
-    while is_there and cursor.key() < end:
-        is_there = cursor.delete() and bool(cursor.key())  # which moves on to the next
-
-
-def _keys(txn: "lmdb.Transaction[bytes]", table: "lmdb._Database", prefix: bytes) -> list[bytes]:
-    cursor = txn.cursor(table)
-    keys = []
-    if cursor.set_range(prefix):
-        for key in cursor.iternext(values=False):
-            if not key.startswith(prefix):
-                break
-            keys.append(key)
-    return keys
 
 
 # ---- start --------------------------------------------------------------------------------------------------------

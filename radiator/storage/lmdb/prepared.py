@@ -1,5 +1,5 @@
-"""Prepared transactions in the store, and the last versions of `txn-app-id`s: what a commit writes, a start finds, and
-how SENDs are read back. Everything happens in the transaction of the caller (lmdb.py).
+"""Prepared transactions in the store, and the last versions of `txn-app-id`s: what a start finds of them, and how SENDs
+are read back. Everything happens in the transaction of the caller (start.py, reads.py).
 """
 
 from collections.abc import Iterable
@@ -10,48 +10,10 @@ import lmdb
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import DamagedRecord, StoreError
 from radiator.model.reads import ReadPrepared
-from radiator.model.writes import DropApp, DropTransaction, KeepApp, KeepTransaction, RemovePrepared, StorePrepared
+from radiator.model.writes import KeepApp, KeepTransaction
 from radiator.storage.codec import records
-from radiator.storage.codec.tables import APPS, STAGED, STAGES
+from radiator.storage.codec.tables import STAGED, STAGES
 from radiator.storage.lmdb.logs import Tables
-
-StageWrite = KeepTransaction | StorePrepared | RemovePrepared | DropTransaction | KeepApp | DropApp
-
-
-def carry_out(txn: "lmdb.Transaction[bytes]", tables: Tables, write: StageWrite) -> None:
-    """One write; a contradiction to the store is an AssertionError."""
-    if isinstance(write, KeepTransaction):
-        key = records.stage_key(write.stage)
-        txn.put(key, records.encode_stage(key, write), db=tables[STAGES])
-    elif isinstance(write, StorePrepared):
-        _stage(txn, tables, write)
-    elif isinstance(write, RemovePrepared):
-        for number in range(write.first, write.end):
-            was_there = txn.delete(records.staged_key(write.stage, number), db=tables[STAGED])
-            assert was_there, f"{write}: {number} is not there"
-    elif isinstance(write, DropTransaction):
-        key = records.stage_key(write.stage)
-        assert txn.delete(key, db=tables[STAGES]), f"{write} of what is not prepared"
-        cursor = txn.cursor(tables[STAGED])
-        is_there = cursor.set_range(key)
-        while is_there and cursor.key().startswith(key):
-            is_there = cursor.delete() and bool(cursor.key())
-    elif isinstance(write, KeepApp):
-        key = records.app_key(write.app)
-        txn.put(key, records.encode_app(key, write), db=tables[APPS])
-    else:
-        assert txn.delete(records.app_key(write.app), db=tables[APPS]), f"{write} of what has no version"
-
-
-def _stage(txn: "lmdb.Transaction[bytes]", tables: Tables, write: StorePrepared) -> None:
-    cursor = txn.cursor(tables[STAGED])
-    behind = cursor.set_range(records.stage_key(write.stage + 1))
-    has_last = (cursor.prev() if behind else cursor.last()) and records.split_staged_key(cursor.key())[0] == write.stage
-    first = records.split_staged_key(cursor.key())[1] + 1 if has_last else 0
-    keys = [records.staged_key(write.stage, number) for number in range(first, first + len(write.sends))]
-    rows = [(key, records.encode_staged(key, send)) for key, send in zip(keys, write.sends, strict=True)]
-    _, added = cursor.putmulti(rows, overwrite=False)
-    assert added == len(rows), f"SENDs of the prepared transaction {write.stage} found their places taken"
 
 
 def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:

@@ -38,7 +38,7 @@ def store(path: Path) -> LmdbStore:
     """One transaction of five SENDs is prepared in it, and one app has a version."""
     store = open_store(path, MAP_BYTES)
     sends = [send_of(number) for number in range(5)]
-    store.commit([row(5), StorePrepared(1, sends), KeepApp("app", 3, NOW_MS)])
+    store.commit([row(5), StorePrepared(1, 0, sends), KeepApp("app", 3, NOW_MS)])
     return store
 
 
@@ -69,18 +69,18 @@ def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 <
     ],
 )
 def test_sends_come_back_as_they_were_prepared(path: Path, store: LmdbStore, send: Send) -> None:
-    store.commit([replace(row(0, stage=2, name="other"), count=1, size=send.size), StorePrepared(2, [send])])
+    store.commit([replace(row(0, stage=2, name="other"), count=1, size=send.size), StorePrepared(2, 0, [send])])
     assert load(again(store, path), stage=2) == LoadedPrepared(7, [send], 0)
 
 
 def test_what_belongs_to_the_connection_is_not_kept(store: LmdbStore) -> None:
     sent = replace(send_of(9), connection=5, receipt=b"r", transaction=b"t")
-    store.commit([KeepTransaction(2, "t", 1, sent.size, 0, 1), StorePrepared(2, [sent])])
+    store.commit([KeepTransaction(2, "t", 1, sent.size, 0, 1), StorePrepared(2, 0, [sent])])
     assert load(store, stage=2).sends == [send_of(9)]
 
 
 def test_load_goes_on_from_a_number_up_to_its_limits(path: Path, store: LmdbStore) -> None:
-    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, [send_of(9)])])
+    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, 0, [send_of(9)])])
     store = again(store, path)
     assert load(store).sends == [send_of(number) for number in range(5)]
     assert load(store, 3).sends == [send_of(3), send_of(4)]
@@ -91,8 +91,8 @@ def test_load_goes_on_from_a_number_up_to_its_limits(path: Path, store: LmdbStor
         assert len(load(store, bytes_max=bytes_max).sends) == taken
 
 
-def test_later_sends_get_the_next_numbers(path: Path, store: LmdbStore) -> None:
-    store.commit([StorePrepared(1, [send_of(5)]), StorePrepared(1, [send_of(6)]), row(7)])
+def test_later_sends_have_the_next_numbers(path: Path, store: LmdbStore) -> None:
+    store.commit([StorePrepared(1, 5, [send_of(5)]), StorePrepared(1, 6, [send_of(6)]), row(7)])
     assert load(again(store, path), 4).sends == [send_of(4), send_of(5), send_of(6)]
 
 
@@ -112,7 +112,7 @@ def test_transaction_is_applied_in_slices_and_over(path: Path, store: LmdbStore)
 
 
 def test_transaction_that_is_let_go_of_takes_its_sends_with_it(path: Path, store: LmdbStore) -> None:
-    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, [send_of(9)])])
+    store.commit([KeepTransaction(2, "next", 1, send_of(9).size, 0, 1), StorePrepared(2, 0, [send_of(9)])])
     store.commit([DropTransaction(1)])
     assert load(store).sends == []
     assert load(store, stage=2).sends == [send_of(9)]

@@ -17,7 +17,8 @@ from radiator.model.reads import ReadQueue
 from radiator.model.writes import StoppedClean
 from radiator.storage.lmdb import datafile, structure
 from radiator.storage.lmdb.datafile import structure_mistakes
-from radiator.storage.lmdb.store import LmdbStore, _snapshots, open_store
+from radiator.storage.lmdb.measure import snapshots
+from radiator.storage.lmdb.store import LmdbStore, open_store
 from radiator.storage.lmdb.structure import StructureCheck
 from tests.acceptance.wire import Gone, Wire
 from tests.broker_process import BrokerProcess
@@ -64,7 +65,7 @@ def test_a_sound_store_is_found_sound_in_slices_that_pin_nothing(tmp_path: Path)
     store = open_store(tmp_path / "data", MAP_BYTES)
     assert store.checked_percent == 0
     assert looked_through(store) > 10 and not store.go_on_checking()
-    assert not _snapshots(store._env.readers())
+    assert not snapshots(store._env.readers())
     store.close()
 
 

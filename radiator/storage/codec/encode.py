@@ -1,0 +1,445 @@
+"""`encode`: the writes of a batch as operations on tables, which is what goes to the disk. Pure.
+
+What comes of a batch depends on its writes alone: neither the store nor an earlier batch is asked. So the same
+operations can be carried out at another time, or on another machine. Whether a batch contradicts what is stored is
+judged before, by the guard (guard.py), and by whoever carries it out: each operation says what it must find.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from radiator.model.writes import (
+    Append,
+    AppendEvent,
+    BeginBoot,
+    Bind,
+    Count,
+    Declare,
+    DeclareLog,
+    Delay,
+    Doubt,
+    DropApp,
+    DropDeclared,
+    DropLog,
+    DropPosition,
+    DropSegment,
+    DropTransaction,
+    Forget,
+    KeepApp,
+    KeepDeclared,
+    KeepNode,
+    KeepPeer,
+    KeepPosition,
+    KeepSegments,
+    KeepSettings,
+    KeepTime,
+    KeepTransaction,
+    Ledger,
+    MakeDue,
+    Put,
+    Remember,
+    Remove,
+    RemovePrepared,
+    Retire,
+    SaveLedger,
+    Settle,
+    StoppedClean,
+    StorePrepared,
+    Sweep,
+    Unbind,
+    Upgrade,
+    Write,
+)
+from radiator.storage.codec import records
+from radiator.storage.codec.appends import appended
+from radiator.storage.codec.operations import (
+    Delete,
+    DeleteFirst,
+    DeleteIfPresent,
+    DeleteRange,
+    Insert,
+    MakeTable,
+    Operation,
+    Require,
+    RequireAbsent,
+    RequireEmpty,
+    Row,
+    Upsert,
+    UpsertIndexed,
+)
+from radiator.storage.codec.tables import (
+    APPS,
+    BINDINGS,
+    BOOT,
+    CLEAN,
+    COUNTS,
+    DECLARED,
+    DEDUP,
+    DEDUP_BY_TIME,
+    DELAYED,
+    DOUBTS,
+    FORMAT,
+    LEDGERS,
+    LOGS,
+    MESSAGES,
+    META,
+    NEXT_QUEUE,
+    NODE,
+    PEERS,
+    POSITIONS,
+    QUEUES,
+    RECORDS,
+    REDELIVERED_BELOW,
+    RETIRED,
+    SEGMENTS,
+    SETTINGS,
+    STAGED,
+    STAGES,
+    TABLES,
+    TIME,
+    tables_of,
+)
+
+Operations = list[Operation]
+
+
+def encode(writes: Sequence[Write]) -> Operations:
+    """What is put, counted, removed, delayed and woken comes first, then the ledgers and what logs are appended, each
+    in the order of keys; then the other writes as they come. So a message may be put and removed in one batch, and a
+    Retire finds the last ledger of its queue.
+    """
+    puts: list[Row] = []
+    counts: list[Row] = []
+    removes: list[bytes] = []
+    delays: list[Row] = []
+    wakes: list[bytes] = []
+    ledgers: list[Row] = []
+    appends: list[Append | AppendEvent] = []
+    others: list[Write] = []
+    for write in writes:
+        if isinstance(write, Put):
+            key = records.message_key(write.queue, write.position)
+            puts.append((key, records.encode_message(key, write.message)))
+        elif isinstance(write, Remove):
+            removes.append(records.message_key(write.queue, write.position))
+        elif isinstance(write, SaveLedger):
+            key = records.queue_key(write.queue)
+            ledgers.append((key, records.encode_ledger(key, write.ledger)))
+        elif isinstance(write, Append | AppendEvent):
+            appends.append(write)
+        elif isinstance(write, Count):
+            key = records.message_key(write.queue, write.position)
+            counts.append((key, records.encode_count(key, write.redeliveries, write.redelivered)))
+        elif isinstance(write, Delay):
+            assert write.due_ms, f"{write} is delayed until never"
+            key = records.delayed_key(write.queue, write.due_ms, write.position)
+            delays.append((key, records.encode_delayed(key, write.message, write.redeliveries, write.redelivered)))
+        elif isinstance(write, MakeDue):
+            wakes.append(records.delayed_key(write.queue, write.due_ms, write.position))
+        else:
+            others.append(write)
+    operations = _of_messages(puts, counts, removes, delays, wakes)
+    if others:
+        ledgers += _first_ledgers(ledgers, others)
+    if ledgers:
+        operations.append(Upsert(LEDGERS, sorted(ledgers)))
+    if appends:
+        operations.append(Insert(RECORDS, appended(appends, others)))
+    for write in others:
+        operations += _ENCODERS[type(write)](write)
+    if others:
+        operations += _of_doubts(others)
+        operations += _unbound(others)
+    return operations
+
+
+def _of_messages(
+    puts: list[Row], counts: list[Row], removes: list[bytes], delays: list[Row], wakes: list[bytes]
+) -> Operations:
+    operations: Operations = []
+    if puts:
+        puts.sort()
+        operations.append(Insert(MESSAGES, puts))
+    if counts:
+        counts.sort()
+        operations.append(Upsert(COUNTS, counts))
+    if removes:
+        removes.sort()
+        operations += (Delete(MESSAGES, removes), DeleteIfPresent(COUNTS, removes))
+    if delays:
+        delays.sort()
+        at_place = [records.place_of_delayed(key) for key, _ in delays]
+        operations += (Insert(DELAYED, delays), RequireAbsent(MESSAGES, at_place))
+    if wakes:
+        wakes.sort()
+        operations.append(Delete(DELAYED, wakes))
+    return operations
+
+
+# ---- queues -------------------------------------------------------------------------------------------------------
+
+
+def _first_ledgers(ledgers: Iterable[Row], others: Iterable[Write]) -> list[Row]:
+    """An empty ledger for each queue that is declared, and has none in the batch."""
+    declared = [records.queue_key(write.queue) for write in others if isinstance(write, Declare)]
+    given = {key for key, _ in ledgers} if declared else set()
+    return [(key, records.encode_ledger(key, Ledger())) for key in declared if key not in given]
+
+
+def _declare(write: Declare) -> Operations:
+    key = records.queue_key(write.queue)
+    return [_next_number(write.queue), Insert(QUEUES, [(key, records.encode_text(key, write.name))])]
+
+
+def _next_number(number: int) -> Operation:
+    """Queues and logs share them."""
+    return _number(META, NEXT_QUEUE, number + 1)
+
+
+def _retire(write: Retire) -> Operations:
+    key = records.queue_key(write.queue)
+    operations: Operations = [
+        Delete(LEDGERS, [key]),
+        Delete(QUEUES, [key]),
+        DeleteIfPresent(SETTINGS, [records.settings_key(write.queue)]),
+    ]
+    if write.stored:
+        operations.append(_number(RETIRED, key, write.stored))
+    return operations
+
+
+def _sweep(write: Sweep) -> Operations:
+    key = records.queue_key(write.queue)
+    swept = DeleteFirst((MESSAGES, DELAYED), key, records.behind(key), write.count, True, COUNTS)
+    return [swept, _number(RETIRED, key, write.left) if write.left else Delete(RETIRED, [key])]
+
+
+def _remember(write: Remember) -> Operations:
+    key = records.dedup_key(write.queue, write.dedup_id)
+    by_time = records.dedup_time_key(write.until_ms, key)
+    value = records.encode_number(key, write.until_ms)
+    return [UpsertIndexed(DEDUP, key, value, DEDUP_BY_TIME, records.encode_number(by_time, write.until_ms))]
+
+
+def _forget(write: Forget) -> Operations:
+    end = records.dedup_time_key(max(0, write.before_ms), b"")
+    return [DeleteFirst((DEDUP_BY_TIME,), b"", end, write.limit, False, DEDUP, len(end))]
+
+
+# ---- what is declared at run time ---------------------------------------------------------------------------------
+
+
+def _keep_settings(write: KeepSettings) -> Operations:
+    return [_text(SETTINGS, records.settings_key(write.queue), write.text)]
+
+
+def _keep_declared(write: KeepDeclared) -> Operations:
+    return [_text(DECLARED, records.declared_key(write.kind, write.name), write.text)]
+
+
+def _drop_declared(write: DropDeclared) -> Operations:
+    return [Delete(DECLARED, [records.declared_key(write.kind, write.name)])]
+
+
+def _bind(write: Bind) -> Operations:
+    key = records.binding_key(write.queue, write.exchange, write.key)
+    return [Insert(BINDINGS, [(key, records.encode_binding(key, write.exchange, write.key))])]
+
+
+def _unbind(write: Unbind) -> Operations:
+    return [Delete(BINDINGS, [records.binding_key(write.queue, write.exchange, write.key)])]
+
+
+def _unbound(others: Iterable[Write]) -> Operations:
+    """No binding may lead to what is deleted."""
+    deleted = [write.queue for write in others if isinstance(write, Retire)]
+    deleted += [write.log for write in others if isinstance(write, DropLog)]
+    keys = map(records.queue_key, deleted)
+    return [RequireEmpty(BINDINGS, key, records.behind(key)) for key in keys]
+
+
+# ---- linked nodes -------------------------------------------------------------------------------------------------
+
+
+def _keep_peer(write: KeepPeer) -> Operations:
+    key = records.peer_key(write.peer)
+    return [Upsert(PEERS, [(key, records.encode_peer(key, write))])]
+
+
+def _of_doubts(others: Iterable[Write]) -> Operations:
+    """What is left of them once all are carried out: a message that is offered and settled in one batch may be removed
+    by it too.
+    """
+    after: dict[bytes, Doubt | None] = {}
+    was_there: list[bytes] = []
+    for write in others:
+        if isinstance(write, Doubt | Settle):
+            key = records.doubt_key(write.peer, write.sequence)
+            if isinstance(write, Settle) and key not in after:
+                was_there.append(key)
+            after[key] = write if isinstance(write, Doubt) else None
+    if not after:
+        return []
+    rows, messages = [], []
+    for key, doubt in after.items():
+        if doubt is not None:
+            rows.append((key, records.encode_doubt(key, doubt.queue, doubt.position)))
+            messages.append(records.message_key(doubt.queue, doubt.position))
+    operations: Operations = [Delete(DOUBTS, sorted(was_there))] if was_there else []
+    if rows:
+        rows.sort()
+        operations += (Insert(DOUBTS, rows), Require(MESSAGES, messages))
+    return operations
+
+
+def _nothing(write: Doubt | Settle) -> Operations:
+    """`_of_doubts` has them."""
+    return []
+
+
+# ---- logs ---------------------------------------------------------------------------------------------------------
+
+
+def _declare_log(write: DeclareLog) -> Operations:
+    key = records.log_key(write.log)
+    return [_next_number(write.log), Insert(LOGS, [(key, records.encode_text(key, write.name))])]
+
+
+def _drop_log(write: DropLog) -> Operations:
+    prefix = records.queue_key(write.log)
+    return [
+        Delete(LOGS, [records.log_key(write.log)]),
+        DeleteIfPresent(SETTINGS, [records.settings_key(write.log)]),
+        DeleteRange(POSITIONS, prefix, records.behind(prefix)),
+    ]
+
+
+def _keep_segments(write: KeepSegments) -> Operations:
+    rows = []
+    for segment in write.segments:
+        assert segment.log == write.log, f"{segment} is not of log {write.log}"
+        key = records.record_key(segment.log, segment.partition, segment.first)
+        rows.append((key, records.encode_segment(key, segment)))
+    return [Upsert(SEGMENTS, rows)]
+
+
+def _drop_segment(write: DropSegment) -> Operations:
+    key = records.record_key(write.log, write.partition, write.first)
+    end = records.record_key(write.log, write.partition, write.end)
+    return [Delete(SEGMENTS, [key]), DeleteRange(RECORDS, key, end)]
+
+
+def _keep_position(write: KeepPosition) -> Operations:
+    key = records.group_key(write.log, write.group)
+    return [Upsert(POSITIONS, [(key, records.encode_position(key, write.offsets))])]
+
+
+def _drop_position(write: DropPosition) -> Operations:
+    return [Delete(POSITIONS, [records.group_key(write.log, write.group)])]
+
+
+# ---- prepared transactions ----------------------------------------------------------------------------------------
+
+
+def _keep_stage(write: KeepTransaction) -> Operations:
+    key = records.stage_key(write.stage)
+    return [Upsert(STAGES, [(key, records.encode_stage(key, write))])]
+
+
+def _store_prepared(write: StorePrepared) -> Operations:
+    rows = []
+    for number, send in enumerate(write.sends, write.first):
+        key = records.staged_key(write.stage, number)
+        rows.append((key, records.encode_staged(key, send)))
+    return [Insert(STAGED, rows)] if rows else []
+
+
+def _remove_prepared(write: RemovePrepared) -> Operations:
+    keys = [records.staged_key(write.stage, number) for number in range(write.first, write.end)]
+    return [Delete(STAGED, keys)] if keys else []
+
+
+def _drop_stage(write: DropTransaction) -> Operations:
+    key = records.stage_key(write.stage)
+    return [Delete(STAGES, [key]), DeleteRange(STAGED, key, records.behind(key))]
+
+
+def _keep_app(write: KeepApp) -> Operations:
+    key = records.app_key(write.app)
+    return [Upsert(APPS, [(key, records.encode_app(key, write))])]
+
+
+def _drop_app(write: DropApp) -> Operations:
+    return [Delete(APPS, [records.app_key(write.app)])]
+
+
+# ---- one run of the broker ----------------------------------------------------------------------------------------
+
+
+def _upgrade(write: Upgrade) -> Operations:
+    there = tables_of(write.from_format)
+    new = [MakeTable(table) for table in TABLES if table not in there]
+    return [*new, _number(META, FORMAT, records.FORMAT)]
+
+
+def _begin_boot(write: BeginBoot) -> Operations:
+    return [
+        _number(META, BOOT, write.boot),
+        _number(META, CLEAN, 0),
+        _number(META, REDELIVERED_BELOW, write.redelivered_below),
+    ]
+
+
+def _keep_node(write: KeepNode) -> Operations:
+    return [_text(META, NODE, write.node)]
+
+
+def _keep_time(write: KeepTime) -> Operations:
+    return [_number(META, TIME, write.ms)]
+
+
+def _stopped_clean(write: StoppedClean) -> Operations:
+    return [_number(META, CLEAN, 1)]
+
+
+def _number(table: bytes, key: bytes, number: int) -> Operation:
+    return Upsert(table, [(key, records.encode_number(key, number))])
+
+
+def _text(table: bytes, key: bytes, text: str) -> Operation:
+    return Upsert(table, [(key, records.encode_text(key, text))])
+
+
+_ENCODERS: dict[type, Callable[[Any], Operations]] = {
+    Declare: _declare,
+    KeepSettings: _keep_settings,
+    KeepDeclared: _keep_declared,
+    DropDeclared: _drop_declared,
+    Bind: _bind,
+    Unbind: _unbind,
+    Retire: _retire,
+    Sweep: _sweep,
+    Remember: _remember,
+    Forget: _forget,
+    KeepPeer: _keep_peer,
+    Doubt: _nothing,
+    Settle: _nothing,
+    DeclareLog: _declare_log,
+    DropLog: _drop_log,
+    KeepSegments: _keep_segments,
+    DropSegment: _drop_segment,
+    KeepPosition: _keep_position,
+    DropPosition: _drop_position,
+    KeepTransaction: _keep_stage,
+    StorePrepared: _store_prepared,
+    RemovePrepared: _remove_prepared,
+    DropTransaction: _drop_stage,
+    KeepApp: _keep_app,
+    DropApp: _drop_app,
+    Upgrade: _upgrade,
+    BeginBoot: _begin_boot,
+    KeepNode: _keep_node,
+    KeepTime: _keep_time,
+    StoppedClean: _stopped_clean,
+}
+"""How each write is encoded; those of messages, of ledgers and what logs are appended are gathered by `encode`."""

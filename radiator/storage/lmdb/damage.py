@@ -1,0 +1,28 @@
+"""How damage of a store is told, whoever meets it: a sentence with the file, and what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from radiator.model.errors import Contradiction, StoreError
+
+CHECK_HINT = (
+    "Run `radiator check` on it; `radiator backup` and `radiator restore` make a store of what is sound, unless the "
+    "file itself is damaged"
+)
+
+
+def contradiction(file: Path, clause: object) -> Contradiction:
+    """What is stored does not fit together, or a write does not fit it."""
+    return Contradiction(f"In {file} {clause}. That is damage, or a bug in Radiator. {CHECK_HINT}.")
+
+
+@contextmanager
+def reading_tables(file: Path) -> Iterator[None]:
+    """Raises StoreError where LMDB itself cannot read on."""
+    try:
+        yield
+    except lmdb.Error as error:
+        raise StoreError(f"{file} cannot be read: {error}. {CHECK_HINT}.") from error

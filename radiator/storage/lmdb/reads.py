@@ -1,0 +1,180 @@
+"""What is read back of the last committed state, by the loader's thread. A read transaction never outlives its call."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from radiator.model.commands import (
+    Loaded,
+    LoadedDelayed,
+    LoadedLog,
+    LoadedPrepared,
+    StoredDelayed,
+    StoredMessage,
+)
+from radiator.model.errors import DamagedRecord, StoreError
+from radiator.model.message import SEQUENCE_BITS
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.storage.codec import records
+from radiator.storage.codec.tables import COUNTS, DEDUP, DELAYED, MESSAGES
+from radiator.storage.lmdb import logs, prepared
+from radiator.storage.lmdb.damage import CHECK_HINT, contradiction
+
+
+class TreeReader:
+    """The reading half of the Store contract (contract.py). Every call raises StoreError where LMDB cannot read on."""
+
+    def __init__(
+        self,
+        env: lmdb.Environment,
+        file: Path,
+        tables: "dict[bytes, lmdb._Database]",
+        store_id: str,
+        redelivered_below: int,
+    ) -> None:
+        """redelivered_below: messages of earlier boots were stored before an unclean stop."""
+        self._env = env
+        self._file = file
+        self._tables = tables
+        self._store_id = store_id
+        self._redelivered_below = redelivered_below
+
+    @contextmanager
+    def _reading(self) -> Iterator["lmdb.Transaction[bytes]"]:
+        try:
+            with self._env.begin() as txn:
+                yield txn
+        except lmdb.Error as error:
+            raise StoreError(f"{self._file} cannot be read: {error}. {CHECK_HINT}.") from error
+
+    def load(self, load: ReadQueue) -> Loaded:
+        """See the contract."""
+        if load.positions:
+            return self._load_at(load)
+        first = records.message_key(load.queue, load.after) + b"\0"
+        prefix = records.queue_key(load.queue)
+        loaded = Loaded(load.request)
+        found, bytes_left = loaded.messages, load.bytes_max
+        with self._reading() as txn:
+            messages = txn.cursor(self._tables[MESSAGES])
+            if not messages.set_range(first):
+                return loaded
+            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+            for key, value in messages.iternext():
+                if not key.startswith(prefix):
+                    break
+                if len(found) == load.messages_max or (found and bytes_left < len(value)):
+                    loaded.has_more = True
+                    break
+                found.append(self._stored_message(key, value, redelivery))
+                bytes_left -= len(value)
+        return loaded
+
+    def _load_at(self, load: ReadQueue) -> Loaded:
+        """Those of the given positions that are there."""
+        loaded = Loaded(load.request)
+        with self._reading() as txn:
+            redelivery = _RedeliveryCounts(txn, self._tables[COUNTS])
+            for position in load.positions:
+                key = records.message_key(load.queue, position)
+                value = txn.get(key, db=self._tables[MESSAGES])
+                if value is not None:
+                    loaded.messages.append(self._stored_message(key, value, redelivery))
+        return loaded
+
+    def load_delayed(self, load: ReadDelayed) -> LoadedDelayed:
+        """See the contract."""
+        loaded = LoadedDelayed(load.request)
+        prefix = records.queue_key(load.queue)
+        sound, bytes_left = 0, load.bytes_max
+        with self._reading() as txn:
+            delayed = txn.cursor(self._tables[DELAYED])
+            if not delayed.set_range(records.delayed_key(load.queue, load.after_ms, load.after) + b"\0"):
+                return loaded
+            for key, value in delayed.iternext():
+                if not key.startswith(prefix):
+                    break
+                due_ms, position = records.split_delayed_key(key)
+                is_due = due_ms < load.before_ms
+                if is_due and (sound == load.messages_max or (sound and bytes_left < len(value))):
+                    loaded.next_due_ms = due_ms
+                    break
+                found = self._stored_delayed(key, value, position)
+                # the time of a damaged one means nothing, and must not keep back those behind it
+                if not is_due and found.message is not None:
+                    loaded.next_due_ms = due_ms
+                    break
+                loaded.messages.append(StoredDelayed(due_ms, found))
+                if found.message is not None:
+                    sound += 1
+                    bytes_left -= len(value)
+        return loaded
+
+    def _stored_delayed(self, key: bytes, value: bytes, position: int) -> StoredMessage:
+        try:
+            message, redeliveries, redelivered = records.decode_delayed(key, value)
+        except DamagedRecord:
+            return StoredMessage(position, None, 0, True)
+        return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))
+
+    def _is_suspect(self, position: int) -> bool:
+        """Whether it was stored before an unclean stop."""
+        return position >> SEQUENCE_BITS < self._redelivered_below
+
+    def _stored_message(self, key: bytes, value: bytes, redelivery: "_RedeliveryCounts") -> StoredMessage:
+        position = records.position_in(key)
+        redeliveries, redelivered = redelivery.of(key)
+        try:
+            message = records.decode_message(key, value)
+        except DamagedRecord:
+            message = None
+        return StoredMessage(position, message, redeliveries, redelivered or self._is_suspect(position))
+
+    def load_log(self, load: ReadLog) -> LoadedLog:
+        """See the contract."""
+        with self._reading() as txn, self._clauses():
+            return logs.load_log(txn, self._tables, load, self._store_id)
+
+    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+        """See the contract."""
+        with self._reading() as txn, self._clauses():
+            return prepared.load_stage(txn, self._tables, load)
+
+    @contextmanager
+    def _clauses(self) -> Iterator[None]:
+        """What is damaged is told in a whole sentence."""
+        try:
+            yield
+        except StoreError as error:
+            raise contradiction(self._file, error) from None
+
+    def look_up(self, look_up: DedupLookup) -> bool:
+        """See the contract. A damaged row is not remembered: a message twice rather than not at all."""
+        key = records.dedup_key(look_up.queue, look_up.dedup_id)
+        with self._reading() as txn:
+            value = txn.get(key, db=self._tables[DEDUP])
+        try:
+            return value is not None and records.decode_number(key, value) >= look_up.now_ms
+        except DamagedRecord:
+            return False
+
+
+class _RedeliveryCounts:
+    """Counts of messages asked for in ascending order; asks LMDB only where one may be."""
+
+    def __init__(self, txn: "lmdb.Transaction[bytes]", table: "lmdb._Database") -> None:
+        self._cursor = txn.cursor(table)
+        self._nearest: bytes | None = b""  # the smallest key that is not before those asked for; None: there is none
+
+    def of(self, key: bytes) -> tuple[int, bool]:
+        """Redeliveries, and whether it is marked redelivered. A damaged count says only that it came back."""
+        if self._nearest is not None and self._nearest < key:
+            self._nearest = self._cursor.key() if self._cursor.set_range(key) else None
+        if self._nearest != key:
+            return 0, False
+        try:
+            return records.decode_count(key, self._cursor.value())
+        except DamagedRecord:
+            return 0, True
