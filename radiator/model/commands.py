@@ -336,10 +336,7 @@ class StoredRecord:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """The answer to a LoadLog. An empty list: there is none from there on, as last committed.
-
-    The header block of each begins with `partition` and `offset`.
-    """
+    """The answer to a ReadLog. An empty list: there is none from there on, as last committed."""
 
     request: int
     records: list[StoredRecord] = field(default_factory=list)

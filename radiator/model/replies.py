@@ -7,12 +7,27 @@ from radiator.model.peer import PeerFrame
 
 
 @dataclass(slots=True)
+class RecordPlace:
+    """Where a record of a log lies. skipped: how many records its group has missed before this one."""
+
+    partition: int
+    offset: int
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class EndOfLog:
+    """Instead of a record: all that the subscription asked for (`until`) has been sent."""
+
+
+@dataclass(slots=True)
 class Deliver:
     """MESSAGE. `ack_due`: it carries `ack` (its value is the message id).
 
     subscription: the id, or None where the client gave none (1.0).
     written_due: the shell must report Written for it at once, not at the next occasion (`ack:auto`).
-    is_published: the same message goes to all subscribers of a topic.
+    is_published: the same message goes to all subscribers of a topic. log: of a log's subscription, what this is; None:
+    it is of no log.
     """
 
     connection: int
@@ -24,6 +39,7 @@ class Deliver:
     redeliveries: int = 0
     written_due: bool = False
     is_published: bool = False
+    log: RecordPlace | EndOfLog | None = None
 
 
 @dataclass(slots=True)

@@ -578,7 +578,7 @@ def all_staged(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
 def as_written(store: LmdbStore, original: Original, place: Record) -> Message | None:
     """As a reader gets it."""
     row = original.records.get(place)
-    return None if row is None else as_read(store.recovery.store_id, *place[1:], row)
+    return None if row is None else as_read(store.recovery.store_id, place[-1], row)
 
 
 def is_exactly_of_logs(

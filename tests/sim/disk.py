@@ -451,7 +451,7 @@ class SimDisk:
         size = 0
         rows = self.platter.records.get((load.log, load.partition), {})
         for offset in sorted(offset for offset in rows if offset >= load.offset):
-            message = as_read(self.platter.store_id, load.partition, offset, rows[offset])
+            message = as_read(self.platter.store_id, offset, rows[offset])
             taken = len(loaded.records)
             if taken >= load.messages_max or (taken and size + message.size > load.bytes_max):
                 break
@@ -493,11 +493,8 @@ class SimDisk:
         """Nothing is open."""
 
 
-def as_read(store_id: str, partition: int, offset: int, row: Message | JournalEvent) -> Message:
+def as_read(store_id: str, offset: int, row: Message | JournalEvent) -> Message:
     """One record of a log, as readers get it."""
-    message = row
-    if isinstance(row, JournalEvent):
-        body = as_json(row, offset, store_id)
-        message = Message("/log/journal", b"content-type:application/json\n", 2, body, row.ms)
-    headers = b"partition:%d\noffset:%d\n%b" % (partition, offset, message.headers)
-    return replace(message, headers=headers)
+    if isinstance(row, Message):
+        return row
+    return Message("/log/journal", b"content-type:application/json\n", 2, as_json(row, offset, store_id), row.ms)

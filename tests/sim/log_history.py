@@ -32,7 +32,7 @@ from radiator.model.commands import (
     Unsubscribe,
 )
 from radiator.model.limits import Limits
-from radiator.model.replies import Deliver
+from radiator.model.replies import Deliver, EndOfLog, RecordPlace
 from radiator.model.settings import TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from radiator.model.writes import DropSegment, KeepSegment
 from tests.core.conftest import shrink
@@ -54,9 +54,8 @@ Record = tuple[str, int, int]  # log, partition, offset
 
 def place_of(deliver: Deliver) -> tuple[int, int]:
     """The partition and offset that a MESSAGE of a log carries."""
-    first, second = deliver.message.headers.split(b"\n")[:2]
-    assert first.startswith(b"partition:") and second.startswith(b"offset:"), deliver.message.headers
-    return int(first[10:]), int(second[7:])
+    assert isinstance(deliver.log, RecordPlace), deliver
+    return deliver.log.partition, deliver.log.offset
 
 
 @dataclass
@@ -306,7 +305,7 @@ class Reader(Client):
 
     def got(self, deliver: Deliver) -> None:
         assert self.link is not None
-        if b"end:true\n" in deliver.message.headers:
+        if isinstance(deliver.log, EndOfLog):
             self.ended()
             return
         partition, offset = place_of(deliver)
@@ -363,7 +362,7 @@ class Poller(Client):
             if b"correlation-id:%d\n" % self.polls in deliver.message.headers:
                 self.told(json.loads(deliver.message.body))
             return
-        if b"end:true\n" in deliver.message.headers:
+        if isinstance(deliver.log, EndOfLog):
             self.read_all()
             return
         _, offset = place_of(deliver)
@@ -494,7 +493,7 @@ class LogHistory:
     def handed(self, deliver: Deliver) -> None:
         """As the node hands it over: what was receipted before is known."""
         name = deliver.subscription or b""
-        if name.startswith(ANSWERS) or name == b"q" or b"end:true\n" in deliver.message.headers:
+        if name.startswith(ANSWERS) or name == b"q" or isinstance(deliver.log, EndOfLog):
             return
         if name.startswith(b"read:"):
             self.logs.saw(name[5:].decode(), deliver)

@@ -15,7 +15,7 @@ import pytest
 
 from radiator.model.commands import AUTO, OFFSET, Begin, Commit, Send, Subscribe, Unsubscribe
 from radiator.model.limits import GIB, MIB, Limits
-from radiator.model.replies import Deliver, Refuse, Reply
+from radiator.model.replies import Deliver, EndOfLog, Refuse, Reply
 from radiator.model.settings import JOURNAL, TOPIC, Binding, Declarations, ExchangeSettings, LogSettings, QueueSettings
 from tests.core.conftest import shrink
 from tests.sim.bindings import ANSWERS, Routes
@@ -273,7 +273,7 @@ class Engine(Asking):
                 self.was_acked(answer)
             else:
                 self.later(0.02, self.check_out)
-        elif b"end:true\n" in deliver.message.headers:
+        elif isinstance(deliver.log, EndOfLog):
             self.read_all()
         else:
             self.read(deliver)

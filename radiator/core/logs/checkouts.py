@@ -5,7 +5,6 @@ What is taken are the records of a log, `$checkout/QUEUE/GROUP`, until they are 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -21,7 +20,6 @@ from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import Refusal, count_text
 from radiator.model.journal import RELEASED, CameFrom
 from radiator.model.limits import AWAITS_OF_ONE_MAX, BATCH_BYTES, CHORE_MESSAGES, LOAD_BYTES, LOAD_MESSAGES
-from radiator.model.message import Message
 from radiator.model.patterns import name_mistake
 from radiator.model.settings import LogSettings
 from radiator.model.validation import RESERVED_LOGS
@@ -309,15 +307,10 @@ class Releasing:
                 self.context.note("error", "damaged_record", queue=self.log.name, position=f"{record.offset:x}")
                 continue
             # D29: the record goes in the batch that has the message's Put
-            self.queue.put(_as_taken(record.message), CameFrom(RELEASED, 0, self.log.name))
+            self.queue.put(record.message, CameFrom(RELEASED, 0, self.log.name))
             self.total += 1
         self.context.handled += len(self.records)
         self.log.let_go(self.records[-1].offset + 1)
         self.records = []
         self.queue.pump()
         self.read()
-
-
-def _as_taken(record: Message) -> Message:
-    """The message without what names it as a record."""
-    return replace(record, headers=record.headers.split(b"\n", 2)[2])

@@ -295,9 +295,7 @@ class Log(Queue):
 
     def keep_in_tail(self, partition: Partition, offset: int, message: Message) -> None:
         """So that who has read all else needs no disk."""
-        headers = b"partition:%d\noffset:%d\n%b" % (partition.index, offset, message.headers)
-        kept = Message(message.destination, headers, message.escaping, message.body, message.accepted_ms)
-        cost = _tail_cost(kept)
+        cost = _tail_cost(message)
         if partition.tail_bytes + cost > LOAD_BYTES or self.readers.tails_bytes + cost > TAIL_BYTES:
             self.clear_tail(partition, keep=len(partition.tail) // 2)
         if self.readers.tails_bytes + cost > TAIL_BYTES or cost > LOAD_BYTES:
@@ -305,7 +303,7 @@ class Log(Queue):
             return
         if not partition.tail:
             partition.tail_first = offset
-        partition.tail.append(kept)
+        partition.tail.append(message)
         partition.tail_bytes += cost
         self.readers.tails_bytes += cost
 

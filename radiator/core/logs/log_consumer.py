@@ -6,7 +6,6 @@ position (../groups.py). `ack:auto` needs nothing of all that: what is handed to
 
 import heapq
 from collections import deque
-from dataclasses import replace
 from functools import partial
 
 from radiator.core.connections import MESSAGE_COST_BYTES, Delivery, Subscription
@@ -29,7 +28,7 @@ from radiator.model.limits import (
     WATCHED_MAX,
 )
 from radiator.model.message import Message
-from radiator.model.replies import Deliver, Refuse
+from radiator.model.replies import Deliver, EndOfLog, RecordPlace, Refuse
 
 
 class LogConsumers:
@@ -132,16 +131,22 @@ class Cursor:
 
 
 class Record(Entry):
-    """A record that is out with a reader, or about to be. Its position is a new one at each delivery; order: that of
-    the reader.
+    """A record that is out with a reader, or about to be. Its position is a new one at each delivery; skipped: how many
+    records its group has missed before it.
     """
 
-    __slots__ = ("cursor", "offset")
+    __slots__ = ("cursor", "offset", "skipped")
 
-    def __init__(self, cursor: Cursor, offset: int, message: Message, redelivered: bool) -> None:
+    def __init__(self, cursor: Cursor, offset: int, message: Message, redelivered: bool, skipped: int = 0) -> None:
         super().__init__(0, message, State.READY, message.size, 0, redelivered)
         self.cursor = cursor
         self.offset = offset
+        self.skipped = skipped
+
+    @property
+    def place(self) -> RecordPlace:
+        """What its reader is told of it."""
+        return RecordPlace(self.cursor.index, self.offset, self.skipped)
 
 
 class LogConsumer(Queue):
@@ -173,7 +178,7 @@ class LogConsumer(Queue):
         self.cursors: dict[int, Cursor] = {}
         self.behind: dict[Cursor, None] = {}
         self.group: Group | None = None
-        self.unsent: deque[Message] = deque()
+        self.unsent: deque[tuple[RecordPlace, Message]] = deque()
         self.firsts = _firsts(log, command)
         self.ends = _ends(log, command)
 
@@ -414,17 +419,16 @@ class LogConsumer(Queue):
                 group.from_ms.pop(cursor.index, None)
         if group is None:
             if self.is_auto:
-                self.unsent.append(message)
+                self.unsent.append((RecordPlace(cursor.index, offset), message))
             else:
                 self.ready.append(Record(cursor, offset, message, False))
             self.weigh(message.size)
             return
         if offset < group.positions[cursor.index] or offset in group.acked[cursor.index]:
             return
-        if cursor.skipped:
-            message = replace(message, headers=b"skipped:%d\n%b" % (cursor.skipped, message.headers))
-            cursor.skipped = 0
-        self.ready.append(Record(cursor, offset, message, offset < group.read[cursor.index]))
+        was_read = offset < group.read[cursor.index]
+        self.ready.append(Record(cursor, offset, message, was_read, cursor.skipped))
+        cursor.skipped = 0
         self.weigh(message.size)
 
     def is_past(self, message: Message) -> bool:
@@ -478,7 +482,7 @@ class LogConsumer(Queue):
                 given = self.hand(left)
             else:
                 entry = self.take_head()
-                self.deliver(entry, subscription)
+                self.deliver(entry, subscription, entry.place)
                 if readers.out > readers.out_max:
                     readers.out -= entry.size
                     entry.message = Stub(entry.message)
@@ -497,11 +501,11 @@ class LogConsumer(Queue):
         most = min(most, len(unsent))
         given = size = 0
         while given < most and room > 0:
-            message = unsent.popleft()
+            place, message = unsent.popleft()
             bytes_ = len(message.headers) + len(message.body)
             connection.post(
                 context,
-                Deliver(number, name, context.message_id(context.next_position()), message, False),
+                Deliver(number, name, context.message_id(context.next_position()), message, False, log=place),
                 bytes_,
                 None,
             )
@@ -590,10 +594,12 @@ class LogConsumer(Queue):
             cursor.end = self.ends[cursor.index]
         context, subscription = self.context, self.subscription
         connection = subscription.connection
-        message = Message(self.name, b"end:true\n", ESCAPING_ALL, b"", context.now_ms)
+        message = Message(self.name, b"", ESCAPING_ALL, b"", context.now_ms)
         name = subscription.name if subscription.is_named else None
         message_id = context.message_id(context.next_position())
-        connection.post(context, Deliver(connection.number, name, message_id, message, False), message.size, None)
+        connection.post(
+            context, Deliver(connection.number, name, message_id, message, False, log=EndOfLog()), message.size, None
+        )
 
     # ---- what becomes of a record that is out -----------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from radiator.core.states import Event, State, move
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import Refusal
-from radiator.model.replies import Deliver
+from radiator.model.replies import Deliver, RecordPlace
 from radiator.model.settings import QueueSettings
 
 
@@ -133,8 +133,8 @@ class Consumable(Target):
     def left_ready(self, entry: Entry) -> None:
         """It is no longer among the READY ones in memory."""
 
-    def deliver(self, entry: Entry, subscription: Subscription) -> None:
-        """READY -> UNACKED, and a MESSAGE into the outgoing buffer."""
+    def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
+        """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: where it lies, if it is a log's."""
         move(entry, Event.DELIVER, self.moves)
         context = self.context
         if self.is_timed and not entry.redelivered:
@@ -170,6 +170,8 @@ class Consumable(Target):
                 entry.redelivered,
                 entry.redeliveries,
                 is_auto,
+                False,
+                log,
             ),
             entry.size,
             delivery if is_auto else None,

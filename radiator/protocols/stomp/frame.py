@@ -12,6 +12,7 @@ from radiator.model.errors import Violation, shown
 from radiator.model.headers import escape
 from radiator.model.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
 from radiator.model.message import Message
+from radiator.model.replies import EndOfLog, RecordPlace
 from radiator.protocols.stomp.spec import ALL_VERSIONS, UNESCAPED, V1_0, V1_1, V1_2, VERSION_NAMES
 
 # what a server's frame ends with: there are clients that read by lines, and some that skip the octet behind the NUL
@@ -105,14 +106,18 @@ def encode_message(
     version: int,
     is_whole: bool = True,
     destination: str | None = None,
+    log: RecordPlace | EndOfLog | None = None,
 ) -> bytes:
     """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None.
+    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None. log: as
+    Deliver has it.
     """
     body = message.body
     block = message.headers
     if message.escaping != version and block:
         block = converted(block, message.escaping, version)
+    if log is not None:
+        block = _log_lines(log) + block
     head = b"MESSAGE\n%bmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n" % (
         _destination_line(message.destination if destination is None else destination, version),
         message_id,
@@ -128,6 +133,13 @@ def encode_message(
         return head
     # not by `%` too: that makes room for a quarter more and gives it back, and a message of 8 MiB costs twice the CPU
     return b"".join((head, body, FRAME_END))
+
+
+def _log_lines(log: RecordPlace | EndOfLog) -> bytes:
+    if isinstance(log, EndOfLog):
+        return b"end:true\n"
+    place = b"partition:%d\noffset:%d\n" % (log.partition, log.offset)
+    return b"skipped:%d\n%b" % (log.skipped, place) if log.skipped else place
 
 
 _published: dict[tuple[bytes, bytes | None, bool, int], bytes] = {}

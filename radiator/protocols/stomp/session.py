@@ -206,6 +206,7 @@ class StompSession:
                 reply.redeliveries,
                 self._version,
                 destination=self._destination(reply),
+                log=reply.log,
             )
         if type(reply) is Receipt:
             return encode_receipt(reply.receipt, self._version, reply.code, reply.sentence)
@@ -226,6 +227,7 @@ class StompSession:
             self._version,
             is_whole=False,
             destination=self._destination(reply),
+            log=reply.log,
         )
         return head, reply.message.body, FRAME_END
 

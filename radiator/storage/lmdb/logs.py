@@ -13,7 +13,7 @@ import lmdb
 
 from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import DamagedRecord, StoreError, count_text
-from radiator.model.headers import ESCAPING_ALL
+from radiator.model.headers import CONTENT_TYPE, ESCAPING_ALL, JSON, block_of
 from radiator.model.journal import as_json
 from radiator.model.message import Message
 from radiator.model.reads import ReadLog
@@ -26,7 +26,7 @@ from radiator.storage.codec.tables import LOGS, POSITIONS, RECORDS, SEGMENTS, SE
 Tables = dict[bytes, "lmdb._Database"]
 
 _JOURNAL_DESTINATION = f"/log/{JOURNAL}"
-_JSON_LINE = b"content-type:application/json\n"
+_JSON_LINE = block_of(ESCAPING_ALL, (CONTENT_TYPE, JSON))
 
 
 # ---- start --------------------------------------------------------------------------------------------------------
@@ -151,12 +151,8 @@ def find_block(cursor: "lmdb.Cursor[Any]", key: bytes, prefix: bytes) -> None:
 
 
 def _messages(key: bytes, value: bytes, start: int, load: ReadLog, _: str) -> list[Message]:
-    """Those of a block of messages: their header blocks say where they lie."""
-    first = records.split_record_key(key)[2] + start
-    found = [*islice(blocks.messages_in(key, value, start), load.messages_max)]
-    for offset, message in enumerate(found, first):
-        message.headers = b"partition:%d\noffset:%d\n%b" % (load.partition, offset, message.headers)
-    return found
+    """Those of a block of messages."""
+    return [*islice(blocks.messages_in(key, value, start), load.messages_max)]
 
 
 def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
@@ -165,7 +161,7 @@ def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id
     return [
         Message(
             _JOURNAL_DESTINATION,
-            b"partition:%d\noffset:%d\n%b" % (load.partition, offset, _JSON_LINE),
+            _JSON_LINE,
             ESCAPING_ALL,
             as_json(told, offset, store_id),
             told.ms,

@@ -12,6 +12,7 @@ from radiator.model.errors import Refusal
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import LOAD_BYTES
 from radiator.model.message import Message
+from radiator.model.replies import RecordPlace
 from radiator.model.settings import Declarations, LogSettings
 from radiator.model.writes import Append, DropSegment, KeepSegment, KeepSegments
 from tests.core.node import Node
@@ -136,7 +137,7 @@ def test_when_all_is_let_go_of_the_offsets_go_on() -> None:
     again.open(1, 2)
     append(again, b"3")
     again.say(read(2))
-    assert again.message(2).message.headers == b"partition:0\noffset:3\n"
+    assert again.message(2).log == RecordPlace(0, 3)
 
 
 # ---- the tail
@@ -320,7 +321,7 @@ def test_what_was_acked_beyond_a_gap_is_not_missed_and_the_position_passes_it() 
     assert node.disk.platter.positions[1, "g"] == [2]
     node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=8))
     first, *others = node.messages(3)
-    assert first.message.headers == b"skipped:2\npartition:0\noffset:6\n" and len(others) == 1
+    assert first.log == RecordPlace(0, 6, skipped=2) and len(others) == 1
     assert node.stats()["logs"]["l"]["unread"] == {"g": 4}
     node.say(ack(first))
     assert node.disk.platter.positions[1, "g"] == [7]

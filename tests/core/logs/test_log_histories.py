@@ -7,10 +7,10 @@ import pytest
 
 from radiator.model.commands import AUTO, CLIENT, CLIENT_INDIVIDUAL, EARLIEST
 from radiator.model.limits import Limits
-from radiator.model.replies import Deliver, Refuse
+from radiator.model.replies import Deliver, RecordPlace, Refuse
 from radiator.model.settings import Declarations, LogSettings
 from tests.core.node import Node
-from tests.core.words import ack, header, nack, send, subscribe, unsubscribe
+from tests.core.words import ack, nack, send, subscribe, unsubscribe
 
 CONNECTIONS = (2, 3, 4, 5)
 PARTITIONS = 3
@@ -19,7 +19,8 @@ Place = tuple[int, int]
 
 
 def place_of(deliver: Deliver) -> Place:
-    return int(header(deliver.message, b"partition") or b""), int(header(deliver.message, b"offset") or b"")
+    assert isinstance(deliver.log, RecordPlace)
+    return deliver.log.partition, deliver.log.offset
 
 
 class History:

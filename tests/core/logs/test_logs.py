@@ -28,7 +28,7 @@ from radiator.model.errors import StoreError
 from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.limits import GIB, LOAD_MESSAGES, PARTITIONS_MAX, SEGMENT_RECORDS, Limits
 from radiator.model.reads import ReadLog
-from radiator.model.replies import Deliver, Receipt, Refuse
+from radiator.model.replies import Deliver, EndOfLog, Receipt, RecordPlace, Refuse
 from radiator.model.settings import Binding, Declarations, ExchangeSettings, LogSettings
 from radiator.model.writes import DropSegment, Write
 from tests.core.node import Node
@@ -62,12 +62,11 @@ def append(node: Node, *bodies: bytes, to: str = "l", key: bytes | None = None) 
 
 def places(delivers: list[Deliver]) -> list[tuple[int, int]]:
     """Partition and offset of each."""
-    found = [(header(one.message, b"partition"), header(one.message, b"offset")) for one in delivers]
-    return [(int(partition or b""), int(offset or b"")) for partition, offset in found]
+    return [(place.partition, place.offset) for one in delivers if isinstance(place := one.log, RecordPlace)]
 
 
 def is_end(deliver: Deliver) -> bool:
-    return header(deliver.message, b"end") == b"true"
+    return isinstance(deliver.log, EndOfLog)
 
 
 def is_empty(node: Node) -> bool:
@@ -145,11 +144,12 @@ def test_a_message_has_its_place_before_the_senders_headers() -> None:
     append(node, b"a", key=b"k")
     node.say(send(1, "/log/l", b"b", headers=b"offset:99\n"), read(2))
     first, second = node.messages(2)
-    assert first.message.headers == b"partition:0\noffset:0\npartition-key:k\n"
-    assert second.message.headers == b"partition:0\noffset:1\noffset:99\n"
+    assert (first.log, first.message.headers) == (RecordPlace(0, 0), b"partition-key:k\n")
+    assert (second.log, second.message.headers) == (RecordPlace(0, 1), b"offset:99\n")
     assert first.message.destination == "/log/l" and not first.redelivered and first.message_id != second.message_id
     node.say(send(1, "/log/l", b"c", headers=b"x:y\n"))  # from the tail
-    assert node.message(2).message.headers == b"partition:0\noffset:2\nx:y\n"
+    third = node.message(2)
+    assert (third.log, third.message.headers) == (RecordPlace(0, 2), b"x:y\n")
 
 
 def test_reading_takes_nothing_away() -> None:
@@ -883,12 +883,12 @@ def test_a_group_that_comes_back_too_late_hears_how_many_it_has_missed() -> None
     append(node, b"3", b"4")
     node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g", prefetch_count=2))
     first, second = node.messages(3)
-    assert first.message.headers == b"skipped:2\npartition:0\noffset:3\n"
-    assert second.message.headers == b"partition:0\noffset:4\n"
+    assert first.log == RecordPlace(0, 3, skipped=2)
+    assert second.log == RecordPlace(0, 4)
     again = node.crashed()  # it may not have heard of that
     again.open(3)
     again.say(read(3, ack=CLIENT_INDIVIDUAL, group="g"))
-    assert header((one := again.message(3)).message, b"skipped") == b"2"
+    assert (one := again.message(3)).log == RecordPlace(0, 3, skipped=2)
     again.say(ack(one))
     assert again.disk.platter.positions[1, "g"] == [4]
 
@@ -915,8 +915,8 @@ def test_a_group_whose_first_records_go_while_they_are_read_back_hears_how_many(
     node.auto = True
     node.turn([])
     first, second = node.messages(3)
-    assert first.message.headers == b"skipped:2\npartition:0\noffset:3\n"
-    assert second.message.headers == b"partition:0\noffset:4\n"
+    assert first.log == RecordPlace(0, 3, skipped=2)
+    assert second.log == RecordPlace(0, 4)
     assert not any(note.event == "log_reader_overtaken" for note in node.notes)
     node.say(ack(first), ack(second))
     assert node.disk.platter.positions == {(1, "g"): [5]}
@@ -953,7 +953,7 @@ def test_a_group_that_may_not_read_ahead_goes_on_behind_what_retention_has_taken
     monkeypatch.setattr(log_consumer, "LOAD_MESSAGES", 1)
     node.wait(5)
     node.say(read(3, ack=CLIENT_INDIVIDUAL, group="g"))
-    assert (third := node.message(3)).message.headers == b"skipped:1\npartition:0\noffset:3\n"
+    assert (third := node.message(3)).log == RecordPlace(0, 3, skipped=1)
     node.say(ack(third))
     assert node.disk.platter.positions == {(1, "g"): [4]} and node.broker.destinations.readers.ahead == 0
 

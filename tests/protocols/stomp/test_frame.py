@@ -10,6 +10,7 @@ from radiator.model.errors import Violation
 from radiator.model.headers import ESCAPING_ALL, escape
 from radiator.model.limits import CLIENT_LIMITS, PUBLISHED_BYTES, PUBLISHED_KEPT, Limits
 from radiator.model.message import Message
+from radiator.model.replies import EndOfLog, RecordPlace
 from radiator.protocols.stomp import frame
 from radiator.protocols.stomp.frame import (
     BrokenFrame,
@@ -120,6 +121,22 @@ def test_message_carries_what_the_broker_sets_before_what_the_sender_said() -> N
         b"MESSAGE\ndestination:/queue/a:b\nmessage-id:s-1-2\ncontent-length:4\n"
         b"timestamp:1234\nredelivered:false\nfoo:bar\n\nbody\0\n"
     )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_message_of_a_log_carries_its_place_right_before_what_the_sender_said(version: int) -> None:
+    message = Message("/log/l", b"offset:mine\n", V1_2, b"", 1)
+    head = (
+        b"MESSAGE\ndestination:/log/l\nmessage-id:m\ncontent-length:0\n"
+        b"timestamp:1\nredelivered:true\nredelivery-count:1\n"
+    )
+    for log, lines in (
+        (RecordPlace(2, 7), b"partition:2\noffset:7\n"),
+        (RecordPlace(2, 7, skipped=3), b"skipped:3\npartition:2\noffset:7\n"),
+        (EndOfLog(), b"end:true\n"),
+    ):
+        encoded = encode_message(message, b"m", None, False, True, 1, version, log=log)
+        assert encoded == head + lines + b"offset:mine\n\n\0\n"
 
 
 def test_receipt_is_escaped_by_version() -> None:

@@ -123,7 +123,7 @@ def test_what_is_appended_is_read_from_any_offset(log: Journalist) -> None:
     loaded = log.load(5, most=2)
     assert (loaded.request, [one.offset for one in loaded.records]) == (7, [5, 6])
     first = loaded.records[0].message
-    assert first == Message("/log/l", b"partition:0\noffset:5\nn:5\n", ESCAPING_ALL, b"5" + b"x" * 10, NOW_MS + 5)
+    assert first == Message("/log/l", b"n:5\n", ESCAPING_ALL, b"5" + b"x" * 10, NOW_MS + 5)
 
 
 def test_partitions_and_logs_do_not_see_each_other(tmp_path: Path, log: Journalist) -> None:
@@ -140,7 +140,7 @@ def test_partitions_and_logs_do_not_see_each_other(tmp_path: Path, log: Journali
 
 def test_limits_of_a_load_hold_but_for_the_first_record(log: Journalist) -> None:
     log.append(10, size=100)
-    size = record(1, 100).size + len(b"partition:0\noffset:0\n")
+    size = record(1, 100).size
     for bytes_max, taken in ((0, 1), (size - 1, 1), (2 * size - 1, 1), (2 * size, 2), (3 * size, 3)):
         assert len(log.load(bytes_max=bytes_max).records) == taken, bytes_max
     for most in (1, 9, 10, 11):
@@ -181,7 +181,7 @@ def test_events_are_read_as_the_json_of_the_journal(tmp_path: Path) -> None:
         for one in found:
             assert one.message == Message(
                 "/log/journal",
-                b"partition:0\noffset:%d\ncontent-type:application/json\n" % one.offset,
+                b"content-type:application/json\n",
                 ESCAPING_ALL,
                 as_json(told(one.offset), one.offset, journal.store.recovery.store_id),
                 NOW_MS + one.offset,
