@@ -31,7 +31,7 @@ OURS = {"radiator"}
 OF_EXTRAS = {  # what an extra brings, for these alone
     PACKAGE / "integrations" / "kombu": {"kombu", "amqp"},
     PACKAGE / "tools" / "archive": {"pyarrow"},
-    PACKAGE / "integrations" / "spark": {"pyspark", "pyarrow", "matplotlib"},
+    PACKAGE / "integrations" / "spark": {"pyspark", "pyarrow"},
 }
 REQUIREMENT = re.compile(r"([\w.-]+)>=[\d.]+,<[\d.]+")
 BUILD_MAX_S = 300.0

@@ -142,7 +142,6 @@ OWNERS = {
     "amqp": {"radiator.integrations.kombu"},
     "pyarrow": {"radiator.tools.archive", "radiator.integrations.spark", "radiator.integrations.spark.jobs"},
     "pyspark": {"radiator.integrations.spark", "radiator.integrations.spark.jobs"},
-    "matplotlib": {"radiator.integrations.spark.jobs"},
 }
 NOWHERE = {"pickle", "marshal", "shelve", "dill", "yaml", "code", "codeop", "importlib", "imp", "pkgutil", "runpy"}
 EXCEPT = {("radiator.integrations.spark.jobs.mapreduce", "importlib")}  # of what its own command line names

@@ -20,6 +20,8 @@ from tests.broker_process import CHECKOUT, BrokerProcess
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+sys.path.append(str(CHECKOUT / "examples" / "spark"))  # the jobs that are examples are programs, and in no package
+
 CONFIG = """\
 [create]
 queues = true

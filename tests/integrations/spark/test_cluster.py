@@ -20,7 +20,7 @@ from typing import Self
 import pyspark
 import pytest
 
-from tests.broker_process import environment
+from tests.broker_process import CHECKOUT, environment
 from tests.integrations.spark.conftest import INTERPRETED, SHORT_LIVED
 from tests.integrations.spark.journals import lively, spoil, write_log
 
@@ -151,7 +151,7 @@ def run(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[
 
 def test_on_a_cluster_of_two_workers(cluster: Cluster, archive: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     where = ["--archive", str(archive[0]), "--master", cluster.master, "--out", str(tmp_path / "out")]
-    done = run(["-m", "radiator.spark.jobs.latency", *where, *settings("latency")], tmp_path)
+    done = run([str(CHECKOUT / "examples/spark/latency.py"), *where, *settings("latency")], tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^orders +accept-ack +\d+ ", done.stdout, re.MULTILINE)
     assert list((tmp_path / "out").glob("*.parquet"))
@@ -183,7 +183,7 @@ def test_over_spark_connect(cluster: Cluster, archive: tuple[Path, dict[str, str
     done = run(["-c", OVER_CONNECT, remote, str(place)], tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [{"one": 1, "two": 1, "red": 1, "blue": 1, "fish": 4}, wrong]
-    done = run(["-m", "radiator.spark.jobs.deadletters", "--archive", str(place), "--remote", remote], tmp_path)
+    done = run([str(CHECKOUT / "examples/spark/deadletters.py"), "--archive", str(place), "--remote", remote], tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"^\w+ +dead-lettered +rejected +dead ", done.stdout, re.MULTILINE), done.stdout
     assert cluster.have_worked("connect") == WORKERS

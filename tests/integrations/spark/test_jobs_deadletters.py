@@ -1,9 +1,9 @@
 """Dead letters: why, where, whose, since when, and samples."""
 
 import pytest
+from deadletters import dead, reasons
 from pyspark.sql import SparkSession
 
-from radiator.integrations.spark.jobs.deadletters import dead, reasons
 from radiator.model.journal import ACKED, DROPPED, EXPIRED, NACKED
 from tests.integrations.spark.journals import Journal, id_of
 

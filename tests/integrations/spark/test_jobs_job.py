@@ -6,11 +6,14 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import deadletters
+import latency
 import pyspark.sql.functions as F
 import pytest
+import skew
 from pyspark.sql import SparkSession
 
-from radiator.integrations.spark.jobs import conserve, deadletters, latency, mapreduce, replay, skew
+from radiator.integrations.spark.jobs import conserve, mapreduce, replay
 from radiator.integrations.spark.jobs.job import (
     LOG4J,
     Job,

@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 
 import pytest
+from latency import page_rows, percentiles, spans
+from page import latency_page
 from pyspark.sql import SparkSession
 
-from radiator.integrations.spark.jobs.latency import page_rows, percentiles, spans
-from radiator.integrations.spark.jobs.page import latency_page
 from radiator.model.journal import ACKED, DELIVERED, DUE, HANDED_OVER, NACKED
 from tests.integrations.spark.journals import BEGIN_MS, Journal, id_of
 

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from skew import consumers, keys, partitions, spread
 
-from radiator.integrations.spark.jobs.skew import consumers, keys, partitions, spread
 from radiator.model.journal import ACKED, HANDED_OVER, NACKED
 from radiator.tools.archive.rows import LOG
 from tests.integrations.spark.journals import BEGIN_MS, Journal

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import deadletters
+import latency
 import pytest
+import skew
 from pyspark.sql import SparkSession
 
 from radiator.client import Client
-from radiator.integrations.spark.jobs import conserve, deadletters, latency, skew
+from radiator.integrations.spark.jobs import conserve
 from radiator.integrations.spark.jobs.conserve import half_fanned, holes, verdicts
 from radiator.integrations.spark.jobs.job import parser, read_log
 from tests.broker_process import BrokerProcess, environment

@@ -1,9 +1,6 @@
 """Pipelines over an archive: each `python -m radiator.spark.jobs.NAME`, and functions of DataFrames under it.
 
     conserve.py     is every accepted message accounted for?
-    latency.py      percentiles by queue and hour; page.py draws them
-    skew.py         how unevenly consumers, partitions and keys are loaded
-    deadletters.py  what died: why, where, whose
     replay.py       an archived log is sent again
     mapreduce.py    jobs of a queue, mapped and reduced over logs
     job.py          what all of them have; progress.py says how far one has come

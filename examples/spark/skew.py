@@ -1,6 +1,6 @@
 """How unevenly work is spread: over the consumers of each queue, and over the partitions and keys of a log.
 
-    python -m radiator.spark.jobs.skew --archive DIR [--log NAME [--key-path '$.customer']] [--top N] [--out DIR]
+    python examples/spark/skew.py --archive DIR [--log NAME [--key-path '$.customer']] [--top N] [--out DIR]
 
 Who consumes comes from the journal, so a consumer that was never given anything does not count; keys from a log.
 """

@@ -1,6 +1,6 @@
 """Latencies from the journal: percentiles by queue and hour, as a table, as Parquet, and as a page with plots.
 
-    python -m radiator.spark.jobs.latency --archive DIR [--out DIR] [--html FILE]
+    python examples/spark/latency.py --archive DIR [--out DIR] [--html FILE]
 
 Hours are those of the acceptance, in UTC. A message that was sent with a delay counts from when it was due.
 """
@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(spark: SparkSession, args: argparse.Namespace) -> int:
     if args.html:
         try:
-            from radiator.integrations.spark.jobs.page import latency_page
+            from page import latency_page
         except ImportError as error:  # before an hour's work, not behind it
             raise JobFailed(f"--html needs matplotlib: pip install 'matplotlib>=3.8,<4' ({error})") from None
     found = percentiles(read_journal(spark, args.archive)).cache()

@@ -1,6 +1,6 @@
 """What went to dead-letter queues, or was dropped because there is none: why, where, whose, since when.
 
-    python -m radiator.spark.jobs.deadletters --archive DIR [--queue NAME] [--samples N] [--out DIR]
+    python examples/spark/deadletters.py --archive DIR [--queue NAME] [--samples N] [--out DIR]
 
 The samples are message-ids: `radiator explain ID` tells the story of one.
 """
