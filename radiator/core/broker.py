@@ -28,6 +28,7 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.reading import Reading, one_slice
 from radiator.core.reload import Reload
 from radiator.core.rounds import Round
@@ -589,6 +590,7 @@ class Broker:
             return self.send_in_transaction(connection, command)
         admission = self.admission
         address = command.destination
+        queue: Target | None
         queue = self.destinations.queues.get(address[7:]) if address.startswith("/queue/") else None
         if queue is None:
             if address == "/admin":
@@ -857,7 +859,7 @@ class Broker:
     def unblock(self, connection: Connection) -> None:
         """It waits no longer."""
         room = connection.waits_for
-        assert isinstance(room, WaitList | Queue)
+        assert isinstance(room, WaitList | Target)
         room.waiters.remove(connection)
         if room.waiters:
             self.unblocked[room] = None
@@ -927,8 +929,8 @@ class Broker:
         now_s, limit_s, room = self.context.now_s, self.limits.block_timeout_s, connection.waits_for
         if isinstance(room, OffsetSearch | Turnstile | Reading) or now_s - connection.parked_since_s < limit_s:
             return False  # the three need no room, and end
-        assert isinstance(room, WaitList | Queue)
-        name = f"/queue/{room.name}" if isinstance(room, Queue) else room.name
+        assert isinstance(room, WaitList | Target)
+        name = f"/queue/{room.name}" if isinstance(room, Target) else room.name
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
         command = connection.blocked[0]
         if not (type(command) is Send and command.survives_refusal):
@@ -1024,7 +1026,7 @@ class Broker:
         if not target.is_persistent:
             target.pump()
 
-    def moved(self, queue: Queue, entry: Entry, target: Queue, reason: str | None) -> Message:
+    def moved(self, queue: Queue, entry: Entry, target: Target, reason: str | None) -> Message:
         """The message as it enters another queue; with a reason, as a dead letter."""
         old = entry.message
         # a dead letter's count is not that of the queue which it is moved to

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.exchanges import OWN_SETTINGS
 from radiator.model.limits import HOLDERS_TOLD, MEMORY_SHARE, MEMORY_TIGHT, NEXT_TO_NOTHING_BYTES, Limits
 
@@ -58,7 +59,7 @@ class Memory:
         """Whether its SENDs wait while memory is tight. Past the bound, until the largest have gone, nearly all do."""
         return held_by(connection) > (self.share_bytes if self.bytes <= self.bound_bytes else self.least_bytes)
 
-    def has_room(self, queue: Queue, size: int) -> bool:
+    def has_room(self, queue: Target, size: int) -> bool:
         """While memory is tight: whether so much more may come into a memory queue. It may hold as much as is free: one
         that holds little goes on, however full the others are, and one that holds next to nothing in any case.
         """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from radiator.core.admin.request import Request
 from radiator.core.answers import Part
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import OUTBOX_PREFIX, by_queue, partitions_mistake
 from radiator.core.routing.exchanges import Exchange
 from radiator.model.commands import Reread
@@ -131,8 +132,8 @@ class Reload:
                 exchanges.undeclare_binding(binding.exchange, binding.key, target)
             yield _BINDING
         for exchange in gone:
-            for key, queue in [*exchange.bindings]:
-                exchanges.take_off(exchange, key, queue)
+            for key, bound in [*exchange.bindings]:
+                exchanges.take_off(exchange, key, bound)
                 yield _BINDING
             del exchanges.all[exchange.name]
         for name in (*(LOG_PREFIX + log for log in new.logs), *new.queues):
@@ -282,7 +283,7 @@ class _Judge:
                 )
 
 
-def _there(broker: "Broker", name: str) -> Queue | None:
+def _there(broker: "Broker", name: str) -> Target | None:
     """A queue, or what `/log/NAME` stands for, if it is there."""
     if name.startswith(LOG_PREFIX):
         return broker.destinations.logs.get(name.removeprefix(LOG_PREFIX))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from radiator.core.answers import PAUSE, Nested, Part, in_order, rested, total
 from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log
-from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.exchanges import Exchange
 from radiator.model.limits import BINDINGS_MAX, DESCRIBED_GROUPS, POSITIONS_MAX, PREPARED_MAX
@@ -103,7 +102,7 @@ def unread_of(log: Log, group: Group) -> int:
 
 def readers_in(log: Log) -> Iterator[Any]:
     """After PAUSEs the set of those who read the log, or have records of it unacked."""
-    found: set[LogConsumer] = set()
+    found: set[object] = set()
     cursors = chain.from_iterable([*partition.cursors] for partition in log.partitions)
     for one in rested(chain(cursors, [*log.groups.values()])):
         if one is PAUSE:

@@ -6,6 +6,7 @@ import radiator.core.background
 import radiator.core.broker
 import radiator.core.logs.log
 import radiator.core.logs.log_consumer
+import radiator.core.logs.log_consumers
 import radiator.core.logs.retention
 import radiator.core.queues.delayed
 import radiator.core.queues.durable_queue
@@ -28,6 +29,7 @@ _USERS = (
     radiator.core.queues.durable_queue,
     radiator.core.logs.log,
     radiator.core.logs.log_consumer,
+    radiator.core.logs.log_consumers,
     radiator.core.queues.memory_queue,
     radiator.core.queues.purge,
     radiator.core.queues.read_back,

@@ -28,6 +28,7 @@ from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import Connection
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.admission import FLUSH, Admission, Waitable
 from radiator.core.routing.destinations import OUTBOX_PREFIX, PEERS_TOPIC, Destinations
 from radiator.core.turn import TurnContext
@@ -124,7 +125,7 @@ class Cluster:
         self.outboxes: dict[str, Outbox] = {}
         self.copies: Copies | None = None
         self.standing: Standing | None = None
-        self.full: dict[Queue, None] = {}  # of durable subscriptions, when a copy came
+        self.full: dict[Target, None] = {}  # of durable subscriptions, when a copy came
         if node is None:
             self.gossip = Gossip(context, "", 0, declarations, "", self.deliver, self.say)
             return
@@ -581,15 +582,15 @@ class Cluster:
         share.pumped()
         return True
 
-    def durable_at(self, topic: str) -> list[Queue]:
+    def durable_at(self, topic: str) -> list[Target]:
         """Of the durable subscriptions that want what is sent to that topic at another node."""
         if not self.gossip.is_cluster(topic):
             return []
-        queues = self.destinations.topics.durable.matching(topic)
+        queues: list[Target] = [*self.destinations.topics.durable.matching(topic)]
         self.full.update({queue: None for queue in queues if not self.room_for(queue)})
         return queues
 
-    def accept_copy(self, peer: Peer, word: Transfer, queues: list[Queue]) -> None:
+    def accept_copy(self, peer: Peer, word: Transfer, queues: list[Target]) -> None:
         """One copy into each child, or each durable subscription, all in one batch with the sequence."""
         old = word.message
         if not queues:
@@ -607,7 +608,7 @@ class Cluster:
         if peer.copies_granted - peer.copies <= LINK_WINDOW // 2:
             self.grant_copies(peer)
 
-    def make_room(self, queue: Queue, size: int) -> None:
+    def make_room(self, queue: Target, size: int) -> None:
         """Drop the oldest where the queue is declared so; else it passes its bound, as a dead letter may."""
         try:
             if queue.judge(1, size):
@@ -653,7 +654,7 @@ class Cluster:
             peer.copies_granted = through
             peer.link.tell(Credit("", through))
 
-    def room_for(self, queue: Queue) -> int:
+    def room_for(self, queue: Target) -> int:
         """How many messages disk, memory and the queue's bounds let come in, LINK_CREDIT_MAX at most."""
         is_memory_tight = self.admission.memory_room.is_tight and not queue.is_persistent
         if self.admission.disk_room.is_tight or is_memory_tight or not queue.has_room(1, 0):

@@ -13,6 +13,7 @@ from radiator.core.logs.log import Log
 from radiator.core.logs.waiters import Waiters
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext
@@ -273,7 +274,7 @@ class Releasing:
 
     __slots__ = ("context", "done", "is_done", "log", "queue", "records", "total")
 
-    def __init__(self, context: TurnContext, log: Log, queue: Queue, done: Callable[[int], None]) -> None:
+    def __init__(self, context: TurnContext, log: Log, queue: Target, done: Callable[[int], None]) -> None:
         self.context = context
         self.log = log
         self.queue = queue

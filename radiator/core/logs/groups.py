@@ -5,17 +5,33 @@ after a restart. Each partition has one reader at a time, and changes hands when
 """
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.core.logs.log_consumers import LogConsumers
+from radiator.core.logs.partition import Cursor, PartitionReader
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
 from radiator.model.limits import AHEAD_MAX, GROUP_AHEAD_MAX
 from radiator.model.writes import KeepPosition
 
-if TYPE_CHECKING:
-    from radiator.core.logs.log import Log
-    from radiator.core.logs.log_consumer import Cursor, LogConsumer
-
 POSITION_BYTES = 8  # what each partition's costs in a batch
+
+
+class GroupedLog(Protocol):
+    """The log that a group reads."""
+
+    number: int
+    context: TurnContext
+    readers: LogConsumers
+
+
+class Member(PartitionReader, Protocol):
+    """A reader of the group. partition: the only one that it may read, or None. cursors: those that it has."""
+
+    partition: int | None
+    cursors: dict[int, Cursor]
+
+    def take(self, index: int) -> Cursor:
+        """It reads this partition from now on."""
 
 
 class Group:
@@ -27,7 +43,9 @@ class Group:
 
     __slots__ = ("acked", "from_ms", "is_kept", "log", "members", "name", "owners", "positions", "read")
 
-    def __init__(self, log: "Log", name: str, positions: list[int], read: list[int], is_kept: bool = False) -> None:
+    def __init__(
+        self, log: GroupedLog, name: str, positions: list[int], read: list[int], is_kept: bool = False
+    ) -> None:
         self.log = log
         self.is_kept = is_kept
         self.name = name
@@ -35,7 +53,7 @@ class Group:
         self.read = read
         self.acked: defaultdict[int, set[int]] = defaultdict(set)
         self.from_ms: dict[int, int] = {}
-        self.members: dict[LogConsumer, None] = {}
+        self.members: dict[Member, None] = {}
         self.owners: dict[int, Cursor] = {}
 
     # ---- positions --------------------------------------------------------------------------------------------------
@@ -62,7 +80,7 @@ class Group:
         self.from_ms.clear()
         self.keep()
 
-    def done(self, cursor: "Cursor", offset: int) -> None:
+    def done(self, cursor: Cursor, offset: int) -> None:
         """A record is acked, or passed over."""
         partition = cursor.index
         if self.positions[partition] < cursor.began:
@@ -109,7 +127,7 @@ class Group:
         self.log.readers.ahead -= sum(map(len, self.acked.values()))
         self.acked.clear()
 
-    def is_far_ahead(self, cursor: "Cursor") -> bool:
+    def is_far_ahead(self, cursor: Cursor) -> bool:
         """Whether so much was read beyond what is not acked that no more is."""
         most = GROUP_AHEAD_MAX
         if self.log.readers.ahead >= AHEAD_MAX and self.acked[cursor.index]:
@@ -118,32 +136,32 @@ class Group:
 
     # ---- who has which ----------------------------------------------------------------------------------------------
 
-    def join(self, reader: "LogConsumer") -> None:
+    def join(self, reader: Member) -> None:
         """One more."""
         self.members[reader] = None
         self.balance()
 
-    def leave(self, reader: "LogConsumer") -> None:
+    def leave(self, reader: Member) -> None:
         """One less; what it has unacked stays with its connection until that is settled."""
         self.members.pop(reader, None)
         for cursor in list(reader.cursors.values()):
             self.let_go(cursor)
         self.balance()
 
-    def settled(self, cursor: "Cursor") -> None:
+    def settled(self, cursor: Cursor) -> None:
         """Nothing of the partition is unacked any more."""
         if cursor.is_leaving:
             self.release(cursor)
             self.balance()
 
-    def let_go(self, cursor: "Cursor") -> None:
+    def let_go(self, cursor: Cursor) -> None:
         """Now, or when nothing of the partition is unacked."""
         if cursor.out:
             cursor.reader.yield_partition(cursor)
         else:
             self.release(cursor)
 
-    def release(self, cursor: "Cursor") -> None:
+    def release(self, cursor: Cursor) -> None:
         del self.owners[cursor.index]
         cursor.reader.drop(cursor)
 
@@ -152,7 +170,7 @@ class Group:
         if not self.members:
             return
         members = [member for member in self.members if member.partition is None]
-        those_of: dict[int, list[LogConsumer]] = {}
+        those_of: dict[int, list[Member]] = {}
         for member in self.members:
             if member.partition is not None:
                 those_of.setdefault(member.partition, []).append(member)
@@ -172,9 +190,9 @@ class Group:
             self.owners[cursor.index] = least.take(cursor.index)
 
 
-def _share(reader: "LogConsumer") -> int:
+def _share(reader: Member) -> int:
     return sum(not cursor.is_leaving for cursor in reader.cursors.values())
 
 
-def _out(cursor: "Cursor") -> int:
+def _out(cursor: Cursor) -> int:
     return cursor.out

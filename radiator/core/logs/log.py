@@ -6,19 +6,20 @@ Who reads: log_reader.py. What goes, and when: ../retention.py.
 """
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 from radiator.core.connections import MESSAGE_COST_BYTES
 from radiator.core.logs.groups import Group
+from radiator.core.logs.log_consumers import LogConsumers
+from radiator.core.logs.partition import Partition, PartitionReader
 from radiator.core.logs.waiters import Waiters
-from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.target import Target
 from radiator.core.queues.windows import Windows
-from radiator.core.turn import WRITE_COST_BYTES, QueueChanges
+from radiator.core.turn import WRITE_COST_BYTES, QueueChanges, TurnContext
 from radiator.model.commands import LoadedLog
 from radiator.model.errors import Refusal, count_text
 from radiator.model.headers import PARTITION_KEY
@@ -43,85 +44,17 @@ from radiator.model.recovery import StoredLog
 from radiator.model.settings import LogSettings, QueueSettings
 from radiator.model.writes import Append, AppendEvent, DropPosition, KeepSegment, KeepSegments
 
-if TYPE_CHECKING:
-    from radiator.core.logs.log_consumer import Cursor, LogConsumer, LogConsumers
-
 LOG_PREFIX = "/log/"  # so a log is named where a queue may be: in a fanout's children, in a binding
 SETTINGS = QueueSettings()  # what is asked of any target: no bounds, no dedup-ids, no dead letters
 _row = attrgetter(*(field.name for field in fields(KeepSegment)))  # copy.copy takes ten times as long, in each batch
 
 
-class Partition:
-    """segments: oldest first; the last is the one that is appended to. next: the offset that the next record gets;
-    committed: those before it are on the disk. tail: the last records, as readers get them, from tail_first on; kept
-    while somebody reads. cursors: who reads.
-    """
-
-    __slots__ = ("committed", "cursors", "index", "next", "segments", "size", "tail", "tail_bytes", "tail_first")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.segments: deque[KeepSegment] = deque()
-        self.next = 0
-        self.committed = 0
-        self.size = 0
-        self.tail: list[Message] = []
-        self.tail_first = 0
-        self.tail_bytes = 0
-        self.cursors: dict[Cursor, None] = {}
-
-    def recover(self, segments: Iterable[KeepSegment]) -> None:
-        """As the start finds it."""
-        self.segments.extend(segments)
-        self.settle_times(self.last_ms)
-        self.size = sum(segment.size for segment in self.segments)
-        if self.segments:
-            last = self.segments[-1]
-            self.next = self.committed = self.tail_first = last.first + last.count
-
-    def settle_times(self, latest_ms: int) -> list[KeepSegment]:
-        """No segment is later than those behind it, nor than that: its records came while the clock was ahead. Returns
-        those that said otherwise.
-        """
-        settled = []
-        for segment in reversed(self.segments):
-            if segment.count and segment.last_ms > latest_ms:
-                segment.last_ms = latest_ms
-                segment.first_ms = min(segment.first_ms, latest_ms)
-                settled.append(segment)
-            elif segment.count:
-                latest_ms = segment.last_ms
-        return settled
-
-    @property
-    def first(self) -> int:
-        """The first offset that is kept."""
-        return next((s.begin for s in self.segments if s.begin < s.first + s.count), self.next)
-
-    @property
-    def first_ms(self) -> int:
-        """When its oldest segment's first record was accepted; 0: it has none."""
-        return next((segment.first_ms for segment in self.segments if segment.count), 0)
-
-    @property
-    def last_ms(self) -> int:
-        """The same of the last record."""
-        return next((segment.last_ms for segment in reversed(self.segments) if segment.count), 0)
-
-    def segment_at(self, time_ms: int) -> int:
-        """Where to look for the first record that was accepted then or later: the first offset of its segment."""
-        for segment in self.segments:
-            if segment.last_ms >= time_ms and segment.begin < segment.first + segment.count:
-                return segment.begin
-        return self.next
-
-
-class Log(Queue):
-    """See above. As a target it is a queue without bounds; what a consumer would be, is a LogReader's."""
+class Log(Target):
+    """See above. As a target it has no bounds; who reads it is a LogConsumer."""
 
     __slots__ = (
-        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "ports", "readers", "sealed",
-        "segment_bytes", "segment_ms", "touched", "turns", "waiting", "windows",
+        "bare_name", "groups", "key_path", "log_settings", "number", "partitions", "readers", "sealed", "segment_bytes",
+        "segment_ms", "touched", "turns", "waiting", "windows",
     )  # fmt: skip
 
     is_persistent = True
@@ -130,12 +63,12 @@ class Log(Queue):
         self,
         stored: StoredLog,
         log_settings: LogSettings,
-        ports: QueuePorts,
+        *,
+        context: TurnContext,
         windows: Windows,
-        readers: "LogConsumers",
+        readers: LogConsumers,
     ) -> None:
-        super().__init__(LOG_PREFIX + stored.name, SETTINGS, ports)
-        self.ports = ports
+        super().__init__(LOG_PREFIX + stored.name, SETTINGS, context)
         self.bare_name = stored.name
         self.number = stored.number
         self.windows = windows
@@ -152,7 +85,7 @@ class Log(Queue):
         # the segments that the open batch changes; and how far each partition goes that the one at sea appends to
         self.touched: dict[tuple[int, int], KeepSegment] = {}
         self.sealed: list[tuple[Partition, int]] = []
-        self.waiting = Waiters(self.context)
+        self.waiting = Waiters(context)
         self.use(log_settings)
 
     def use(self, log_settings: LogSettings) -> None:
@@ -269,7 +202,7 @@ class Log(Queue):
         # D25: nothing else lets a reader go further
         for partition, end in self.sealed:
             partition.committed = end
-        grown: dict[LogConsumer, None] = {}
+        grown: dict[PartitionReader, None] = {}
         for partition, _ in self.sealed:
             for cursor in partition.cursors:
                 cursor.reader.grown(cursor)
@@ -461,7 +394,8 @@ class Log(Queue):
         )
 
     def end(self) -> None:
-        super().end()
+        """It is gone, with its groups; who waits for it is told."""
+        self.is_gone = True
         self.readers.positions -= len(self.groups) * len(self.partitions)
         for group in self.groups.values():
             group.forget_acked()
@@ -471,9 +405,9 @@ class Log(Queue):
     def pump(self) -> None:
         """Readers are told by `committed`."""
 
-    @property
-    def ready_count(self) -> int:
-        return self.records
+    def can_hand(self, count: int) -> bool:
+        """A log takes what comes, whoever reads."""
+        return True
 
 
 def _tail_cost(message: Message) -> int:

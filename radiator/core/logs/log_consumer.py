@@ -9,154 +9,31 @@ from collections import deque
 from functools import partial
 
 from radiator.core.connections import MESSAGE_COST_BYTES, Delivery, Subscription
+from radiator.core.logs import places
 from radiator.core.logs.groups import Group
-from radiator.core.logs.log import Log, Partition
+from radiator.core.logs.log import Log
+from radiator.core.logs.log_consumers import LogConsumers
+from radiator.core.logs.partition import Cursor, Partition
+from radiator.core.logs.record import Record
 from radiator.core.queues.entry import Entry, Stub
 from radiator.core.queues.queue import Queue
-from radiator.core.states import MEMORY_MOVES, Event, State, move
-from radiator.core.turn import TurnContext
-from radiator.model.commands import AUTO, END, LATEST, OFFSET, TIME, LoadedLog, Subscribe
-from radiator.model.errors import Refusal, StoreError, count_text
+from radiator.core.states import MEMORY_MOVES, Event, move
+from radiator.model.commands import AUTO, TIME, LoadedLog, Subscribe
+from radiator.model.errors import Refusal, StoreError
 from radiator.model.headers import ESCAPING_ALL
-from radiator.model.limits import (
-    LOAD_BYTES,
-    LOAD_MESSAGES,
-    PARTITIONS_MAX,
-    READERS_BYTES,
-    RECORD_BYTES,
-    RECORDS_PER_TURN,
-    WATCHED_MAX,
-)
+from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES, PARTITIONS_MAX, READERS_BYTES, RECORD_BYTES, WATCHED_MAX
 from radiator.model.message import Message
 from radiator.model.replies import Deliver, EndOfLog, RecordPlace, Refuse
 
 
-class LogConsumers:
-    """The readers of all logs. size: bytes of what was read and not handed out yet; out: of what is unacked, and
-    out_max: past it only places are kept, and what comes back is read again. tails_bytes: of the last records that logs
-    keep in memory. positions: of all groups, one for each partition. ahead: records that groups have acked beyond their
-    positions. watched: partitions that are read, by all that read them. timed: those with an end that time may bring.
-    due: who goes on in the next turn, since this one has handed out enough.
-    """
-
-    __slots__ = (
-        "ahead", "all", "context", "due", "handed", "handed_turn", "out", "out_max", "positions", "size", "tails_bytes",
-        "timed", "watched",
-    )  # fmt: skip
-
-    def __init__(self, context: TurnContext, out_max: int) -> None:
-        self.context = context
-        self.out_max = out_max
-        self.all: dict[LogConsumer, None] = {}
-        self.timed: dict[LogConsumer, None] = {}
-        self.due: dict[LogConsumer, None] = {}
-        self.size = 0
-        self.out = 0
-        self.positions = 0
-        self.ahead = 0
-        self.watched = 0
-        self.tails_bytes = 0
-        self.handed = self.handed_turn = 0
-
-    @property
-    def memory_bytes(self) -> int:
-        return self.size + self.out + self.tails_bytes
-
-    def left(self) -> int:
-        """How many records may still be handed out in this turn; larger ones count as several."""
-        turn = self.context.turn_number
-        if self.handed_turn != turn:
-            self.handed_turn, self.handed = turn, 0
-        return RECORDS_PER_TURN - self.handed
-
-    def end_turn(self) -> None:
-        """Those whom a turn has left waiting: they come in their order, whoever else has had something."""
-        self.handed = 0
-        for reader in list(self.due):
-            if self.left() <= 0:
-                return
-            del self.due[reader]
-            reader.pump()
-
-    def ticked(self) -> None:
-        for reader in list(self.timed):
-            reader.pump()
-
-    def forget(self, reader: "LogConsumer") -> None:
-        """It is over."""
-        if reader in self.all:
-            del self.all[reader]
-            self.watched -= reader.watched
-        self.timed.pop(reader, None)
-        self.due.pop(reader, None)
-
-
-class Cursor:
-    """How far a reader has come in a partition. began: its first offset; next: the offset to be read; end: where it
-    stops, or None; from_ms: it passes over all before the first record that was accepted then or later; out: how many
-    are unacked; is_leaving: another reader of the group gets it when there are none; skipped: how many records the
-    group has missed, as long as nobody has heard of it.
-    """
-
-    __slots__ = (
-        "began",
-        "end",
-        "from_ms",
-        "index",
-        "is_leaving",
-        "is_over",
-        "next",
-        "out",
-        "partition",
-        "reader",
-        "skipped",
-    )
-
-    def __init__(self, reader: "LogConsumer", partition: Partition, first: int, end: int | None, from_ms: int) -> None:
-        self.reader = reader
-        self.partition = partition
-        self.index = partition.index
-        self.began = self.next = first
-        self.end = end
-        self.from_ms = from_ms
-        self.out = 0
-        self.skipped = 0
-        self.is_leaving = False
-        self.is_over = False
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there are records that it has not read."""
-        return self.next < self.partition.committed and (self.end is None or self.next < self.end)
-
-
-class Record(Entry):
-    """A record that is out with a reader, or about to be. Its position is a new one at each delivery; skipped: how many
-    records its group has missed before it.
-    """
-
-    __slots__ = ("cursor", "offset", "skipped")
-
-    def __init__(self, cursor: Cursor, offset: int, message: Message, redelivered: bool, skipped: int = 0) -> None:
-        super().__init__(0, message, State.READY, message.size, 0, redelivered)
-        self.cursor = cursor
-        self.offset = offset
-        self.skipped = skipped
-
-    @property
-    def place(self) -> RecordPlace:
-        """What its reader is told of it."""
-        return RecordPlace(self.cursor.index, self.offset, self.skipped)
-
-
 class LogConsumer(Queue):
-    """See above. cursors: by partition. behind: those that have something to read. is_auto: what it has read is in
-    `unsent`, otherwise in `ready`. until: as it was said; ends: an offset for each partition, None where none is known.
+    """See above. cursors: by partition. unread: those that have something to read. is_auto: what it has read is in
+    `unsent`, otherwise in `ready`.
     """
 
     __slots__ = (
-        "behind", "cursors", "ends", "firsts", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log",
-        "partition", "readers", "subscription", "unsent", "until",
+        "cursors", "end_at", "firsts", "group", "held_bytes", "is_auto", "is_loading", "is_persistent", "log",
+        "partition", "readers", "subscription", "unread", "unsent",
     )  # fmt: skip
 
     moves = MEMORY_MOVES
@@ -165,22 +42,21 @@ class LogConsumer(Queue):
 
     def __init__(self, log: Log, command: Subscribe, readers: LogConsumers) -> None:
         """Raises Refusal for what cannot be subscribed to."""
-        _check(log, command)
-        super().__init__(log.name, log.settings, log.ports)
+        places.check(log, command)
+        super().__init__(log.name, log.settings, readers.ports)
         self.log = log
         self.readers = readers
         self.partition = command.partition
-        self.until = command.until
         self.is_auto = command.ack == AUTO
         self.is_persistent = command.group is not None  # so the RECEIPT of an ACK waits for the position
         self.is_loading = False
         self.held_bytes = 0
         self.cursors: dict[int, Cursor] = {}
-        self.behind: dict[Cursor, None] = {}
+        self.unread: dict[Cursor, None] = {}
         self.group: Group | None = None
         self.unsent: deque[tuple[RecordPlace, Message]] = deque()
-        self.firsts = _firsts(log, command)
-        self.ends = _ends(log, command)
+        self.firsts = places.firsts(log, command)
+        self.end_at = places.End(log, command)
 
     @property
     def address(self) -> str:
@@ -212,7 +88,7 @@ class LogConsumer(Queue):
         if name is None:
             for index, first in enumerate(firsts):
                 if self.partition in (None, index):
-                    self.attach(Cursor(self, log.partitions[index], first, self.ends[index], from_ms))
+                    self.attach(Cursor(self, log.partitions[index], first, self.end_at.offsets[index], from_ms))
         else:
             is_new = name not in log.groups
             self.group = group = log.group(name, lambda: firsts)
@@ -220,7 +96,7 @@ class LogConsumer(Queue):
                 group.from_ms = dict.fromkeys(range(len(firsts)), from_ms)
         self.readers.all[self] = None
         self.readers.watched += self.watched
-        if self.until is not None:
+        if self.end_at.is_awaited:
             self.readers.timed[self] = None
 
     def join(self, subscription: Subscription) -> None:
@@ -232,7 +108,7 @@ class LogConsumer(Queue):
         """The group gives it this partition."""
         group, partition = self.group, self.log.partitions[index]
         assert group is not None
-        cursor = Cursor(self, partition, 0, self.ends[index], group.from_ms.get(index, 0))
+        cursor = Cursor(self, partition, 0, self.end_at.offsets[index], group.from_ms.get(index, 0))
         self.begin_with_what_is_kept(cursor, group)
         self.attach(cursor)
         if self.subscription.is_listed:
@@ -248,14 +124,14 @@ class LogConsumer(Queue):
     def attach(self, cursor: Cursor) -> None:
         self.cursors[cursor.index] = cursor
         cursor.partition.cursors[cursor] = None
-        if cursor.has_more:
-            self.behind[cursor] = None
+        if cursor.has_unread:
+            self.unread[cursor] = None
 
     def drop(self, cursor: Cursor) -> None:
         """It reads this partition no more; nothing of it is unacked, or matters."""
         del self.cursors[cursor.index]
         del cursor.partition.cursors[cursor]
-        self.behind.pop(cursor, None)
+        self.unread.pop(cursor, None)
         cursor.is_over = True
         if not cursor.partition.cursors:
             self.log.clear_tail(cursor.partition)
@@ -266,7 +142,7 @@ class LogConsumer(Queue):
     def yield_partition(self, cursor: Cursor) -> None:
         """Another reader of the group gets the partition when nothing of it is unacked."""
         cursor.is_leaving = True
-        self.behind.pop(cursor, None)
+        self.unread.pop(cursor, None)
         self.drop_ready(cursor)
 
     def drop_ready(self, cursor: Cursor) -> None:
@@ -296,9 +172,9 @@ class LogConsumer(Queue):
         out = [delivery.entry for delivery in self.entries_out.values()]
         self.readers.out -= sum(entry.size for entry in out if not entry.is_stub)
         super().end()
-        self.readers.forget(self)
+        self.readers.forget(self, self.watched)
         self.unsent.clear()
-        self.behind.clear()
+        self.unread.clear()
         self.weigh(-self.held_bytes)
         self.out_bytes = 0
 
@@ -311,18 +187,18 @@ class LogConsumer(Queue):
 
     def grown(self, cursor: Cursor) -> None:
         """Its partition has more; the caller pumps."""
-        if cursor.has_more:
-            self.behind[cursor] = None
+        if cursor.has_unread:
+            self.unread[cursor] = None
 
     def refill(self, is_needed: bool = False) -> None:
         """The next stretch, of one partition after the other: from memory, or one at a time from the disk."""
         is_crowded = self.readers.size > READERS_BYTES
         most = 0 if is_crowded else LOAD_MESSAGES // 2
         while not self.is_loading and not self.is_gone and len(self.ready) + len(self.unsent) <= most:
-            cursor = self.next_behind()
+            cursor = self.next_unread()
             if cursor is None:
                 return
-            del self.behind[cursor]
+            del self.unread[cursor]
             count = LOAD_MESSAGES if cursor.end is None else min(LOAD_MESSAGES, cursor.end - cursor.next)
             there = self.log.in_tail(cursor.partition, cursor.next, count)
             if not there:
@@ -342,20 +218,20 @@ class LogConsumer(Queue):
 
         self.log.read(cursor.index, cursor.next, messages_max, bytes_max, loaded)
 
-    def next_behind(self) -> Cursor | None:
+    def next_unread(self) -> Cursor | None:
         """The partition whose turn it is."""
         group = self.group
-        for cursor in list(self.behind):
-            if cursor.is_leaving or not cursor.has_more:
-                del self.behind[cursor]
+        for cursor in list(self.unread):
+            if cursor.is_leaving or not cursor.has_unread:
+                del self.unread[cursor]
             elif group is None or not group.is_far_ahead(cursor):
                 return cursor
         return None
 
     def went_on(self, cursor: Cursor) -> None:
         """After each stretch: behind the others, if there is more."""
-        if cursor.has_more and not cursor.is_leaving:
-            self.behind[cursor] = None
+        if cursor.has_unread and not cursor.is_leaving:
+            self.unread[cursor] = None
 
     def loaded(self, cursor: Cursor, asked_at: int, answer: LoadedLog) -> None:
         """What was read back is committed, or it could not have been read."""
@@ -404,8 +280,8 @@ class LogConsumer(Queue):
     def take_record(self, cursor: Cursor, offset: int, message: Message) -> None:
         """It is READY, unless it is before the beginning, behind the end, or acked."""
         group = self.group
-        if cursor.end is None and self.until is not None and self.is_past(message):
-            cursor.end = self.ends[cursor.index] = offset
+        if cursor.end is None and self.end_at.is_past(message):
+            cursor.end = self.end_at.offsets[cursor.index] = offset
         if cursor.end is not None and offset >= cursor.end:
             return
         cursor.next = offset + 1
@@ -430,12 +306,6 @@ class LogConsumer(Queue):
         self.ready.append(Record(cursor, offset, message, was_read, cursor.skipped))
         cursor.skipped = 0
         self.weigh(message.size)
-
-    def is_past(self, message: Message) -> bool:
-        """Whether `until` is a time that it was not accepted before."""
-        assert self.until is not None
-        kind, time_ms = self.until
-        return kind == TIME and message.accepted_ms >= time_ms
 
     def overtaken(self, cursor: Cursor) -> None:
         """Retention has taken what it was to read next: its connection is closed."""
@@ -536,7 +406,7 @@ class LogConsumer(Queue):
         self.is_loading = True
         self.log.read(record.cursor.index, record.offset, 1, 1, partial(self.read_back, record))
 
-    def read_back(self, record: "Record", answer: LoadedLog) -> None:
+    def read_back(self, record: Record, answer: LoadedLog) -> None:
         """It is as it was, unless it is damaged, or retention has taken it."""
         self.is_loading = False
         if self.is_gone:
@@ -559,7 +429,7 @@ class LogConsumer(Queue):
     def ready_for_end(self) -> bool:
         """Whether all that it will ever get has been sent."""
         return (
-            self.until is not None
+            self.end_at.is_awaited
             and not self.is_loading
             and not self.subscription.connection.is_closing
             and all(
@@ -571,27 +441,21 @@ class LogConsumer(Queue):
 
     def is_at_end(self, partition: Partition) -> bool:
         """Of that partition; in a group another reader may have it."""
-        assert self.until is not None
-        cursor, end = self.cursors.get(partition.index), self.ends[partition.index]
+        cursor = self.cursors.get(partition.index)
         if cursor is not None:
             at = cursor.next
         elif self.group is not None:
             at = max(self.group.positions[partition.index], partition.first)
         else:
             return True
-        if end is not None:
-            return at >= end
-        # what will be accepted is accepted later than that
-        return self.context.now_ms >= self.until[1] and at >= partition.next
+        return self.end_at.is_reached(partition, at, self.context.now_ms)
 
     def say_end(self) -> None:
         """The last MESSAGE."""
-        self.until = None
         self.readers.timed.pop(self, None)
-        nexts = [partition.next for partition in self.log.partitions]
-        self.ends = [end if known is None else known for known, end in zip(self.ends, nexts, strict=True)]
+        self.end_at.settle([partition.next for partition in self.log.partitions])
         for cursor in self.cursors.values():
-            cursor.end = self.ends[cursor.index]
+            cursor.end = self.end_at.offsets[cursor.index]
         context, subscription = self.context, self.subscription
         connection = subscription.connection
         message = Message(self.name, b"", ESCAPING_ALL, b"", context.now_ms)
@@ -655,60 +519,3 @@ class LogConsumer(Queue):
 
 def _is_of(entry: Entry, cursor: Cursor) -> bool:
     return isinstance(entry, Record) and entry.cursor is cursor
-
-
-# ---- what a SUBSCRIBE may say ---------------------------------------------------------------------------------------
-
-
-def _check(log: Log, command: Subscribe) -> None:
-    """Raises Refusal for what does not go with a log, or with that one."""
-    count = len(log.partitions)
-    wrong = ""
-    if command.exclusive:
-        wrong = "`exclusive` is for queues: a reader of a log takes nothing away from others"
-    elif command.group is not None and command.ack == AUTO:
-        wrong = "a group's position is moved by ACK: `group` needs ack:client or client-individual"
-    if wrong:
-        raise Refusal("protocol", f"{log.name}: {wrong}.")
-    if command.partition is not None and not 0 <= command.partition < count:
-        raise Refusal(
-            "no-such-offset", f"{log.name} has {count_text(count, 'partition')}, from 0 on: not {command.partition}."
-        )
-    for name, place in (("from", command.start), ("until", command.until)):
-        if place is not None and place[0] == OFFSET and command.partition is None and count > 1:
-            raise Refusal(
-                "protocol", f"{log.name} has {count} partitions: `{name}:offset:{place[1]}` needs `partition` too."
-            )
-
-
-def _firsts(log: Log, command: Subscribe) -> list[int]:
-    """Where to begin in each partition. Raises Refusal."""
-    kind, number = command.start or (LATEST, 0)
-    partitions = log.partitions
-    if kind == LATEST:
-        return [partition.next for partition in partitions]
-    if kind == TIME:
-        return [max(partition.first, partition.segment_at(number)) for partition in partitions]
-    firsts = [partition.first for partition in partitions]
-    if kind == OFFSET:
-        asked = partitions[command.partition or 0]
-        has_position = command.group is not None and command.group in log.groups
-        if not (asked.first <= number <= asked.next or has_position):
-            raise Refusal(
-                "no-such-offset",
-                f"Partition {asked.index} of {log.name} has the records from {asked.first} on, and the next will be "
-                f"{asked.next}: it cannot be read from {number} on.",
-            )
-        firsts[asked.index] = number
-    return firsts
-
-
-def _ends(log: Log, command: Subscribe) -> list[int | None]:
-    """Where to stop in each partition, as far as that is known."""
-    kind, number = command.until or (None, 0)
-    if kind == END:
-        return [partition.next for partition in log.partitions]
-    ends: list[int | None] = [None] * len(log.partitions)
-    if kind == OFFSET:
-        ends[command.partition or 0] = number
-    return ends

@@ -6,7 +6,8 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from radiator.core.logs.log import Log, Partition
+from radiator.core.logs.log import Log
+from radiator.core.logs.partition import Partition
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.limits import BATCH_WRITES, CHORE_MESSAGES, PARTITIONS_PER_TICK, SEGMENT_RECORDS
 from radiator.model.writes import DropSegment, KeepSegment

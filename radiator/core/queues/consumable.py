@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from radiator.core.connections import Delivery, Subscription
+from radiator.core.connections import Connection, Delivery, Subscription
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.target import Target
 from radiator.core.queues.timeouts import AckTimeouts
@@ -63,6 +63,11 @@ class Consumable(Target):
     def ready_count(self) -> int:
         """Messages that a consumer could be given now or after a load."""
         raise NotImplementedError
+
+    @property
+    def storing_count(self) -> int:
+        """Messages whose batch is being committed."""
+        return 0
 
     # ---- consumers --------------------------------------------------------------------------------------------------
 
@@ -176,6 +181,25 @@ class Consumable(Target):
             entry.size,
             delivery if is_auto else None,
         )
+
+    def can_hand(self, count: int) -> bool:
+        """Whether consumers have room for so many more, beside all that is there for them already."""
+        wanted = self.ready_count + self.storing_count + self.reserved + count
+        sharing: set[Connection] = set()
+        for subscription in self.subscriptions:
+            if not subscription.has_room():
+                continue
+            if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
+                return True
+            connection = subscription.connection
+            if not subscription.is_shared:
+                wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
+            elif connection not in sharing:
+                sharing.add(connection)
+                wanted -= connection.shared_window - connection.shared_in_flight
+            if wanted <= 0:
+                return True
+        return False
 
     def left_out(self, entry: Entry) -> None:
         """It is no longer with a consumer."""

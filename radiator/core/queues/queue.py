@@ -13,7 +13,6 @@ from radiator.core.connections import MESSAGE_COST_BYTES, Delivery
 from radiator.core.journal_writer import node_client
 from radiator.core.queues import bounds
 from radiator.core.queues.consumable import Consumable
-from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event, move
 from radiator.core.turn import TurnContext
@@ -48,8 +47,6 @@ class Queue(Consumable):
     its settings, as JSON: what it was declared with at run time.
     """
 
-    dedup: Dedup | None = None
-
     __slots__ = ("calm_after", "dead_letter", "given", "has_due", "next_due_ms", "redelivered", "reply_id", "unblocked")
 
     def __init__(self, name: str, settings: QueueSettings, ports: QueuePorts) -> None:
@@ -73,7 +70,6 @@ class Queue(Consumable):
         raise NotImplementedError
 
     def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
-        """Accept what that node hands over: what is known of its deliveries comes along."""
         entry = self.put(message, CameFrom(HANDED_OVER, client=node_client(node), attempt=redeliveries))
         if entry is not None:
             entry.redeliveries, entry.redelivered = redeliveries, redelivered
@@ -278,11 +274,6 @@ class Queue(Consumable):
             entry = self.ready.popleft()
         self.left_ready(entry)
         return entry
-
-    @property
-    def storing_count(self) -> int:
-        """Messages on their way to the disk."""
-        return 0
 
     @property
     def delayed_count(self) -> int:

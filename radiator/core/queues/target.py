@@ -4,6 +4,7 @@ from collections import deque
 
 from radiator.core.connections import Connection
 from radiator.core.journal_writer import JournalWriter
+from radiator.core.queues.dedup import Dedup
 from radiator.core.turn import TurnContext
 from radiator.model.journal import CameFrom
 from radiator.model.message import Message
@@ -13,14 +14,16 @@ from radiator.model.writes import Ledger
 
 class Target:
     """number: its name on the disk, 0 where it has none. waiters: producers that wait for room in it, first come, first
-    served. reserved, reserved_bytes: room promised to transactions whose persistent part is being committed. journal:
-    where what becomes of its messages is told. damaged: messages of it that cannot be read any more.
+    served. reserved, reserved_bytes: room promised to transactions whose persistent part is being committed. dedup: the
+    dedup-ids that it knows, where it can. journal: where what becomes of its messages is told. damaged: messages of it
+    that cannot be read any more.
 
     As it stands here it has no bounds, and keeps nothing back.
     """
 
     is_persistent: bool
     number = 0
+    dedup: Dedup | None = None
 
     __slots__ = (
         "damaged", "context", "is_declared", "is_gone", "journal", "ledger", "name", "reserved", "reserved_bytes",
@@ -48,6 +51,10 @@ class Target:
     def put(self, message: Message, came_from: CameFrom | None = None) -> object:
         """Accept a message: nothing is judged any more. came_from: what the journal says of where it was before."""
         raise NotImplementedError
+
+    def put_handed_over(self, message: Message, redeliveries: int, redelivered: bool, node: str) -> None:
+        """Accept what that node hands over: what is known of its deliveries comes along, where it is of use."""
+        self.put(message)
 
     def take_in(self, message: Message, due_ms: int) -> None:
         """Accept a message now or, where due_ms is not 0 and it can keep one back, as a delayed one."""

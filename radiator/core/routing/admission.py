@@ -13,8 +13,9 @@ from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
 from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue, cost_of
+from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.router import Arrival, Plan, Router, can_hand, no_consumer, with_ttl
+from radiator.core.routing.router import Arrival, Plan, Router, no_consumer, with_ttl
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.commands import Ack, Nack, Send
 from radiator.model.errors import Refusal
@@ -35,7 +36,7 @@ class WaitList:
         self.is_tight = False
 
 
-Waitable = WaitList | Queue
+Waitable = WaitList | Target
 FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written
 
 
@@ -67,7 +68,7 @@ class Admission:
 
     # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
 
-    def send_to_queue(self, connection: Connection, queue: Queue, command: Send) -> Waitable | None:
+    def send_to_queue(self, connection: Connection, queue: Target, command: Send) -> Waitable | None:
         """Judge and apply; the room to wait for, or None when it is done. Raises Refusal."""
         settings = queue.settings
         if settings.dedup_window_s and command.dedup_id is not None:
@@ -132,7 +133,7 @@ class Admission:
         self.context.note("warning", "reply_dropped", node=node)
 
     def blocked(
-        self, connection: Connection, queue: Queue | None, is_persistent: bool, size: int, is_commit: bool = False
+        self, connection: Connection, queue: Target | None, is_persistent: bool, size: int, is_commit: bool = False
     ) -> Waitable | None:
         """The room that this must wait for although its queue would take it: others wait there that came first, or it
         is tight. is_commit: the connection lets go of what it holds.
@@ -231,9 +232,9 @@ class Admission:
                 puts.append((queue, message, None, due_ms))
         return puts, duplicates_of
 
-    def needs(self, puts: list[Arrival]) -> tuple[dict[Queue, tuple[int, int]], int]:
+    def needs(self, puts: list[Arrival]) -> tuple[dict[Target, tuple[int, int]], int]:
         """Messages and bytes for each queue, and what all that is persistent costs in a batch. Raises Refusal."""
-        needs: dict[Queue, tuple[int, int]] = {}
+        needs: dict[Target, tuple[int, int]] = {}
         for queue, message, _, _ in puts:
             count, size = needs.get(queue, (0, 0))
             queue.check_size(message.size)
@@ -284,7 +285,7 @@ class Admission:
     def first_blocked(
         self,
         connection: Connection,
-        needs: dict[Queue, tuple[int, int]],
+        needs: dict[Target, tuple[int, int]],
         persistent_bytes: int,
         plan: Plan,
         is_commit: bool,
@@ -319,14 +320,14 @@ class Admission:
             return FLUSH
         return None
 
-    def check_immediate(self, plan: Plan, needs: dict[Queue, tuple[int, int]]) -> None:
+    def check_immediate(self, plan: Plan, needs: dict[Target, tuple[int, int]]) -> None:
         """Raises Refusal unless the consumers of each queue that must hand on what is sent now have room for it all."""
-        others: dict[Queue | None, int] = {}
+        others: dict[Target | None, int] = {}
         for queue in (*(queue for queue, _, _ in plan.copies), *(queue for queue, _ in plan.replies)):
             others[queue] = others.get(queue, 0) + 1
         for queue, address in plan.immediate.items():
             count = needs.get(queue, (0, 0))[0] + others.get(queue, 0)
-            if count and not can_hand(queue, count):
+            if count and not queue.can_hand(count):
                 raise no_consumer(address, "none has room for it")
 
     def is_turn_full(self, copies: int) -> bool:
@@ -407,7 +408,7 @@ class _Rest:
 
     admission: Admission
     connection: Connection
-    puts: list[tuple[Queue, Message, int]]
+    puts: list[tuple[Target, Message, int]]
     plan: Plan
     settlements: list[tuple[Ack | Nack, list[Delivery]]]
 
@@ -446,7 +447,8 @@ class _Rest:
 
     def carry_out(self) -> None:
         admission = self.admission
-        touched: dict[Queue, None] = {}
+        touched: dict[Target, None] = {}
+        queue: Target
         for command, deliveries in self.settlements:
             for delivery in deliveries:
                 queue = delivery.subscription.queue

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from radiator.core.connections import Connection
 from radiator.core.logs.log import LOG_PREFIX, Log
-from radiator.core.logs.log_consumer import LogConsumers
+from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.retention import Retention
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import DeadLetter, Queue, QueuePorts
+from radiator.core.queues.target import Target
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.exchanges import KIND as EXCHANGE_KIND
 from radiator.core.routing.exchanges import TOPICS, Exchange, Exchanges
@@ -155,7 +156,7 @@ class Destinations:
         self.queues: dict[str, Queue] = {}
         self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
         self.logs: dict[str, Log] = {}
-        self.readers = LogConsumers(context, self.windows.out_max)
+        self.readers = LogConsumers(self.ports, self.windows.out_max)
         self.retention = Retention(context, self.logs)
         self.replies: dict[str, Queue] = {}
         # one node among others: copies wait in queues that clients cannot reach, those of copies_to get
@@ -196,7 +197,7 @@ class Destinations:
                     self.shadowed[row.name] = children
                 else:
                     self.fanouts[row.name] = Fanout(row.name, children)
-        numbered: dict[int, Queue] = {}
+        numbered: dict[int, Target] = {}
         gone = []
         for stored in recovery.queues:
             settings = self._settings(stored.name, stored.settings)
@@ -233,7 +234,7 @@ class Destinations:
         return self._open_log(stored, declared)
 
     def _open_log(self, stored: StoredLog, settings: LogSettings) -> Log:
-        log = Log(stored, settings, self.ports, self.windows, self.readers)
+        log = Log(stored, settings, context=self.context, windows=self.windows, readers=self.readers)
         self.logs[stored.name] = log
         return log
 
@@ -285,7 +286,7 @@ class Destinations:
             except Refusal as refusal:
                 raise _unfit(name, text, refusal) from refusal
 
-    def _bind_declared(self, queue: Queue) -> None:
+    def _bind_declared(self, queue: Target) -> None:
         """The bindings that config.toml has for it."""
         for exchange, key in self.declared_bindings.get(queue.name, ()):
             self.exchanges.bind(exchange, key, queue, is_declared=True)
@@ -343,7 +344,7 @@ class Destinations:
             self.check_count()
         return self._create(name)
 
-    def target(self, name: str) -> Queue:
+    def target(self, name: str) -> Target:
         """The queue of that name, made where it is not there, whatever [create] says: what is declared leads to it. Of
         `/log/NAME` the log; Refusal where that is not there.
         """
@@ -385,7 +386,11 @@ class Destinations:
 
     def own_queues(self) -> list[Queue]:
         """Those of one connection, which have no name of their own."""
-        return [*self.replies.values(), *self.exchanges.own, *self.readers.all]
+        return [
+            *self.replies.values(),
+            *(subscription.queue for subscription in self.exchanges.own.values()),
+            *self.readers.all,
+        ]
 
     def find(self, name: str) -> Queue | None:
         """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
@@ -594,7 +599,7 @@ class Destinations:
         """Whether it was bound so. Raises Refusal."""
         return self.exchanges.unbind(self.exchange(exchange).name, key, self._bindable(queue))
 
-    def _bindable(self, name: str) -> Queue:
+    def _bindable(self, name: str) -> Target:
         if name.startswith(LOG_PREFIX):
             log = self.log(name.removeprefix(LOG_PREFIX))
             if is_reserved_log(log.bare_name):
@@ -607,7 +612,7 @@ class Destinations:
             raise Refusal("reserved", f"/queue/{name} is a queue that the broker keeps for itself.")
         raise Refusal("no-such-destination", f"There is no /queue/{name:.255}: declare it first.")
 
-    def bindings_of(self, queue: Queue) -> Collection[tuple[str, str]]:
+    def bindings_of(self, queue: Target) -> Collection[tuple[str, str]]:
         """Exchange and key of each of its bindings; exchange "": a durable subscription to topics."""
         return self.exchanges.bound.get(queue, ())
 

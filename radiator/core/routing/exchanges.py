@@ -13,6 +13,7 @@ from dataclasses import asdict
 from radiator.core.connections import Subscription
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
+from radiator.core.queues.target import Target
 from radiator.core.routing.topic import Topics
 from radiator.core.routing.trie import Trie
 from radiator.core.turn import WRITE_COST_BYTES
@@ -53,9 +54,9 @@ class Exchange:
         self.is_declared = is_declared
         self.accepted = 0
         self.unrouted = 0
-        self.bindings: dict[tuple[str, Queue], bool] = {}
-        self.every_queue: dict[Queue, int] = {}
-        self.queues: Trie[Queue] = Trie(is_literal=settings.type == DIRECT)
+        self.bindings: dict[tuple[str, Target], bool] = {}
+        self.every_queue: dict[Target, int] = {}
+        self.queues: Trie[Target] = Trie(is_literal=settings.type == DIRECT)
 
     @property
     def type(self) -> str:
@@ -69,11 +70,11 @@ class Exchange:
     def auto_delete(self) -> bool:
         return self.settings.auto_delete
 
-    def matching(self, key: str) -> Iterable[Queue]:
+    def matching(self, key: str) -> Iterable[Target]:
         """The queues that get what is sent with this key, each once."""
         return self.every_queue if self.type == FANOUT else self.queues.matching(key)
 
-    def add(self, key: str, queue: Queue, is_declared: bool) -> None:
+    def add(self, key: str, queue: Target, is_declared: bool) -> None:
         """One binding more."""
         self.bindings[key, queue] = is_declared
         if self.type == FANOUT:
@@ -81,7 +82,7 @@ class Exchange:
         else:
             self.queues.add(key, queue)
 
-    def remove(self, key: str, queue: Queue) -> None:
+    def remove(self, key: str, queue: Target) -> None:
         """One less."""
         del self.bindings[key, queue]
         if self.type != FANOUT:
@@ -127,9 +128,9 @@ class Exchanges:
             self.all[name] = Exchange(name, settings, is_declared=True)
         self.shadowed: dict[str, ExchangeSettings] = {}
         self.count = 0  # of bindings
-        self.bound: dict[Queue, dict[tuple[str, str], bool]] = {}
-        self.own: dict[Queue, Subscription] = {}
-        self.leaving: dict[Queue, dict[tuple[str, str], None]] = {}
+        self.bound: dict[Target, dict[tuple[str, str], bool]] = {}
+        self.own: dict[Target, Subscription] = {}
+        self.leaving: dict[Target, dict[tuple[str, str], None]] = {}
 
     # ---- exchanges --------------------------------------------------------------------------------------------------
 
@@ -182,7 +183,7 @@ class Exchanges:
         exchange.settings, exchange.is_declared = settings, False
         return None
 
-    def undeclare_binding(self, name: str, key: str, queue: Queue) -> None:
+    def undeclare_binding(self, name: str, key: str, queue: Target) -> None:
         """config.toml has it no more: one that was made at run time too stays."""
         is_stored = self.bound.get(queue, {}).get((name, key))
         if is_stored:
@@ -209,7 +210,7 @@ class Exchanges:
 
     # ---- bindings ---------------------------------------------------------------------------------------------------
 
-    def bind(self, name: str, key: str, queue: Queue, is_declared: bool = False) -> bool:
+    def bind(self, name: str, key: str, queue: Target, is_declared: bool = False) -> bool:
         """Whether it was not bound so already. Raises Refusal. name "": topics."""
         exchange = self.get(name) if name != TOPICS else None
         if queue in self.leaving:
@@ -245,15 +246,16 @@ class Exchanges:
                 "words of more kinds, would do.",
             )
 
-    def put_on(self, name: str, key: str, queue: Queue, is_stored: bool, is_declared: bool = False) -> None:
+    def put_on(self, name: str, key: str, queue: Target, is_stored: bool, is_declared: bool = False) -> None:
         self.count += 1
         self.bound.setdefault(queue, {})[name, key] = is_stored
         if name == TOPICS:
+            assert isinstance(queue, Queue), "a durable subscription is to a queue"
             self.topics.bind(key, queue)
             return
         self.all[name].add(key, queue, is_declared)
 
-    def unbind(self, name: str, key: str, queue: Queue) -> bool:
+    def unbind(self, name: str, key: str, queue: Target) -> bool:
         """Whether it was bound so. An auto_delete exchange goes with its last binding. Raises Refusal."""
         exchange = self.get(name) if name != TOPICS else None
         if (name, key) not in self.bound.get(queue, ()):
@@ -267,7 +269,7 @@ class Exchanges:
         self.undo(name, key, queue)
         return True
 
-    def undo(self, name: str, key: str, queue: Queue) -> None:
+    def undo(self, name: str, key: str, queue: Target) -> None:
         if name == TOPICS:
             self.take_off(None, key, queue)
             return
@@ -276,7 +278,7 @@ class Exchanges:
         if exchange.auto_delete and not exchange.bindings and not exchange.is_declared:
             self.drop(exchange)
 
-    def take_off(self, exchange: Exchange | None, key: str, queue: Queue) -> None:
+    def take_off(self, exchange: Exchange | None, key: str, queue: Target) -> None:
         """Nothing more goes that way; what there is of it on the disk goes with the open batch."""
         name = exchange.name if exchange is not None else TOPICS
         self.count -= 1
@@ -285,6 +287,7 @@ class Exchanges:
         if not there:
             del self.bound[queue]
         if exchange is None:
+            assert isinstance(queue, Queue), "a durable subscription is to a queue"
             self.topics.unbind(key, queue)
         else:
             exchange.remove(key, queue)
@@ -292,12 +295,12 @@ class Exchanges:
             # D24
             self.context.write(Unbind(name, key, queue.number))
 
-    def release(self, queue: Queue) -> None:
+    def release(self, queue: Target) -> None:
         """The queue is about to be deleted: all its bindings go."""
         for name, key in list(self.bound.get(queue, ())):
             self.undo(name, key, queue)
 
-    def recover(self, recovery: Recovery, queues: Mapping[int, Queue]) -> None:
+    def recover(self, recovery: Recovery, queues: Mapping[int, Target]) -> None:
         """The bindings that the store has, of queues by their number. Those go that have lost an end by config.toml."""
         for row in recovery.bindings:
             queue = queues.get(row.queue)
@@ -324,7 +327,7 @@ class Exchanges:
             queue.end()
             self.release(queue)
 
-    def deliver(self, queue: Queue, message: Message, due_ms: int) -> bool:
+    def deliver(self, queue: Target, message: Message, due_ms: int) -> bool:
         """A copy for one that subscribes to an exchange. False: it is gone, or is closed now since too much waits."""
         subscription = self.own.get(queue)
         if subscription is None:

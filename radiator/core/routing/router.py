@@ -11,6 +11,7 @@ from radiator.core.connections import Connection, Subscription
 from radiator.core.logs.log import Log
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import OUTBOX_PREFIX, Destinations, Fanout, is_reserved_log
 from radiator.core.routing.exchanges import Exchange
 from radiator.core.turn import TurnContext
@@ -21,7 +22,7 @@ from radiator.model.headers import FANOUT_MESSAGE_ID, REPLY_TO, block_of
 from radiator.model.limits import Limits
 from radiator.model.message import Message
 
-Arrival = tuple[Queue, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
+Arrival = tuple[Target, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
 
 
 class Plan:
@@ -41,13 +42,13 @@ class Plan:
         self.publishes: list[tuple[str, Message, Sequence[str]]] = []
         self.replies: list[tuple[Queue | None, Message]] = []
         self.answers: list[tuple[str, Message]] = []
-        self.copies: list[tuple[Queue, Message, int]] = []
+        self.copies: list[tuple[Target, Message, int]] = []
         self.through: list[Fanout | Exchange] = []
         self.unrouted: list[Exchange] = []
         self.unkept: list[tuple[DurableQueue, int]] = []
         self.missing = 0
         self.steps = 0
-        self.immediate: dict[Queue, str] = {}
+        self.immediate: dict[Target, str] = {}
 
 
 class Router:
@@ -120,14 +121,14 @@ class Router:
             raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")
         return plan
 
-    def plan_puts(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Queue], due_ms: int) -> None:
+    def plan_puts(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Target], due_ms: int) -> None:
         """A copy for each of the queues."""
         common = self.message(command, command.destination, headers, None)
         for queue in queues:
             ttl_ms = queue.settings.message_ttl_ms
             message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
             plan.puts.append((queue, message, command.dedup_id, due_ms))
-            if command.immediate and not isinstance(queue, Log):
+            if command.immediate:
                 plan.immediate[queue] = command.destination
         if command.immediate and due_ms:
             raise no_consumer(command.destination, "it is kept back until later")
@@ -191,7 +192,7 @@ class Router:
                 raise Refusal(
                     "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
                 )
-            if command.immediate and not is_live and not any(can_hand(queue, 1) for queue in durable):
+            if command.immediate and not is_live and not any(queue.can_hand(1) for queue in durable):
                 raise no_consumer(command.destination, "nobody is subscribed")
         message = self.message(command, command.destination, headers, None)
         for queue in durable:
@@ -303,26 +304,6 @@ def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
         return message
     by_queue = now_ms + ttl_ms
     return replace(message, expires_ms=min(message.expires_ms, by_queue) if message.expires_ms else by_queue)
-
-
-def can_hand(queue: Queue, count: int) -> bool:
-    """Whether consumers have room for so many more, beside all that is there for them already."""
-    wanted = queue.ready_count + queue.storing_count + queue.reserved + count
-    sharing: set[Connection] = set()
-    for subscription in queue.subscriptions:
-        if not subscription.has_room():
-            continue
-        if not subscription.is_shared and (subscription.ack == AUTO or subscription.prefetch_count is None):
-            return True
-        connection = subscription.connection
-        if not subscription.is_shared:
-            wanted -= (subscription.prefetch_count or 0) - subscription.in_flight
-        elif connection not in sharing:
-            sharing.add(connection)
-            wanted -= connection.shared_window - connection.shared_in_flight
-        if wanted <= 0:
-            return True
-    return False
 
 
 def no_consumer(address: str, why: str) -> Refusal:

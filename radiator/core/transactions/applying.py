@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from radiator.core.connections import Connection
-from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
 from radiator.core.routing.admission import FLUSH, Admission, Waitable, WaitList
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.router import Plan
@@ -225,7 +225,7 @@ class Applying:
                     # D30: in the batch that holds the Puts
                     self.applied(applier, applier.take)
                     return None
-                if applier.take == 1 or not isinstance(blocked, Queue):
+                if applier.take == 1 or not isinstance(blocked, Target):
                     return blocked
             applier.take //= 2
 
@@ -244,7 +244,7 @@ class Applying:
 
     def look_up(self, applier: PreparedDelivery, plan: Plan) -> bool:
         """Whether the disk is asked about dedup-ids first: about all of the slice at once."""
-        seen: set[tuple[Queue, bytes]] = set()
+        seen: set[tuple[Target, bytes]] = set()
         for queue, _, dedup_id, _ in plan.puts:
             if dedup_id is None or not queue.settings.dedup_window_s or queue.dedup is None:
                 continue
@@ -356,6 +356,6 @@ def _size(sends: list[Send]) -> int:
 
 
 def _why(room: Waitable) -> str:
-    if isinstance(room, Queue):
+    if isinstance(room, Target):
         return f"/queue/{room.name} has no room."
     return f"The broker has no room: {room.name}."

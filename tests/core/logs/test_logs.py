@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from radiator.core.logs import log_consumer
+from radiator.core.logs import log_consumer, log_consumers
 from radiator.core.turn import WRITE_COST_BYTES
 from radiator.model.commands import (
     AUTO,
@@ -676,7 +676,7 @@ def test_a_reader_holds_a_window_and_it_is_weighed() -> None:
 
 
 def test_a_turn_hands_out_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_consumer, "RECORDS_PER_TURN", 10)
+    monkeypatch.setattr(log_consumers, "RECORDS_PER_TURN", 10)
     node = node_of(auto=False)
     for number in range(30):
         node.say(send(1, "/log/l", b"%d" % number))

@@ -1,0 +1,130 @@
+"""A partition of a log: its segments, the last of its records, and who reads it how far."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from radiator.model.message import Message
+from radiator.model.writes import KeepSegment
+
+
+class PartitionReader(Protocol):
+    """Who reads partitions of a log."""
+
+    def grown(self, cursor: "Cursor") -> None:
+        """The partition has more."""
+
+    def pump(self) -> None:
+        """Hand out what is there."""
+
+    def yield_partition(self, cursor: "Cursor") -> None:
+        """Another reader of its group gets the partition when nothing of it is unacked."""
+
+    def drop(self, cursor: "Cursor") -> None:
+        """It reads the partition no more."""
+
+
+class Partition:
+    """segments: oldest first; the last is the one that is appended to. next: the offset that the next record gets;
+    committed: those before it are on the disk. tail: the last records, as readers get them, from tail_first on; kept
+    while somebody reads. cursors: who reads.
+    """
+
+    __slots__ = ("committed", "cursors", "index", "next", "segments", "size", "tail", "tail_bytes", "tail_first")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.segments: deque[KeepSegment] = deque()
+        self.next = 0
+        self.committed = 0
+        self.size = 0
+        self.tail: list[Message] = []
+        self.tail_first = 0
+        self.tail_bytes = 0
+        self.cursors: dict[Cursor, None] = {}
+
+    def recover(self, segments: Iterable[KeepSegment]) -> None:
+        """As the start finds it."""
+        self.segments.extend(segments)
+        self.settle_times(self.last_ms)
+        self.size = sum(segment.size for segment in self.segments)
+        if self.segments:
+            last = self.segments[-1]
+            self.next = self.committed = self.tail_first = last.first + last.count
+
+    def settle_times(self, latest_ms: int) -> list[KeepSegment]:
+        """No segment is later than those behind it, nor than that: its records came while the clock was ahead. Returns
+        those that said otherwise.
+        """
+        settled = []
+        for segment in reversed(self.segments):
+            if segment.count and segment.last_ms > latest_ms:
+                segment.last_ms = latest_ms
+                segment.first_ms = min(segment.first_ms, latest_ms)
+                settled.append(segment)
+            elif segment.count:
+                latest_ms = segment.last_ms
+        return settled
+
+    @property
+    def first(self) -> int:
+        """The first offset that is kept."""
+        return next((s.begin for s in self.segments if s.begin < s.first + s.count), self.next)
+
+    @property
+    def first_ms(self) -> int:
+        """When its oldest segment's first record was accepted; 0: it has none."""
+        return next((segment.first_ms for segment in self.segments if segment.count), 0)
+
+    @property
+    def last_ms(self) -> int:
+        """The same of the last record."""
+        return next((segment.last_ms for segment in reversed(self.segments) if segment.count), 0)
+
+    def segment_at(self, time_ms: int) -> int:
+        """Where to look for the first record that was accepted then or later: the first offset of its segment."""
+        for segment in self.segments:
+            if segment.last_ms >= time_ms and segment.begin < segment.first + segment.count:
+                return segment.begin
+        return self.next
+
+
+class Cursor:
+    """How far a reader has come in a partition. began: its first offset; next: the offset to be read; end: where it
+    stops, or None; from_ms: it passes over all before the first record that was accepted then or later; out: how many
+    are unacked; is_leaving: another reader of the group gets it when there are none; skipped: how many records the
+    group has missed, as long as nobody has heard of it.
+    """
+
+    __slots__ = (
+        "began",
+        "end",
+        "from_ms",
+        "index",
+        "is_leaving",
+        "is_over",
+        "next",
+        "out",
+        "partition",
+        "reader",
+        "skipped",
+    )
+
+    def __init__(
+        self, reader: PartitionReader, partition: Partition, first: int, end: int | None, from_ms: int
+    ) -> None:
+        self.reader = reader
+        self.partition = partition
+        self.index = partition.index
+        self.began = self.next = first
+        self.end = end
+        self.from_ms = from_ms
+        self.out = 0
+        self.skipped = 0
+        self.is_leaving = False
+        self.is_over = False
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are records that it has not read."""
+        return self.next < self.partition.committed and (self.end is None or self.next < self.end)
