@@ -1022,7 +1022,7 @@ class Broker:
         target.put(self.moved(queue, entry, target, reason), CameFrom(BURIED, entry.position, queue.name))
         if queue.journal is not None:
             position = self.context.last_position
-            queue.journal.tell(DEAD_LETTERED, queue.name, entry, reason, other=position, where=target.name)
+            queue.journal.write(DEAD_LETTERED, queue.name, entry, reason, other=position, where=target.name)
         if not target.is_persistent:
             target.pump()
 

@@ -1,4 +1,4 @@
-"""Where the core tells of what becomes of persistent messages: into the open batch, beside the change itself.
+"""Writes the journal: what becomes of persistent messages goes into the open batch, beside the change itself.
 
 `TurnContext.journal` is None where the journal is off; `Queue.journal` also where a queue is not journaled (in
 memory, a log, an outbox of copies for another node). docs/JOURNAL.md says what each event means.
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from radiator.core.queues.queue import Queue
 
 _SENT = CameFrom()
-# what is told of a message that comes back, and why
+# the event of a message that comes back, and its reason
 _BACK = {
     Event.NACK: (journal.NACKED, ""),
     Event.LOST: (journal.RETURNED, journal.LOST),
     Event.OVERDUE: (journal.RETURNED, journal.ACK_TIMEOUT),
 }
-_told = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
+_tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
 
 
 class JournalWriter:
-    """`events`: those of the open batch, in order. log: where they go, once it is there. size_max: what it may have, as
-    the disk has no room for more; None: it has.
+    """events: of the open batch, in order. log: where they are appended, once there is one. size_max: how many bytes
+    the log may have while the disk is tight; None while it is not.
     """
 
     __slots__ = ("context", "events", "log", "size_max")
@@ -49,19 +49,19 @@ class JournalWriter:
     def seal(self) -> None:
         """The open batch is complete: its events go with it."""
         if self.events and self.log is not None:
-            # D27: the Tell is in the batch of the changes that it tells of
+            # D27: the events are in the batch of the changes that they are about
             events, self.events = self.events, []
-            self.log.tell(events)
+            self.log.append_events(events)
 
     def flush(self) -> None:
-        """What was told is in a batch soon, though nothing else is: deliveries change nothing on the disk."""
+        """Has the open batch take the events even where it has nothing else: a delivery changes nothing on the disk."""
         if self.events and self.log is not None:
             self.context.part(self.log)
 
     def ticked(self, retention: "Retention", is_tight: bool) -> None:
-        """Time has passed. While the disk is tight the journal grows no more: its oldest makes room for what is told.
+        """Time has passed. While the disk is tight the journal does not grow: its oldest records go for new ones.
 
-        Else what comes back again and again could fill the disk, while SENDs wait for room on it.
+        Otherwise messages that are returned again and again could fill the disk while SENDs wait for space on it.
         """
         self.flush()
         log = self.log
@@ -74,10 +74,10 @@ class JournalWriter:
 
     # ---- one message ------------------------------------------------------------------------------------------------
 
-    def tell(
+    def write(
         self, event: str, queue: str, entry: Entry, reason: str = "", other: int = 0, where: str = "", number: int = 0
     ) -> None:
-        """This has become of the entry. other, where: as what, and where, it goes on."""
+        """An event of the entry. other, where: the position and the queue under which the message goes on."""
         position, attempt, size, ms = entry.position, entry.redeliveries, entry.size, self.context.now_ms
         self.events.append(
             JournalEvent(event, ms, queue, position, "", attempt, size, other, where, reason, number=number)
@@ -86,64 +86,63 @@ class JournalWriter:
     def accepted(
         self, queue: str, position: int, message: Message, size: int, came_from: CameFrom | None, due_ms: int = 0
     ) -> None:
-        """It is in the queue; due_ms: kept back until then, or 0."""
+        """The queue has it. due_ms: it is delayed until then; 0: it is not."""
         reason, other, where, client, attempt = came_from or _SENT
         address = message.destination
         if address.startswith("/queue/"):
             address = ""
         ms = self.context.now_ms
-        told = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0)
-        self.events.append(_told(JournalEvent, told))
+        values = (journal.ACCEPTED, ms, queue, position, client, attempt, size, other, where, reason, address, 0)
+        self.events.append(_tuple(JournalEvent, values))
         if due_ms:
             self.events.append(JournalEvent(journal.DELAYED, ms, queue, position, size=size, number=due_ms))
 
     def copied(self, queue: str, position: int, message: Message, copies: int) -> None:
-        """It is one of so many copies of one SEND to a fanout."""
+        """It is one of that many copies of one SEND to a fanout."""
         shared_id = message.field(FANOUT_MESSAGE_ID)
         assert shared_id is not None, "the router has given one to each copy"
         common, ms = position_in(shared_id), self.context.now_ms
         address, size = message.destination, message.size
-        told = JournalEvent(
-            journal.COPIED, ms, queue, position, size=size, other=common, address=address, number=copies
+        self.events.append(
+            JournalEvent(journal.COPIED, ms, queue, position, size=size, other=common, address=address, number=copies)
         )
-        self.events.append(told)
 
     def delivered(self, queue: str, entry: Entry, subscription: "Subscription") -> None:
-        """It is out with a consumer."""
+        """A consumer has been sent it."""
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         ms = self.context.now_ms
-        told = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0)
-        self.events.append(_told(JournalEvent, told))
+        values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0)
+        self.events.append(_tuple(JournalEvent, values))
 
     def acked(self, queue: str, delivery: "Delivery", event: Event) -> None:
         """Its consumer is done with it."""
         entry, subscription = delivery.entry, delivery.subscription
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         reason, ms = journal.WRITTEN if event is Event.WRITTEN else "", self.context.now_ms
-        told = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0)
-        self.events.append(_told(JournalEvent, told))
+        values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0)
+        self.events.append(_tuple(JournalEvent, values))
 
     def given_back(self, queue: str, delivery: "Delivery", event: Event, reason: str = "") -> None:
-        """It has come back from its consumer; what becomes of it is told next."""
+        """Its consumer has returned it; the next event says what becomes of it."""
         what, why = _BACK[event]
         entry, client = delivery.entry, delivery.subscription.client or client_of(delivery.subscription)
-        told = (what, self.context.now_ms, queue, entry.position, client, entry.redeliveries, entry.size)
-        self.events.append(JournalEvent(*told, reason=reason or why))
+        values = (what, self.context.now_ms, queue, entry.position, client, entry.redeliveries, entry.size)
+        self.events.append(JournalEvent(*values, reason=reason or why))
 
     def handed_over(self, queue: str, position: int, size: int, attempt: int, node: str) -> None:
-        """That node has it."""
-        told = (journal.ACKED, self.context.now_ms, queue, position, node_client(node), attempt, size)
-        self.events.append(JournalEvent(*told, reason=journal.HANDED_OVER))
+        """Another node has stored it."""
+        values = (journal.ACKED, self.context.now_ms, queue, position, node_client(node), attempt, size)
+        self.events.append(JournalEvent(*values, reason=journal.HANDED_OVER))
 
     def checked_out(self, queue: str, entry: Entry, log: str, group: str) -> None:
-        """That group has it now, as a record of that log."""
-        told = (journal.CHECKED_OUT, self.context.now_ms, queue, entry.position, group[:CLIENT_CHARACTERS])
-        self.events.append(JournalEvent(*told, entry.redeliveries, entry.size, other_queue=log))
+        """The group has it now, as a record of the log."""
+        values = (journal.CHECKED_OUT, self.context.now_ms, queue, entry.position, group[:CLIENT_CHARACTERS])
+        self.events.append(JournalEvent(*values, entry.redeliveries, entry.size, other_queue=log))
 
     # ---- whole queues -----------------------------------------------------------------------------------------------
 
     def started(self, log: "Log", queues: "list[Queue]", was_clean: bool) -> None:
-        """The broker has started, and found these. From now on there is a log to tell it to."""
+        """The broker has started, and found these queues. From now on events are appended to the log."""
         self.log = log
         reason = journal.CLEAN if was_clean else journal.UNCLEAN
         self._started("", Ledger(), reason)
@@ -160,7 +159,7 @@ class JournalWriter:
         )
 
     def deleted(self, queue: "Queue") -> None:
-        """It is gone, with all that is in it: the last that is told of it."""
+        """The queue is deleted with all its messages. This is its last event."""
         size, stored = queue.ledger.stored_bytes, queue.ledger.stored
         self.events.append(JournalEvent(journal.DELETED, self.context.now_ms, queue.name, 0, size=size, number=stored))
         queue.journal = None

@@ -1,6 +1,6 @@
-"""The journal's words: what is told of the life of a persistent message, and how a reader gets it.
+"""The journal: the events in the life of a persistent message, and how a consumer reads them.
 
-An event is told in the batch that holds the change which it tells of; docs/JOURNAL.md says what each means.
+An event is written in the same batch as the change that it is about; docs/JOURNAL.md says what each one means.
 """
 
 import json
@@ -38,13 +38,13 @@ CLIENT_CHARACTERS = 64  # cut: of a client's name
 
 
 class JournalEvent(NamedTuple):
-    """One event. position: of the message, 0: it is of the whole queue; queue: the name of the one that it is (or was)
-    in.
+    """One event. position: of the message; 0: the event is of the whole queue. queue: the name of the queue that the
+    message is or was in.
 
-    client: who, as the number of a connection and the id of its subscription, or `node/NAME`; attempt: its redelivery
-    count; size: bytes of header block and body; other: the position of the message that it came from or went on as;
-    other_queue: the name of the queue (or `/log/NAME`) of that one; address: what was sent to, where that was not the
-    queue; reason: one word; number: see NUMBERS. What is empty, or 0, is not there.
+    client: the consumer, as the number of its connection and the id of its subscription, or `node/NAME`; attempt: the
+    message's redelivery count; size: bytes of header block and body; other: the position of the message that it came
+    from or went on as; other_queue: the name of the queue (or `/log/NAME`) of that one; address: what was sent to,
+    where that was not the queue; reason: one word; number: see NUMBERS. What is empty, or 0, is not there.
     """
 
     event: str
@@ -61,7 +61,7 @@ class JournalEvent(NamedTuple):
     number: int = 0
 
 
-# after one of these it is in its queue no more
+# after one of these the message is no longer in its queue
 ENDS = (ACKED, EXPIRED, DEAD_LETTERED, DROPPED, PURGED, MOVED, CHECKED_OUT)
 
 
@@ -77,24 +77,23 @@ class CameFrom(NamedTuple):
     attempt: int = 0
 
 
-def as_json(told: JournalEvent, seq: int, store_id: str) -> bytes:
+def as_json(event: JournalEvent, seq: int, store_id: str) -> bytes:
     """The event as a reader of the journal gets it: the body of record `seq` (docs/JOURNAL.md)."""
-    event = told.event
-    row: dict[str, str | int] = {"seq": seq, "event": event, "ms": told.ms, "queue": told.queue}
-    if told.position:
-        row["message_id"] = message_id(store_id, told.position).decode()
-        row["attempt"] = told.attempt
-    row["bytes"] = told.size
-    if told.client:
-        row["client"] = told.client
-    if told.other:
-        row["other_id"] = message_id(store_id, told.other).decode()
-    if told.other_queue:
-        row["other_queue"] = told.other_queue
-    if told.address:
-        row["address"] = told.address
-    if told.reason:
-        row["reason"] = told.reason
-    if event in NUMBERS:
-        row[NUMBERS[event]] = told.number
+    row: dict[str, str | int] = {"seq": seq, "event": event.event, "ms": event.ms, "queue": event.queue}
+    if event.position:
+        row["message_id"] = message_id(store_id, event.position).decode()
+        row["attempt"] = event.attempt
+    row["bytes"] = event.size
+    if event.client:
+        row["client"] = event.client
+    if event.other:
+        row["other_id"] = message_id(store_id, event.other).decode()
+    if event.other_queue:
+        row["other_queue"] = event.other_queue
+    if event.address:
+        row["address"] = event.address
+    if event.reason:
+        row["reason"] = event.reason
+    if event.event in NUMBERS:
+        row[NUMBERS[event.event]] = event.number
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()

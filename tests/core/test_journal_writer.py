@@ -355,7 +355,7 @@ def test_what_no_link_can_carry_is_told_once_a_run_and_is_still_there() -> None:
 # ---- the batch
 
 
-def told_in(batch: Batch) -> list[JournalEvent]:
+def events_in(batch: Batch) -> list[JournalEvent]:
     return [told for write in batch.writes if isinstance(write, AppendEvent) for told in write.events]
 
 
@@ -366,14 +366,19 @@ def test_an_event_is_in_the_batch_of_its_change() -> None:
     node.say(subscribe(2, "q"), send(1, "q", b"1"), send(1, "q", b"2"))
     batch = node.broker.seal()
     assert batch is not None
-    assert [write.position for write in batch.writes if isinstance(write, Put)] == [t.position for t in told_in(batch)]
+    assert [write.position for write in batch.writes if isinstance(write, Put)] == [
+        t.position for t in events_in(batch)
+    ]
     node.being_committed = batch
     node.commit()
     node.say(ack(node.message(2)))
     batch = node.broker.seal()
     assert batch is not None
     (removed,) = (write.position for write in batch.writes if isinstance(write, Remove))
-    assert [(told.event, told.position) for told in told_in(batch)][:2] == [("delivered", removed), ("acked", removed)]
+    assert [(told.event, told.position) for told in events_in(batch)][:2] == [
+        ("delivered", removed),
+        ("acked", removed),
+    ]
 
 
 @pytest.mark.durability("D27")
@@ -399,7 +404,7 @@ def test_a_dead_letter_is_told_of_in_one_batch() -> None:
     node.say(nack(node.message(2), requeue=False))
     batch = node.broker.seal()
     assert batch is not None
-    assert [told.event for told in told_in(batch)][-3:] == ["nacked", "accepted", "dead-lettered"]
+    assert [told.event for told in events_in(batch)][-3:] == ["nacked", "accepted", "dead-lettered"]
 
 
 def test_deliveries_alone_are_on_the_disk_after_a_tick() -> None:
@@ -625,7 +630,7 @@ def test_a_retire_and_its_event_are_in_one_batch() -> None:
     node.broker.delete(node.broker.destinations.queues["q"])
     batch = node.broker.seal()
     assert batch is not None and any(isinstance(write, Retire) for write in batch.writes)
-    assert [told.event for told in told_in(batch)] == ["deleted"]
+    assert [told.event for told in events_in(batch)] == ["deleted"]
 
 
 # ---- names, and what a reader gets

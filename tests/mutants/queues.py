@@ -222,7 +222,7 @@ MUTANTS = (
         function="Queue.withdraw",
         old="""
             elif self.journal is not None:
-                self.journal.tell(PURGED, self.name, entry)
+                self.journal.write(PURGED, self.name, entry)
         """,
         new="",
     ),

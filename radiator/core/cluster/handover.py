@@ -138,7 +138,7 @@ class Handover:
             message_id = self.context.message_id(entry.position).decode()
             self.context.count("set_aside")
             if queue.journal is not None:
-                queue.journal.tell(SET_ASIDE, queue.name, entry)
+                queue.journal.write(SET_ASIDE, queue.name, entry)
             self.context.note("error", "message_set_aside", queue=queue.name, id=message_id, sentence=mistake)
         return not mistake
 

@@ -142,7 +142,7 @@ class Log(Target):
             self.keep_in_tail(partition, offset, message)
         return offset
 
-    def tell(self, events: list[JournalEvent]) -> None:
+    def append_events(self, events: list[JournalEvent]) -> None:
         """Append events of the journal, all of this batch at once."""
         partition, count = self.partitions[0], len(events)
         self.ledger.accepted += count

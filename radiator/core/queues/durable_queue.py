@@ -306,7 +306,7 @@ class DurableQueue(Queue):
         self.context.write(Remove(self.number, entry.position))
         self.delayed.add(due_ms, entry.position, entry.message, entry.redeliveries, True)
         if self.journal is not None:
-            self.journal.tell(DELAYED, self.name, entry, number=due_ms)
+            self.journal.write(DELAYED, self.name, entry, number=due_ms)
         if self.purge.through:
             self.purge.spared.add(entry.position)
 
@@ -352,7 +352,7 @@ class DurableQueue(Queue):
             self.context.write(Count(self.number, position, entry.redeliveries))
         move(entry, Event.DUE, PERSISTENT_MOVES)
         if self.journal is not None:
-            self.journal.tell(DUE, self.name, entry)
+            self.journal.write(DUE, self.name, entry)
         part = self.context.part(self)
         if is_behind and (window.beyond or not fits):
             window.beyond += 1

@@ -166,7 +166,7 @@ class Queue(Consumable):
             ledger.expired += 1
             ledger.expired_bytes += entry.size
             if self.journal is not None:
-                self.journal.tell(TOLD_EXPIRED, self.name, entry)
+                self.journal.write(TOLD_EXPIRED, self.name, entry)
         else:
             self.count_dropped(entry, reason)
         self.leave(entry, event)
@@ -176,16 +176,16 @@ class Queue(Consumable):
         self.ledger.dropped += 1
         self.ledger.dropped_bytes += entry.size
         if self.journal is not None:
-            self.journal.tell(DROPPED, self.name, entry, reason)
+            self.journal.write(DROPPED, self.name, entry, reason)
 
     def withdraw(self, entry: Entry, moved_to: str = "") -> None:
         """Out of this queue by the operator's word; moved_to: the queue that the last position given is in."""
         self.ledger.purged += 1
         self.ledger.purged_bytes += entry.size
         if self.journal is not None and moved_to:
-            self.journal.tell(MOVED, self.name, entry, other=self.context.last_position, where=moved_to)
+            self.journal.write(MOVED, self.name, entry, other=self.context.last_position, where=moved_to)
         elif self.journal is not None:
-            self.journal.tell(PURGED, self.name, entry)
+            self.journal.write(PURGED, self.name, entry)
         self.leave(entry, Event.DROP)
 
     def leave(self, entry: Entry, event: Event) -> None:

@@ -106,7 +106,7 @@ def messages_in(key: bytes, value: bytes, start: int = 0) -> Iterator[Message]:
         )
 
 
-def told_in(key: bytes, value: bytes) -> list[JournalEvent]:
+def events_in(key: bytes, value: bytes) -> list[JournalEvent]:
     """The events of a `checked` block. Raises DamagedRecord."""
     try:
         return events.unpack(memoryview(value)[_HEAD.size : -_CRC_BYTES], count_of(value))
@@ -117,7 +117,7 @@ def told_in(key: bytes, value: bytes) -> list[JournalEvent]:
 def records_in(key: bytes, value: bytes) -> list[Message] | list[JournalEvent]:
     """All that a block has, every byte checked. Raises DamagedRecord."""
     kind, _ = checked(key, value)
-    return told_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
+    return events_in(key, value) if kind == EVENTS else [*messages_in(key, value)]
 
 
 def _damaged(key: bytes) -> DamagedRecord:

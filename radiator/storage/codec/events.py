@@ -5,7 +5,7 @@
 
 A text is the number of its name, counted from 1; 0 is the empty one.
 
-A column is its form, one byte, and then so many bytes for each event: 0 where all are 0. Times are told from the least
+A column is its form, one byte, and then so many bytes for each event: 0 where all are 0. Times count from the least
 of them, which stands before the column. A position is always whole where it is not 0: 12 bytes that can be looked for.
 """
 
@@ -22,10 +22,10 @@ _NO_TEXT = ("",)
 _FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # bytes of a number, and struct's letter for it
 
 
-def pack(told: Sequence[JournalEvent]) -> bytes:
+def pack(written: Sequence[JournalEvent]) -> bytes:
     """At least one event; some 18 bytes of each in a full block."""
     event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
-        *told, strict=True
+        *written, strict=True
     )
     texts = (event, queue, client, other_queue, reason, address)
     code_of = {name: code for code, name in enumerate(dict.fromkeys(chain(_NO_TEXT, *texts)))}

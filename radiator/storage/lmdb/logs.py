@@ -125,7 +125,7 @@ def _stretches(
             kind, count = blocks.checked(key, value)
             start = max(0, load.offset - first)
             if start < count:
-                read = _told_messages if kind == blocks.EVENTS else _messages
+                read = _journal_messages if kind == blocks.EVENTS else _messages
                 yield first + start, read(key, value, start, load, store_id)
         except DamagedRecord:
             yield first, None
@@ -155,7 +155,7 @@ def _messages(key: bytes, value: bytes, start: int, load: ReadLog, _: str) -> li
     return [*islice(blocks.messages_in(key, value, start), load.messages_max)]
 
 
-def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
+def _journal_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id: str) -> list[Message]:
     """Those of a block of events."""
     first = records.split_record_key(key)[2]
     return [
@@ -163,10 +163,10 @@ def _told_messages(key: bytes, value: bytes, start: int, load: ReadLog, store_id
             _JOURNAL_DESTINATION,
             _JSON_LINE,
             ESCAPING_ALL,
-            as_json(told, offset, store_id),
-            told.ms,
+            as_json(event, offset, store_id),
+            event.ms,
         )
-        for offset, told in islice(enumerate(blocks.told_in(key, value), first), start, start + load.messages_max)
+        for offset, event in islice(enumerate(blocks.events_in(key, value), first), start, start + load.messages_max)
     ]
 
 

@@ -87,11 +87,11 @@ def of_messages(log: str, partition: int, first: int, messages: Sequence[Message
     return pa.RecordBatch.from_arrays(columns, schema=LOG)
 
 
-def of_events(store_id: str, node: str, first: int, told: Sequence[JournalEvent]) -> pa.RecordBatch:
+def of_events(store_id: str, node: str, first: int, written: Sequence[JournalEvent]) -> pa.RecordBatch:
     """Consecutive events of the journal."""
-    count = len(told)
+    count = len(written)
     event, ms, queue, position, client, attempt, size, other, other_queue, reason, address, number = zip(
-        *told, strict=True
+        *written, strict=True
     )
     columns = [
         pa.array(range(first, first + count), pa.int64()),

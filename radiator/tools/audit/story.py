@@ -8,7 +8,7 @@ from radiator.model.errors import DamagedRecord, Refusal
 from radiator.model.journal import ACCEPTED, COPIED, DEAD_LETTERED, MOVED, STARTED, JournalEvent
 from radiator.model.message import message_id
 from radiator.model.settings import JOURNAL
-from radiator.storage.codec.blocks import told_in
+from radiator.storage.codec.blocks import events_in
 from radiator.storage.report import Progress, unheard
 from radiator.tools.archive.source import Partition, Source
 from radiator.tools.audit.journal import place_of
@@ -90,14 +90,14 @@ class StoredTeller:
             self._progress("looking through the journal", "events", first - begin, end - begin)
             if any(one in value for one in wanted):
                 try:
-                    told = told_in(key, value)
+                    events = events_in(key, value)
                 except DamagedRecord:
                     continue
-                found += self._named(first, told, places)
+                found += self._named(first, events, places)
         return found
 
-    def _named(self, first: int, told: Sequence[JournalEvent], places: set[int]) -> Iterable[Happened]:
-        for seq, one in enumerate(told, first):
+    def _named(self, first: int, events: Sequence[JournalEvent], places: set[int]) -> Iterable[Happened]:
+        for seq, one in enumerate(events, first):
             if one.event != STARTED and (one.position in places or one.other in places):
                 yield Happened(
                     seq, one.ms, one.event, one.queue, self._text(one.position), one.client, one.attempt, one.size,

@@ -589,7 +589,7 @@ def test_reader_finds_a_position_in_a_block_without_decoding_it(tmp_path: Path) 
     sought = position_of(3, 4).to_bytes(events.POSITION_BYTES, "big")
     with Reader(journal.path) as reader, reader.snapshot() as snapshot:
         [(first, key, value)] = [row for row in snapshot.blocks(1, 0) if sought in row[2]]
-        assert blocks.told_in(key, value)[4 - first] == told(4)
+        assert blocks.events_in(key, value)[4 - first] == told(4)
 
 
 def test_reader_gives_what_is_stored_in_queues(tmp_path: Path) -> None:
