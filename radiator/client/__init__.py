@@ -6,7 +6,7 @@
         message = client.receive(timeout_s=5)
 
 `client.py` is what threads call; `aio.py`, imported by itself, what tasks of asyncio await. Both do what `calls.py`
-says on a `line.py`, which is one connection after the other; `threads.py` and `aio.py` know how to wait.
+says on a `channel.py`, which is one connection after the other; `threads.py` and `aio.py` know how to wait.
 """
 
 from radiator.client.address import DEFAULT_ADDRESS, Address, AddressError

@@ -6,7 +6,7 @@
         async for message in client.messages(timeout_s=5):
             await client.ack(message)
 
-What it says and keeps is `calls.py` and `line.py`, as for threads; here is how a program of asyncio waits for it.
+What it says and keeps is `calls.py` and `channel.py`, as for threads; here is how a program of asyncio waits for it.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from typing import Any, Generic, Self
 from radiator.client import arguments
 from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
 from radiator.client.calls import CLOSED, Calls
+from radiator.client.channel import POLL, Channel, Steps, T, Wait
 from radiator.client.client import ANSWER_TIMEOUT_S, CONNECT_TIMEOUT_S, RECEIVED_MAX_BYTES, THREAD_HEART_BEAT_MS, WINDOW
 from radiator.client.connection import ClientConnection, cannot_connect
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Inbox
-from radiator.client.line import LOOK, Channel, Steps, T, Wait
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.model.commands import AUTO
 from radiator.model.errors import RadiatorError, Refusal, Violation
@@ -40,9 +40,9 @@ class AsyncClient:
     Any task of the event loop that opened it may call anything at any time. Heart-beats go both ways while the loop
     runs: a broker that was silent for twice its interval and a second more is taken for dead.
 
-    A task that is cancelled while it waits loses nothing silently. A SEND or an ACK that was said goes on: its RECEIPT
-    is awaited by `flush`, it is said again where the connection is lost, and a refusal is raised by the next call. What
-    was not said yet is not said. A message is either returned by `receive`, or is there for the next one.
+    A task that is cancelled while it waits loses nothing silently. A SEND or an ACK that was sent goes on: its RECEIPT
+    is awaited by `flush`, it is sent again where the connection is lost, and a refusal is raised by the next call. What
+    was not sent yet is not sent. A message is either returned by `receive`, or is there for the next one.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class AsyncClient:
             self._inbox,
             _Dialler((versions,) if isinstance(versions, str) else tuple(versions), heart_beat_ms, connect_timeout_s),
         )
-        self._line = self._tasks.line
-        self._calls = Calls(self._line, dedup)
+        self._channel = self._tasks.channel
+        self._calls = Calls(self._channel, dedup)
 
     async def open(self) -> Self:
         """Connects, to the first of several addresses that answers; returns itself. Raises ConnectionLost or Refusal.
@@ -106,12 +106,12 @@ class AsyncClient:
 
     async def flush(self) -> None:
         """Returns once every RECEIPT asked for is there."""
-        await self._tasks.run(self._line.flush())
+        await self._tasks.run(self._channel.flush())
 
     @property
     def unconfirmed(self) -> int:
         """How many RECEIPTs are outstanding."""
-        return len(self._line.outstanding)
+        return len(self._channel.outstanding)
 
     # ---- receiving
 
@@ -126,14 +126,14 @@ class AsyncClient:
         durable: bool = False,
     ) -> str:
         """SUBSCRIBE, as `Client.subscribe`; there are no callbacks. Cancelled, it is taken back by an UNSUBSCRIBE."""
-        tasks, calls, line = self._tasks, self._calls, self._line
+        tasks, calls, channel = self._tasks, self._calls, self._channel
         if subscription is None:
-            subscription = None if durable else line.next_name("s")
-        is_new = subscription not in line.subscriptions
+            subscription = None if durable else channel.next_name("s")
+        is_new = subscription not in channel.subscriptions
         try:
             return await tasks.run(calls.subscribe(destination, subscription, ack, headers, prefetch, durable))
         except asyncio.CancelledError:
-            if is_new and subscription in line.subscriptions:
+            if is_new and subscription in channel.subscriptions:
                 tasks.start(calls.unsubscribe(subscription, False, None))
             raise
 
@@ -243,17 +243,17 @@ class AsyncClient:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection, as far as is known."""
-        return self._line.connection is not None
+        return self._channel.connection is not None
 
     @property
     def connections(self) -> int:
         """How many times a connection was tried, this one included."""
-        return self._line.connections
+        return self._channel.connections
 
     @property
     def address(self) -> Address:
         """Where the connection leads to, or where the next one is tried."""
-        return self._line.address
+        return self._channel.address
 
     # ---- the end
 
@@ -267,7 +267,7 @@ class AsyncClient:
 
     def abandon(self) -> None:
         """Closes at once and without a word: what is unacked comes back, what is unconfirmed may have happened."""
-        self._line.let_go(CLOSED)
+        self._channel.let_go(CLOSED)
         self._tasks.go_on()
 
     async def __aenter__(self) -> Self:
@@ -363,13 +363,13 @@ class _Run(Generic[T]):
         self.steps = steps
         self.result = result
         self.task = asyncio.current_task()
-        self.wait = LOOK
+        self.wait = POLL
         self.is_late = False
         self.timer: asyncio.TimerHandle | None = None
 
 
 class _Tasks:
-    """A line that is shared by the tasks of one event loop: how they wait.
+    """A channel that is shared by the tasks of one event loop: how they wait.
 
     The loop says when the socket can be read or written, or a time is over. Then those who wait are gone through in the
     order in which they came, and whose Wait is over goes on at once, before the next one is asked: so a place in the
@@ -385,8 +385,8 @@ class _Tasks:
         inbox: Inbox,
         dialler: _Dialler,
     ) -> None:
-        self.line = Channel(addresses, attempts, window, answer_timeout_s, inbox, self._note_change)
-        self.line.lost = _NOT_OPENED
+        self.channel = Channel(addresses, attempts, window, answer_timeout_s, inbox, self._note_change)
+        self.channel.lost = _NOT_OPENED
         self.receiver: asyncio.Task[Any] | None = None
         self._dialler = dialler
         self._runs: dict[_Run[Any], None] = {}  # that wait
@@ -399,24 +399,24 @@ class _Tasks:
 
     async def open(self) -> None:
         """The first connection. Raises ConnectionLost or Refusal."""
-        line = self.line
-        if line.lost != _NOT_OPENED:
+        channel = self.channel
+        if channel.lost != _NOT_OPENED:
             raise Violation("This client was opened before: another one is needed.")
-        line.lost = "it is being opened"
-        opening = line.opening()
+        channel.lost = "it is being opened"
+        opening = channel.opening()
         try:
             wanted = next(opening)
             while True:
                 if isinstance(wanted, Address):
-                    wanted = opening.send(await self._tried(wanted, line.connections))
+                    wanted = opening.send(await self._tried(wanted, channel.connections))
                 else:
                     await asyncio.sleep(wanted)
                     wanted = next(opening)
         except StopIteration:
-            line.lost = None
+            channel.lost = None
             self.go_on()
         except BaseException:
-            line.lost = _NOT_OPENED
+            channel.lost = _NOT_OPENED
             raise
 
     async def _tried(self, address: Address, number: int) -> ClientConnection | RadiatorError:
@@ -461,9 +461,9 @@ class _Tasks:
             self._keep(one.result.exception())
 
     def _keep(self, error: BaseException | None) -> None:
-        """What nobody was told of is for the next call."""
-        if isinstance(error, Refusal | ConnectionLost) and self.line.unraised is None:
-            self.line.unraised = error
+        """What no call has raised is for the next one."""
+        if isinstance(error, Refusal | ConnectionLost) and self.channel.unraised is None:
+            self.channel.unraised = error
 
     def go_on(self) -> None:
         """Whoever can. To be called behind each change."""
@@ -492,7 +492,7 @@ class _Tasks:
                 continue
             receiver = self.receiver
             try:
-                self.line.check_wait(wait, receiver is None or receiver is one.task or receiver.done())
+                self.channel.check_wait(wait, receiver is None or receiver is one.task or receiver.done())
             except RadiatorError as wrong:
                 self._step(one, lambda wrong=wrong: one.steps.throw(wrong))  # type: ignore[misc]
                 continue
@@ -538,9 +538,9 @@ class _Tasks:
     # ---- the socket
 
     def _read(self) -> None:
-        connection = self.line.connection
-        if connection is not None and not self.line.inbox.is_full:
-            self.line.read(connection)
+        connection = self.channel.connection
+        if connection is not None and not self.channel.inbox.is_full:
+            self.channel.read(connection)
             self._has_changed = True
 
     def _readable(self) -> None:
@@ -548,26 +548,26 @@ class _Tasks:
         self.go_on()
 
     def _writable(self) -> None:
-        connection = self.line.connection
+        connection = self.channel.connection
         if connection is not None and connection.outgoing:
-            self.line.write(connection)
+            self.channel.write(connection)
         self.go_on()
 
     def _tick(self) -> None:
         """A heart-beat is due, or one of the broker's."""
         self._timer = None
-        connection = self.line.connection
+        connection = self.channel.connection
         if connection is not None:
-            self.line.beat()
-            if not self.line.inbox.is_full:
+            self.channel.beat()
+            if not self.channel.inbox.is_full:
                 self._read()
-                self.line.check_silence(connection)
+                self.channel.check_silence(connection)
         self.go_on()
 
     def _watch(self) -> None:
         """Ensures: the loop looks at the connection that there is, or another one is tried for."""
-        line, loop = self.line, asyncio.get_running_loop()
-        connection = line.connection
+        channel, loop = self.channel, asyncio.get_running_loop()
+        connection = channel.connection
         if connection is not self._watched:
             self._leave()
             if connection is not None:
@@ -575,7 +575,7 @@ class _Tasks:
                 connection.waiters += 1
         if connection is None:
             return self._restore()
-        reads, writes = not line.inbox.is_full, bool(connection.outgoing)
+        reads, writes = not channel.inbox.is_full, bool(connection.outgoing)
         if reads != self._reads:
             self._reads = reads
             if reads:
@@ -612,8 +612,8 @@ class _Tasks:
         gone.close()
 
     def _restore(self) -> None:
-        line, restoring = self.line, self._restoring
-        if line.lost is not None:
+        channel, restoring = self.channel, self._restoring
+        if channel.lost is not None:
             if restoring is not None and restoring is not asyncio.current_task():
                 restoring.cancel()
         elif restoring is None or restoring.done():
@@ -621,12 +621,12 @@ class _Tasks:
 
     async def _try_again(self) -> None:
         """Until there is a connection, or will be none any more."""
-        line = self.line
-        while line.lost is None and line.connection is None:
-            wait_s = line.until_try_s()
+        channel = self.channel
+        while channel.lost is None and channel.connection is None:
+            wait_s = channel.until_try_s()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)
                 continue
-            address, number = line.next_try()
-            line.tried(await self._tried(address, number))
+            address, number = channel.next_try()
+            channel.tried(await self._tried(address, number))
             self.go_on()

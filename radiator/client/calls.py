@@ -1,4 +1,4 @@
-"""What a program may ask of a broker, as steps of a line: for threads and for tasks alike.
+"""What a program may ask of a broker, as steps of a channel: for threads and for tasks alike.
 
 `client.py` and `aio.py` say what each of them promises; here is what it does.
 """
@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from radiator.client import arguments
+from radiator.client.channel import POLL, REPLIES, Channel, Reply, Steps, Wait
 from radiator.client.errors import NoAnswer, TransactionLost
 from radiator.client.inbox import Callback
-from radiator.client.line import LOOK, REPLIES, Channel, Reply, Steps, Wait
 from radiator.client.outstanding import Loss, Say, Subscription
 from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.protocols.stomp.client import ClientSession, Headers, Message
@@ -20,10 +20,10 @@ CLOSED = "it was closed by this program"
 
 
 class Calls:
-    """line: where they go. dedup: whether each SEND gets a `dedup-id` of its own."""
+    """channel: where they go. dedup: whether each SEND gets a `dedup-id` of its own."""
 
-    def __init__(self, line: Channel, dedup: bool) -> None:
-        self._line = line
+    def __init__(self, channel: Channel, dedup: bool) -> None:
+        self._channel = channel
         self._dedup_prefix = f"{os.urandom(9).hex()}-" if dedup else ""
         self._transactions: dict[str, int] = {}  # the number of the connection that each was begun on
 
@@ -37,10 +37,10 @@ class Calls:
         arguments.confirming(confirm)
         octets = arguments.octets(body)
         kept = arguments.pairs(headers)
-        line = self._line
+        channel = self._channel
         dedup_id: str | None = None
         if self._dedup_prefix and not any(name == "dedup-id" for name, _ in kept):
-            dedup_id = line.next_name(self._dedup_prefix)
+            dedup_id = channel.next_name(self._dedup_prefix)
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.send(
@@ -48,7 +48,7 @@ class Calls:
             )
 
         if transaction is None:
-            return line.ask(say, Loss.AGAIN, confirm, None, dedup_id is not None)
+            return channel.ask(say, Loss.AGAIN, confirm, None, dedup_id is not None)
         return self._ask_within(transaction, say, Loss.DROPPED, confirm)
 
     # ---- receiving
@@ -75,22 +75,22 @@ class Calls:
         kept = arguments.pairs(headers)
         kept += [("prefetch-count", str(prefetch))] if prefetch is not None else []
         kept += [("durable", "true"), ("auto-delete", "false")] if durable else []
-        line = self._line
-        name = line.next_name("s") if subscription is None else subscription
-        if name in line.subscriptions:
+        channel = self._channel
+        name = channel.next_name("s") if subscription is None else subscription
+        if name in channel.subscriptions:
             raise Violation(f"The subscription {name!r} exists already: each must have an id of its own.")
-        wanted = line.subscriptions[name] = Subscription(name, destination, ack, kept)
+        wanted = channel.subscriptions[name] = Subscription(name, destination, ack, kept)
         if callback is not None:
-            line.inbox.callbacks[name] = callback
+            channel.inbox.callbacks[name] = callback
         try:
-            yield from line.ask(wanted.say, Loss.REPLAYED, True)
+            yield from channel.ask(wanted.say, Loss.REPLAYED, True)
             wanted.is_known = True
         except NoAnswer:
             wanted.is_known = True
             raise
         except RadiatorError:
-            line.subscriptions.pop(name, None)
-            line.inbox.callbacks.pop(name, None)
+            channel.subscriptions.pop(name, None)
+            channel.inbox.callbacks.pop(name, None)
             raise
         return name
 
@@ -98,8 +98,8 @@ class Calls:
         """UNSUBSCRIBE."""
         arguments.text("subscription", subscription)
         arguments.text_or_none("destination", destination)
-        line = self._line
-        known = line.subscriptions.get(subscription)
+        channel = self._channel
+        known = channel.subscriptions.get(subscription)
         where = known.destination if known is not None and destination is None else destination
         if known is None and not (forget and where is not None):
             raise Violation(f"There is no subscription {subscription!r} to end.")
@@ -107,17 +107,17 @@ class Calls:
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.unsubscribe(subscription, receipt=receipt, forget=where if forget else None)
 
-        number = (yield from line.up()).number
-        line.subscriptions.pop(subscription, None)
+        number = (yield from channel.up()).number
+        channel.subscriptions.pop(subscription, None)
         if forget:
-            yield from line.ask(say, Loss.AGAIN, True)
+            yield from channel.ask(say, Loss.AGAIN, True)
         else:
-            yield from line.ask(say, Loss.DROPPED, True, number)
-        line.inbox.callbacks.pop(subscription, None)
+            yield from channel.ask(say, Loss.DROPPED, True, number)
+        channel.inbox.callbacks.pop(subscription, None)
 
     def coming(self, subscription: str | None, timeout_s: float | None) -> Steps[bool]:
         """Until there is something to receive, or nothing more can come. Raises NoAnswer where that is so now."""
-        inbox = self._line.inbox
+        inbox = self._channel.inbox
         if inbox.has(subscription):
             return True
         if inbox.is_full:
@@ -151,11 +151,11 @@ class Calls:
         arguments.message(message)
         arguments.confirming(confirm)
         if transaction is None:
-            return self._line.ask(say, Loss.DROPPED, confirm, message.connection)
+            return self._channel.ask(say, Loss.DROPPED, confirm, message.connection)
         return self._settle_within(transaction, message, say, confirm)
 
     def _settle_within(self, transaction: str, message: Message, say: Say, confirm: bool | None) -> Steps[bool]:
-        if (yield from self._line.up()).number != message.connection:
+        if (yield from self._channel.up()).number != message.connection:
             raise TransactionLost(
                 f"The message {message.message_id} came on a connection that is lost, and comes again: the "
                 f"transaction {transaction} cannot have it."
@@ -166,18 +166,18 @@ class Calls:
 
     def begin(self, name: str) -> Steps[str]:
         """BEGIN."""
-        line = self._line
-        yield LOOK
-        connection = yield from line.up()
+        channel = self._channel
+        yield POLL
+        connection = yield from channel.up()
         frame = connection.session.begin(name)
         self._transactions[name] = connection.number
-        yield from line.say(connection, frame)
+        yield from channel.say(connection, frame)
         return name
 
     def name_of(self, transaction: str | None) -> str:
         """That, or a new one."""
         arguments.text_or_none("transaction", transaction)
-        return self._line.next_name("t") if transaction is None else transaction
+        return self._channel.next_name("t") if transaction is None else transaction
 
     def has(self, transaction: str) -> bool:
         """Whether it was begun here, and not ended."""
@@ -192,7 +192,7 @@ class Calls:
             return session.commit(transaction, receipt=receipt, prepare=prepare)
 
         try:
-            yield LOOK
+            yield POLL
             yield from self._ask_within(transaction, say, Loss.UNKNOWN, True)
         finally:
             self._transactions.pop(transaction, None)
@@ -212,7 +212,7 @@ class Calls:
 
     def _ask_within(self, transaction: str, say: Say, loss: Loss, confirm: bool | None) -> Steps[bool]:
         """Of one that was never begun, the session says so."""
-        if not (yield from self._line.ask(say, loss, confirm, self._transactions.get(transaction))):
+        if not (yield from self._channel.ask(say, loss, confirm, self._transactions.get(transaction))):
             raise TransactionLost(
                 f"The transaction {transaction} was open on a connection that is lost: nothing of it has happened."
             )
@@ -225,24 +225,24 @@ class Calls:
         arguments.text("destination", destination)
         arguments.seconds("timeout_s", timeout_s)
         octets = arguments.octets(body)
-        line, reply = self._line, Reply()
-        correlation = line.next_name("q")
+        channel, reply = self._channel, Reply()
+        correlation = channel.next_name("q")
         more = [("reply-to", REPLIES), ("correlation-id", correlation), *arguments.pairs(headers)]
 
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.send(destination, octets, receipt=receipt, headers=more)
 
-        yield LOOK
-        yield from line.up()
-        line.replies[correlation] = reply
+        yield POLL
+        yield from channel.up()
+        channel.replies[correlation] = reply
         try:
-            asked = yield from line.put(say)
+            asked = yield from channel.put(say)
             try:
                 is_there = yield Wait(lambda: bool(reply.message or reply.error or asked.error), timeout_s, "reply")
             finally:
                 asked.is_awaited = False
         finally:
-            del line.replies[correlation]
+            del channel.replies[correlation]
         if reply.message is not None:
             return reply.message
         if not is_there:
@@ -272,22 +272,22 @@ class Calls:
         def say(session: ClientSession, receipt: str | None) -> bytes:
             return session.disconnect(receipt=receipt)
 
-        line = self._line
-        if line.lost is not None:
+        channel = self._channel
+        if channel.lost is not None:
             return
-        line.answer_timeout_s = line.answer_timeout_s if timeout_s is None else timeout_s
+        channel.answer_timeout_s = channel.answer_timeout_s if timeout_s is None else timeout_s
         try:
-            if line.restores:
+            if channel.restores:
                 yield from self._settle_all()
-            if line.connection is not None:
-                yield from line.ask(say, Loss.DROPPED, True, line.connection.number)
+            if channel.connection is not None:
+                yield from channel.ask(say, Loss.DROPPED, True, channel.connection.number)
         finally:
-            line.let_go(CLOSED)
+            channel.let_go(CLOSED)
 
     def _settle_all(self) -> Steps[None]:
         """The last that is outstanding, over another connection if need be."""
-        line = self._line
-        if not (yield Wait(lambda: not line.outstanding, line.answer_timeout_s)):
-            count = len(line.outstanding)
-            raise NoAnswer(f"{count} receipts did not come within {line.answer_timeout_s:g} s: they are given up.")
-        line.check_refused()
+        channel = self._channel
+        if not (yield Wait(lambda: not channel.outstanding, channel.answer_timeout_s)):
+            count = len(channel.outstanding)
+            raise NoAnswer(f"{count} receipts did not come within {channel.answer_timeout_s:g} s: they are given up.")
+        channel.check_refused()

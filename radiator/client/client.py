@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 from radiator.client import arguments
 from radiator.client.address import DEFAULT_ADDRESS, Address, addresses_of
 from radiator.client.calls import CLOSED, Calls
+from radiator.client.channel import Wait
 from radiator.client.connection import ClientConnection
 from radiator.client.errors import ConnectionLost, NoAnswer
 from radiator.client.inbox import Callback, Inbox
-from radiator.client.line import Wait
 from radiator.client.reconnect import Attempts, Reconnect
 from radiator.client.threads import Threads
 from radiator.model.commands import AUTO
@@ -94,8 +94,8 @@ class Client:
             self._inbox,
             connections,
         )
-        self._line = self._threads.line
-        self._calls = Calls(self._line, self._dedup)
+        self._channel = self._threads.channel
+        self._calls = Calls(self._channel, self._dedup)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -137,12 +137,12 @@ class Client:
 
     def flush(self) -> None:
         """Returns once every RECEIPT asked for is there."""
-        self._threads.run(self._line.flush())
+        self._threads.run(self._channel.flush())
 
     @property
     def unconfirmed(self) -> int:
         """How many RECEIPTs are outstanding."""
-        return len(self._line.outstanding)
+        return len(self._channel.outstanding)
 
     # ---- receiving
 
@@ -193,7 +193,7 @@ class Client:
                 message = inbox.take(subscription)
                 if message is not None:
                     threads.made_room(was_full)
-                    self._line.beat()
+                    self._channel.beat()
                     return message
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
             if not self._call_back() and not threads.run(self._calls.coming(subscription, left_s)):
@@ -275,7 +275,7 @@ class Client:
 
     def fileno(self) -> int:
         """Of the socket, as long as this connection lasts. Raises ConnectionLost where there is none."""
-        connection = self._line.connection
+        connection = self._channel.connection
         if connection is None:
             raise ConnectionLost(f"There is no connection to {self.address} now.")
         return connection.fileno()
@@ -291,7 +291,7 @@ class Client:
         with threads.lock:
             threads.receiver = threading.get_ident()
             if inbox.calls:
-                self._line.beat()
+                self._channel.beat()
             else:
                 threads.wait(Wait(lambda: inbox.calls > 0, timeout_s))
         return self._call_back()
@@ -319,7 +319,7 @@ class Client:
     @property
     def heart_beat_s(self) -> tuple[float, float]:
         """How often we must send, and how often the broker does, as agreed; 0.0: never, or there is no connection."""
-        connection = self._line.connection
+        connection = self._channel.connection
         if connection is None:
             return 0.0, 0.0
         return connection.session.heart_beat_send_s, connection.session.heart_beat_expect_s
@@ -327,17 +327,17 @@ class Client:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection, as far as is known."""
-        return self._line.connection is not None
+        return self._channel.connection is not None
 
     @property
     def connections(self) -> int:
         """How many times a connection was tried, this one included."""
-        return self._line.connections
+        return self._channel.connections
 
     @property
     def address(self) -> Address:
         """Where the connection leads to, or where the next one is tried."""
-        return self._line.address
+        return self._channel.address
 
     # ---- the end
 
@@ -354,7 +354,7 @@ class Client:
     def abandon(self) -> None:
         """Closes at once and without a word: what is unacked comes back, what is unconfirmed may have happened."""
         with self._threads.lock:
-            self._line.let_go(CLOSED)
+            self._channel.let_go(CLOSED)
             self._closed.set()
 
     def __enter__(self) -> Self:
@@ -380,20 +380,20 @@ class Client:
             self._thread.start()
 
     def _look(self) -> float | None:
-        """Beats, reads and restores without waiting; how long until the next look, None: no more."""
+        """Beats, reads and restores without waiting; how long until the next poll, None: no more."""
         with self._threads.lock:
-            return None if self._line.lost is not None else self._threads.look()
+            return None if self._channel.lost is not None else self._threads.poll()
 
     def _forked(self) -> None:
         """In the child the connection is the parent's, and so is all that was said on it."""
-        parents = self._line
+        parents = self._channel
         connection, lost = parents.connection, parents.lost
         # greenlets, unlike threads, are still there in a child
         parents.connection, parents.lost = None, _FORKED
         self._begin(parents.connections)
         if connection is not None:
             connection.close()
-        self._line.lost = lost or (_FORKED if self._policy is None else None)
+        self._channel.lost = lost or (_FORKED if self._policy is None else None)
 
 
 def _keep_beating(client: "weakref.ref[Client]", closed: threading.Event) -> None:

@@ -8,21 +8,21 @@ from radiator.model.errors import RadiatorError
 from radiator.protocols.stomp.client import ClientSession
 
 Say = Callable[[ClientSession, str | None], bytes]
-"""A frame by the rules of that session, with that receipt: it may be said on one connection after the other."""
+"""A frame by the rules of that session, with that receipt: it may be sent on one connection after the other."""
 
 
 class Loss(Enum):
     """What the loss of its connection means for it, where there will be another one."""
 
-    AGAIN = "it is said again"
-    REPLAYED = "it is a SUBSCRIBE, and all subscriptions are said again"
+    AGAIN = "it is sent again"
+    REPLAYED = "it is a SUBSCRIBE, and all subscriptions are sent again"
     DROPPED = "it spoke of that connection alone, and has no meaning any more"
-    UNKNOWN = "it may or may not have happened, and whoever awaits it is told so"
+    UNKNOWN = "it may or may not have happened, and whoever awaits it learns that"
 
 
 @dataclass(slots=True, eq=False)
 class Outstanding:
-    """is_awaited: by a call. store: where it was said, if it may be said to no other one, which would not know that it
+    """is_awaited: by a call. store: where it was sent, if it may be sent to no other one, which would not know that it
     has it already. is_done: its RECEIPT is there, or none will come: then it was dropped, or has an error."""
 
     say: Say
@@ -36,7 +36,7 @@ class Outstanding:
 
 @dataclass(slots=True)
 class Subscription:
-    """What is said again on each connection. is_known: no call awaits the RECEIPT of its first SUBSCRIBE any more."""
+    """What is sent again on each connection. is_known: no call awaits the RECEIPT of its first SUBSCRIBE any more."""
 
     name: str
     destination: str

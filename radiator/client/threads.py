@@ -1,8 +1,8 @@
-"""A line that is shared by all threads of a program: how they wait.
+"""A channel that is shared by all threads of a program: how they wait.
 
-One lock guards it. Who must wait *leads*, if nobody does: waits for the socket without the lock, reads what has come,
-and wakes the others, who look whether it was theirs. Whoever leads also finds that a connection is lost, and restores
-it. All methods but `run` want the lock to be held; those that wait let go of it meanwhile.
+One lock guards it. A thread that must wait drives the input and output if no other one does: it waits for the socket
+without the lock, reads what has come, and wakes the others, which look whether it was theirs. It also finds that a
+connection is lost, and restores it. All methods but `run` need the lock; those that wait release it meanwhile.
 """
 
 import threading
@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 
 from radiator.client.address import Address
+from radiator.client.channel import Channel, Steps, T, Wait
 from radiator.client.connection import ClientConnection, Dial
 from radiator.client.errors import ConnectionLost
 from radiator.client.inbox import Inbox
-from radiator.client.line import Channel, Steps, T, Wait
 from radiator.client.reconnect import Attempts
 from radiator.model.errors import RadiatorError, Refusal
 
@@ -23,7 +23,7 @@ FULL_LOOK_S = 0.05  # how often a thread that may only write looks whether it ma
 
 
 class Threads:
-    """line: what they share. receiver: the thread that received last."""
+    """channel: what they share. receiver: the thread that received last."""
 
     def __init__(
         self,
@@ -37,11 +37,13 @@ class Threads:
     ) -> None:
         self.lock = threading.Lock()
         self._changed = threading.Condition(self.lock)
-        self.line = Channel(addresses, attempts, window, answer_timeout_s, inbox, self._changed.notify_all, connections)
+        self.channel = Channel(
+            addresses, attempts, window, answer_timeout_s, inbox, self._changed.notify_all, connections
+        )
         self.receiver: int | None = None
         self._dial = dial
-        self._is_led = False
-        self._is_writing = False  # a thread, whether it leads or not, waits for room to write
+        self._is_driven = False
+        self._is_writing = False  # a thread, whether it drives or not, waits until it can write
 
     def run(self, steps: Steps[T]) -> T:
         """All of them, waiting where they want it."""
@@ -61,12 +63,12 @@ class Threads:
 
     def open(self) -> None:
         """The first connection. Raises ConnectionLost or Refusal."""
-        opening = self.line.opening()
+        opening = self.channel.opening()
         try:
             wanted = next(opening)
             while True:
                 if isinstance(wanted, Address):
-                    wanted = opening.send(self._tried(wanted, self.line.connections))
+                    wanted = opening.send(self._tried(wanted, self.channel.connections))
                 else:
                     time.sleep(wanted)
                     wanted = next(opening)
@@ -83,54 +85,54 @@ class Threads:
 
     def wait(self, wait: Wait) -> bool:
         """Reads and writes, or lets another thread do it, until it is done (True) or the time is over (False)."""
-        line, is_done = self.line, wait.is_done
+        channel, is_done = self.channel, wait.is_done
         end_s = None if wait.timeout_s is None else time.monotonic() + wait.timeout_s
         while not is_done():
-            line.check_wait(wait, self.receiver in (None, threading.get_ident()))
+            channel.check_wait(wait, self.receiver in (None, threading.get_ident()))
             left_s = None if end_s is None else max(0.0, end_s - time.monotonic())
-            if not self._is_led:
-                self._lead(left_s)
-            elif line.connection is not None and line.connection.outgoing and not self._is_writing:
-                self._waited(line.connection, left_s, False, True)
+            if not self._is_driven:
+                self._drive_io(left_s)
+            elif channel.connection is not None and channel.connection.outgoing and not self._is_writing:
+                self._waited(channel.connection, left_s, False, True)
                 self._changed.notify_all()
             else:
                 self._changed.wait(left_s)
             if left_s == 0.0:
-                if line.lost is not None and not is_done():
-                    line.check_open()
+                if channel.lost is not None and not is_done():
+                    channel.check_open()
                 return is_done()
         return True
 
-    def _lead(self, timeout_s: float | None) -> None:
+    def _drive_io(self, timeout_s: float | None) -> None:
         """One wait for the socket, no longer than until a heart-beat is due either way; or a step of a restoration."""
-        self._is_led = True
+        self._is_driven = True
         try:
-            if self.line.connection is None:
+            if self.channel.connection is None:
                 self._restore(timeout_s)
             else:
-                self._exchange(self.line.connection, timeout_s)
+                self._exchange(self.channel.connection, timeout_s)
         finally:
-            self._is_led = False
+            self._is_driven = False
             self._changed.notify_all()
 
     def _exchange(self, connection: ClientConnection, timeout_s: float | None) -> None:
-        line = self.line
-        line.beat()
-        if line.connection is not connection:
+        channel = self.channel
+        channel.beat()
+        if channel.connection is not connection:
             return
-        reads, writes = not line.inbox.is_full, bool(connection.outgoing) and not self._is_writing
+        reads, writes = not channel.inbox.is_full, bool(connection.outgoing) and not self._is_writing
         waits_s = [timeout_s, connection.until_beat_s(), connection.until_silent_s() if reads else FULL_LOOK_S]
         wait_s = min((one for one in waits_s if one is not None), default=None)
         if not reads and not writes:
             self._changed.wait(wait_s)
         elif self._waited(connection, wait_s, reads, writes):
-            line.read(connection)
+            channel.read(connection)
         elif reads:
-            line.check_silence(connection)
+            channel.check_silence(connection)
 
     def _waited(self, connection: ClientConnection, timeout_s: float | None, reads: bool, writes: bool) -> bool:
         """Waits for the socket without the lock, and writes what is outgoing; whether there is something to read."""
-        line = self.line
+        channel = self.channel
         connection.waiters += 1
         self._is_writing = self._is_writing or writes
         self.lock.release()
@@ -140,37 +142,37 @@ class Threads:
             self.lock.acquire()
             self._is_writing = self._is_writing and not writes
             connection.waiters -= 1
-            if connection is not line.connection and not connection.waiters:
+            if connection is not channel.connection and not connection.waiters:
                 connection.close()
-        if connection is not line.connection:
+        if connection is not channel.connection:
             return False
         if writable and connection.outgoing:
-            line.write(connection)
-        return readable and connection is line.connection
+            channel.write(connection)
+        return readable and connection is channel.connection
 
     def _restore(self, timeout_s: float | None) -> None:
         """One step towards another connection: waits until the next try is due, or tries."""
-        wait_s = self.line.until_try_s()
+        wait_s = self.channel.until_try_s()
         if wait_s > 0:
             self._changed.wait(wait_s if timeout_s is None else min(wait_s, timeout_s))
             return
-        address, number = self.line.next_try()
+        address, number = self.channel.next_try()
         self.lock.release()
         try:
             found = self._tried(address, number)
         finally:
             self.lock.acquire()
-        self.line.tried(found)
+        self.channel.tried(found)
 
-    def look(self) -> float:
+    def poll(self) -> float:
         """Of a thread that beats: beats, reads and restores, as far as that can be done without waiting; how long until
         the next time."""
-        line = self.line
-        if line.lost is None and not self._is_led:
-            self._lead(0.0)
-        connection = line.connection
+        channel = self.channel
+        if channel.lost is None and not self._is_driven:
+            self._drive_io(0.0)
+        connection = channel.connection
         if connection is None:
-            return min(LOOK_S, line.soonest_try_s() or LOOK_S)
+            return min(LOOK_S, channel.soonest_try_s() or LOOK_S)
         waits_s = [LOOK_S, connection.until_beat_s(), connection.session.heart_beat_expect_s or None]
         return max(LOOK_MIN_S, min(one for one in waits_s if one is not None))
 

@@ -158,7 +158,7 @@ def patched(address: str) -> None:
         before = ticks
         assert client.receive(0.3) is None
         assert ticks - before > 10, "nothing ran while the client waited"
-        connection = client._line.connection
+        connection = client._channel.connection
         assert connection is not None
         before_s = connection.sent_at_s
         gevent.sleep(0.3)

@@ -471,7 +471,7 @@ def test_cancelled_subscribe_is_taken_back(peer: Callable[[Script], str]) -> Non
         client = await AsyncClient(peer(script)).open()
         await cancelled(client.subscribe("/queue/a", ack="client-individual"))
         await client.flush()
-        assert client._line.subscriptions == {}
+        assert client._channel.subscriptions == {}
         await client.send("/queue/b", "x")
         client.abandon()
 
@@ -506,7 +506,7 @@ def test_cancelled_request_is_dropped(broker: BrokerProcess) -> None:
     async def main() -> None:
         async with AsyncClient(broker.address) as client:
             await cancelled(client.request("/queue/aio.unanswered", "?"))
-            assert client._line.replies == {}
+            assert client._channel.replies == {}
             assert (await client.admin({"do": "queues"}))["ok"]
 
     run(main())
@@ -553,7 +553,7 @@ def test_a_producer_waits_for_a_peer_that_reads_nothing(peer: Callable[[Script],
         client = await AsyncClient(peer(script)).open()
         sending = [asyncio.create_task(client.send("/queue/a", b"x" * size, confirm=None)) for _ in range(20)]
         await asyncio.sleep(0.1)
-        connection = client._line.connection
+        connection = client._channel.connection
         assert connection is not None
         assert not all(one.done() for one in sending)
         assert 0 < len(connection.outgoing) < 2 * size

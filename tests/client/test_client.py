@@ -168,7 +168,7 @@ def test_client_waits_for_no_receipt_longer_than_its_timeout(peer: Callable[[Scr
     with pytest.raises(NoAnswer, match=r"no RECEIPT within 0\.05 s"):
         client.send("/queue/a", b"x")
     assert client.unconfirmed == 1
-    client._line.answer_timeout_s = 10
+    client._channel.answer_timeout_s = 10
     client.send("/queue/a", b"y")
     assert client.unconfirmed == 0
     client.close()
@@ -317,7 +317,7 @@ def test_client_refuses_an_answer_that_is_no_admin_answer(peer: Callable[[Script
         with pytest.raises(Refusal, match="cannot be read"):
             client.admin({"do": "stats"})
         assert client.receive(0) is None, "a reply to no request of ours must be dropped"
-        assert client._line.replies == {}
+        assert client._channel.replies == {}
 
 
 # ---- the real broker

@@ -74,7 +74,7 @@ def test_abandon_wakes_who_waits(broker: BrokerProcess, reconnect: bool) -> None
     waiting = threading.Thread(target=lambda: raised.append(pytest.raises(ConnectionLost, client.receive)))
     raised: list[object] = []
     waiting.start()
-    while not client._threads._is_led:
+    while not client._threads._is_driven:
         pass
     client.abandon()
     waiting.join(10)

@@ -126,10 +126,10 @@ BUGS = {
         disk.free_bytes = free_bytes
     """,
     "timetable": """
-        from radiator.server.connection import Connection
+        from radiator.server.connection import ServerConnection
         def look(connection, now_s):
             raise AssertionError("a bug")
-        Connection.look = look
+        ServerConnection.look = look
     """,
 }
 
@@ -194,7 +194,7 @@ def test_several_listeners_serve_one_broker(tmp_path: Path) -> None:
 def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
     program = """
         import resource
-        resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (184, 184))
     """
     with broken(tmp_path, program) as broker:
         assert "few_files" not in broker.log, "it has not been asked for more"
@@ -212,10 +212,10 @@ def test_connections_never_take_the_last_files(tmp_path: Path) -> None:
 def test_asked_for_more_connections_than_there_are_files_for_it_says_so(tmp_path: Path, setting: str) -> None:
     program = """
         import resource
-        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 120))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 184))
     """
     with broken(tmp_path, program, f"{DEFAULT_CONFIG}\n[limits]\n{setting}\n") as broker:
-        assert " warning few_files open_files=120 " in broker.log and " room_for=24" in broker.log
+        assert " warning few_files open_files=184 " in broker.log and " room_for=24" in broker.log
 
 
 def test_without_files_for_new_connections_the_old_ones_go_on(tmp_path: Path) -> None:
@@ -281,12 +281,12 @@ def test_stop_with_very_many_messages_in_memory_ends_at_once(tmp_path: Path) -> 
     """Told by CPU time, which does not depend on who else is busy: to look through these takes 0.3 s."""
     program = """
         import time
-        from radiator.server.log import Log
-        close = Log.close
+        from radiator.server.log import EventLog
+        close = EventLog.close
         def closed(log):
             close(log)
             open("stopped_cpu_s", "w").write(repr(time.process_time()))
-        Log.close = closed
+        EventLog.close = closed
     """
     config = DEFAULT_CONFIG + '\n[queue.m]\npersistent = false\nmax_messages = 1000000\nmax_bytes = "1GiB"\n'
     with broken(tmp_path, program, config) as broker:
@@ -415,7 +415,7 @@ def test_who_comes_and_goes_is_not_told_but_who_is_refused_by_address(tmp_path: 
         assert f" peer=127.0.0.1:{port}" in line
         assert broker.stop() == 0
     assert [told.split()[2] for told in broker.log.splitlines()] == [
-        "start", "listening", "refused", "stopping", "stopped",
+        "start", "listening", "listening", "refused", "stopping", "stopped",
     ]  # fmt: skip
 
 
@@ -441,5 +441,5 @@ def test_every_line_is_an_object_with_its_priority_where_that_is_wanted(tmp_path
     lines = broker.log.splitlines()
     found = [json.loads(line[3:]) for line in lines]
     assert {line[:3] for line in lines} == {"<6>", "<4>"}
-    assert [one["event"] for one in found] == ["start", "no_effect", "listening", "stopping", "stopped"]
+    assert [one["event"] for one in found] == ["start", "no_effect", "listening", "listening", "stopping", "stopped"]
     assert "queue.a.overflow has no effect" in found[1]["sentence"] and all("time" in one for one in found)

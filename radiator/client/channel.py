@@ -1,4 +1,4 @@
-"""The line to a broker: what was asked and what has come, over one connection or over one after the other.
+"""The channel to a broker: what was asked and what has come, over one connection or over one after the other.
 
 Nothing here waits, and nothing here is called by two at once. What takes several steps is a generator: it yields a Wait
 and goes on when that is over. `threads.py` and `aio.py` know how to wait and to let others go on meanwhile; what is
@@ -51,7 +51,7 @@ class Wait:
 T = TypeVar("T")
 Steps = Generator[Wait, bool, T]
 
-LOOK = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a connection that is lost is known to be
+POLL = Wait(lambda: False, 0.0)  # no wait: what has come is read, so that a connection that is lost is known to be
 
 
 class Channel:
@@ -102,10 +102,10 @@ class Channel:
 
     def opening(self) -> Generator[Address | float, ClientConnection | RadiatorError | None, None]:
         """The first connection, of the first address that gives one. Yields an address, for a connection or what it
-        raised, or how long to wait. Raises what the last of them said: where lost connections are restored, a Refusal
+        raised, or how long to wait. Raises what the last of them raised: where lost connections are restored, a Refusal
         at once, and ConnectionLost when none has come within their time.
         """
-        attempts, is_told = self._attempts, False
+        attempts, is_logged = self._attempts, False
         while True:
             for number, address in enumerate(self._addresses, 1):
                 self.connections += 1
@@ -119,9 +119,9 @@ class Channel:
                 is_over = attempts is None or not attempts.failed(time.monotonic(), random.random())
                 if number == len(self._addresses) and (is_over or isinstance(found, Refusal)):
                     raise found
-                if not is_told and attempts is not None:
+                if not is_logged and attempts is not None:
                     _log.warning("%s It is tried again.", found)
-                    is_told = True
+                    is_logged = True
             assert attempts is not None
             yield max(0.0, attempts.try_at_s - time.monotonic())
 
@@ -145,12 +145,12 @@ class Channel:
     ) -> Steps[bool]:
         """Says a frame, with a receipt unless `confirm` is None; awaits that (True), or only room for it in the window.
 
-        number: of the connection that it speaks of. False: that one is lost, and the frame with it. is_once: it is said
+        number: of the connection that it speaks of. False: that one is lost, and the frame with it. is_once: it is sent
         again to the same store only.
         """
         connection = self.connection
         if connection is None or self.unraised is not None or connection.outgoing:
-            connection = yield from self._with_room()
+            connection = yield from self._writable()
         if confirm is None:
             if number is not None and number != connection.number:
                 return False
@@ -250,8 +250,8 @@ class Channel:
             asked.is_awaited = False
             raise
 
-    def _with_room(self) -> Steps[ClientConnection]:
-        """The connection, once the operating system has all that was said before: so what is outgoing has a bound."""
+    def _writable(self) -> Steps[ClientConnection]:
+        """The connection, once the operating system has all that was sent before: so what is outgoing has a bound."""
         connection = yield from self.up()
         while connection.outgoing:
             yield from self._await(lambda one=connection: self._is_given(one), "room to send")  # type: ignore[misc]
@@ -260,10 +260,10 @@ class Channel:
 
     def _with_place(self) -> Steps[ClientConnection]:
         """The connection, with room, and with a place in the window."""
-        connection = yield from self._with_room()
+        connection = yield from self._writable()
         while len(self.outstanding) >= self.window:
             yield from self._await(lambda: len(self.outstanding) < self.window, "RECEIPT")
-            connection = yield from self._with_room()
+            connection = yield from self._writable()
         return connection
 
     def _is_given(self, connection: ClientConnection) -> bool:
@@ -326,29 +326,29 @@ class Channel:
 
     def _take_error(self, connection: ClientConnection, event: Error) -> None:
         """Raised by the call that awaits the frame; else by the next one, unless another connection may mend it."""
-        said = refusal(event)
+        refused = refusal(event)
         asked = self.outstanding.get(event.receipt or "")
         is_nobodys = asked is None or (asked.loss is Loss.REPLAYED and not asked.is_awaited)
-        is_told = asked is not None and asked.is_awaited
+        is_raised = asked is not None and asked.is_awaited
         if asked is not None and not is_nobodys:
             del self.outstanding[event.receipt or ""]
-            asked.is_done, asked.error = True, said
-        if not is_told and not (is_nobodys and self.restores):
-            self.unraised = said
-        self._lose(connection, f"the broker refused: {said}", is_told)
+            asked.is_done, asked.error = True, refused
+        if not is_raised and not (is_nobodys and self.restores):
+            self.unraised = refused
+        self._lose(connection, f"the broker refused: {refused}", is_raised)
 
     # ---- loss
 
     def fail(self, connection: ClientConnection, why: str) -> None:
-        """It cannot be written or read; the broker may have said the reason before it hung up."""
+        """It cannot be written or read; the broker may have sent the reason before it hung up."""
         with suppress(Gone):
             while self.connection is connection and (events := connection.read()):
                 for event in events:
                     self._take(connection, event)
         self._lose(connection, why)
 
-    def _lose(self, connection: ClientConnection, why: str, is_told: bool = False) -> None:
-        """This connection is of no use any more. is_told: a call that awaits something raises the reason already."""
+    def _lose(self, connection: ClientConnection, why: str, is_raised: bool = False) -> None:
+        """This connection is of no use any more. is_raised: a call that awaits something raises the reason already."""
         if connection is not self.connection:
             return
         self._drop(connection)
@@ -359,7 +359,7 @@ class Channel:
             reply.error = reply.error or ConnectionLost(f"{sentence} The request may or may not be carried out.")
         if self._attempts is None:
             self.let_go(why)
-            if not is_told and not self.replies and self.unraised is None:
+            if not is_raised and not self.replies and self.unraised is None:
                 self.unraised = ConnectionLost(sentence)
         else:
             _log.warning("%s It is restored.", sentence)
@@ -428,7 +428,7 @@ class Channel:
         self.unraised = ConnectionLost(f"There was no lasting connection within {tried_s:g} s. {sentence}")
 
     def _replay(self, connection: ClientConnection) -> None:
-        """What was subscribed is subscribed again; then what is outstanding is said again, in its order."""
+        """What was subscribed is subscribed again; then what is outstanding is sent again, in its order."""
         assert self._attempts is not None
         if self.lost is not None:
             return connection.close()
@@ -457,7 +457,7 @@ class Channel:
             self.fail(connection, str(why))
 
     def _let_go_of_other_stores(self, connection: ClientConnection) -> None:
-        """What another store may have already is not said to this one, which cannot know that."""
+        """What another store may have already is not sent to this one, which cannot know that."""
         for receipt, asked in list(self.outstanding.items()):
             if asked.store not in (None, connection.session.store):
                 del self.outstanding[receipt]
