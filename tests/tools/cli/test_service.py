@@ -100,6 +100,13 @@ def test_uninstall_undoes_it_and_deletes_neither_data_nor_what_was_changed(
     assert main(uninstall) == 0
 
 
+def test_units_run_nothing_that_a_minimal_system_lacks(tmp_path: Path) -> None:
+    install(tmp_path)
+    units = "".join(text for name, text in tree(tmp_path).items() if name.endswith(".service"))
+    run = [line.partition("=")[2].split()[0] for line in units.splitlines() if line.startswith("Exec")]
+    assert len(run) == 3 and set(run) == {PROGRAM, "/bin/sh"}, "/bin/kill is of procps"
+
+
 @pytest.mark.parametrize("hidden", ["/home/me/radiator/.venv/bin/radiator", "/root/.venv/bin/radiator"])
 def test_program_that_the_service_could_not_see_is_refused(
     tmp_path: Path, hidden: str, capsys: pytest.CaptureFixture[str]
