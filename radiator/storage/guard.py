@@ -18,7 +18,6 @@ from radiator.model.writes import (
     DropLog,
     KeepPosition,
     KeepSettings,
-    Put,
     Remove,
     Retire,
     SaveLedger,
@@ -27,13 +26,14 @@ from radiator.model.writes import (
     Write,
 )
 
-_INTO_QUEUES = frozenset({Put, Delay, SaveLedger})
-_JUDGED = frozenset(
+_IN_QUEUES = frozenset({Delay, SaveLedger})
+_CHANGES = frozenset(
     {
         Append, AppendEvent, Bind, Declare, DeclareLog, Doubt, DropLog, KeepPosition, KeepSettings, Retire, Settle,
         StoppedClean,
     }
 )  # fmt: skip
+_JUDGED = _IN_QUEUES | _CHANGES
 
 InDoubt = dict[tuple[str, int], tuple[int, int]]
 """The message's queue and position, by peer and sequence."""
@@ -54,24 +54,28 @@ class Guard:
     def judge(self, writes: Sequence[Write]) -> None:
         """Raises AssertionError where the batch contradicts itself or those before it (contract.py)."""
         assert not self._has_stopped, "nothing may be committed after a clean stop"
-        into_queues = {write.queue for write in writes if type(write) in _INTO_QUEUES}  # type: ignore[union-attr]
-        judged = [write for write in writes if type(write) in _JUDGED]
-        gone = into_queues - self._queues
+        judged = [write for write in writes if write.__class__ in _JUDGED]
+        gone = {write.queue for write in judged if write.__class__ in _IN_QUEUES} - self._queues  # type: ignore[union-attr]
+        changes = [write for write in judged if write.__class__ in _CHANGES]
         if gone:
             # else the next start would find a ledger without a queue
-            gone -= {write.queue for write in judged if isinstance(write, Declare)}
+            gone -= {write.queue for write in changes if isinstance(write, Declare)}
             assert not gone, f"something is written in the queues {gone}, which are not there"
-        in_doubt = self._in_doubt_after(judged)
+        in_doubt = self._in_doubt_after(changes) if changes else self._in_doubt
         if in_doubt:
             _assert_doubts_stay(in_doubt, writes)
-        declared_logs = {write.log for write in judged if isinstance(write, DeclareLog)}
-        for write in judged:
-            if isinstance(write, Append | AppendEvent):
+        if changes:
+            self._judge_changes(changes)
+        self._in_doubt = in_doubt
+
+    def _judge_changes(self, changes: Sequence[Write]) -> None:
+        declared_logs = {write.log for write in changes if isinstance(write, DeclareLog)}
+        for write in changes:
+            if isinstance(write, (Append, AppendEvent)):
                 is_there = write.log in self._logs or write.log in declared_logs
                 assert is_there, f"log {write.log} is appended to, but is not there"
             else:
                 self._judge_one(write)
-        self._in_doubt = in_doubt
 
     def _judge_one(self, write: Write) -> None:
         """In the order of the batch: what is declared by it is there, what is deleted by it is there no more."""
@@ -99,13 +103,13 @@ class Guard:
         assert number >= self._next_number, f"queue number {number} was used before"
         self._next_number = number + 1
 
-    def _in_doubt_after(self, judged: Sequence[Write]) -> InDoubt:
+    def _in_doubt_after(self, changes: Sequence[Write]) -> InDoubt:
         """Which message is in doubt once these are carried out."""
-        changes = [write for write in judged if isinstance(write, Doubt | Settle)]
-        if not changes:
+        doubts = [write for write in changes if isinstance(write, (Doubt, Settle))]
+        if not doubts:
             return self._in_doubt
         in_doubt = self._in_doubt.copy()
-        for write in changes:
+        for write in doubts:
             key = (write.peer, write.sequence)
             if isinstance(write, Doubt):
                 assert key not in in_doubt, f"sequence {write.sequence} of {write.peer} is in doubt already"

@@ -116,19 +116,20 @@ def encode(writes: Sequence[Write]) -> Operations:
     ledgers: list[Row] = []
     appends: list[Append | AppendEvent] = []
     others: list[Write] = []
+    message_key, encode_message = records.message_key, records.encode_message
     for write in writes:
         if isinstance(write, Put):
-            key = records.message_key(write.queue, write.position)
-            puts.append((key, records.encode_message(key, write.message)))
+            key = message_key(write.queue, write.position)
+            puts.append((key, encode_message(key, write.message)))
         elif isinstance(write, Remove):
-            removes.append(records.message_key(write.queue, write.position))
+            removes.append(message_key(write.queue, write.position))
         elif isinstance(write, SaveLedger):
             key = records.queue_key(write.queue)
             ledgers.append((key, records.encode_ledger(key, write.ledger)))
         elif isinstance(write, Append | AppendEvent):
             appends.append(write)
         elif isinstance(write, Count):
-            key = records.message_key(write.queue, write.position)
+            key = message_key(write.queue, write.position)
             counts.append((key, records.encode_count(key, write.redeliveries, write.redelivered)))
         elif isinstance(write, Delay):
             assert write.due_ms, f"{write} is delayed until never"
@@ -141,6 +142,8 @@ def encode(writes: Sequence[Write]) -> Operations:
     operations = _of_messages(puts, counts, removes, delays, wakes)
     if others:
         ledgers += _first_ledgers(ledgers, others)
+    if puts:
+        operations += _queues_there(puts, ledgers)
     if ledgers:
         operations.append(Upsert(LEDGERS, sorted(ledgers)))
     if appends:
@@ -177,6 +180,14 @@ def _of_messages(
 
 
 # ---- queues -------------------------------------------------------------------------------------------------------
+
+
+def _queues_there(puts: list[Row], ledgers: Iterable[Row]) -> Operations:
+    """The queues that messages are put into must be there; those with a ledger in the batch, the guard has judged."""
+    first, last = puts[0][0][: records.QUEUE_KEY_BYTES], puts[-1][0][: records.QUEUE_KEY_BYTES]
+    keys = {first} if first == last else {key[: records.QUEUE_KEY_BYTES] for key, _ in puts}
+    keys -= {key for key, _ in ledgers}
+    return [Require(QUEUES, sorted(keys))] if keys else []
 
 
 def _first_ledgers(ledgers: Iterable[Row], others: Iterable[Write]) -> list[Row]:

@@ -147,13 +147,15 @@ class TreeWriter:
         """Where few are there, the walk asks LMDB only where one may be."""
         self._last_keys.pop(operation.table, None)
         cursor = txn.cursor(self._tables[operation.table])
-        nearest: bytes | None = b""  # the smallest key in the table that is not before the last one asked for
+        nearest = b""  # the smallest key in the table that is not before the last one asked for
         for key in operation.keys:
-            if nearest is not None and nearest < key:
-                nearest = cursor.key() if cursor.set_range(key) else None
+            if nearest < key:
+                if not cursor.set_range(key):
+                    break
+                nearest = cursor.key()
             if nearest == key:
                 cursor.delete()
-                nearest = cursor.key() or None  # it has moved on to the next row
+                nearest = cursor.key()  # it has moved on to the next row; none: empty
 
     def _delete_range(self, txn: "lmdb.Transaction[bytes]", operation: DeleteRange) -> None:
         name, start, end = operation
