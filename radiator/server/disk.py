@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from radiator.core.turn import Batch
-from radiator.model.commands import Event, Found
+from radiator.model.commands import Event
 from radiator.model.limits import BEAT_S, READER_CHECK_S, STRUCTURE_REST_S, STRUCTURE_SHARE
-from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
+from radiator.model.reads import ReadRequest
 from radiator.server.worker import Worker
-from radiator.storage.contract import Store
+from radiator.storage.contract import Store, answer
 
 
 class CheckedStore(Store, Protocol):
@@ -116,19 +116,6 @@ def loader(
         return min(BEAT_S, max(STRUCTURE_REST_S, STRUCTURE_SHARE * (time.monotonic() - begun_s)))
 
     return Worker(loop, "loader", read, found, rest)
-
-
-def answer(store: Store, read_request: ReadRequest) -> Event:
-    """One read request, answered from the last committed state."""
-    if isinstance(read_request, ReadQueue):
-        return store.load(read_request)
-    if isinstance(read_request, ReadDelayed):
-        return store.load_delayed(read_request)
-    if isinstance(read_request, ReadLog):
-        return store.load_log(read_request)
-    if isinstance(read_request, ReadPrepared):
-        return store.load_stage(read_request)
-    return Found(read_request.request, store.look_up(read_request))
 
 
 def measured(store: CheckedStore, data_dir: Path) -> DiskSpace:

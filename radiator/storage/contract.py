@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from radiator.model.commands import Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
-from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue
+from radiator.model.commands import Event, Found, Loaded, LoadedDelayed, LoadedLog, LoadedPrepared
+from radiator.model.reads import DedupLookup, ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.recovery import Recovery as Recovery
 from radiator.model.recovery import StoredQueue as StoredQueue
 from radiator.model.writes import Write
@@ -76,3 +76,16 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give the data directory free."""
+
+
+def answer(store: Store, read_request: ReadRequest) -> Event:
+    """One read request, answered from the last committed state."""
+    if isinstance(read_request, ReadQueue):
+        return store.load(read_request)
+    if isinstance(read_request, ReadDelayed):
+        return store.load_delayed(read_request)
+    if isinstance(read_request, ReadLog):
+        return store.load_log(read_request)
+    if isinstance(read_request, ReadPrepared):
+        return store.load_stage(read_request)
+    return Found(read_request.request, store.look_up(read_request))
