@@ -6,6 +6,7 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.states import Event
 from radiator.model.commands import AUTO, CLIENT, Ack, Nack
 from radiator.model.errors import Refusal, shown
+from radiator.model.message import is_id_of, is_topic_id
 
 
 def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list[Delivery]:
@@ -42,9 +43,9 @@ def named_by(connection: Connection, command: Ack | Nack, store_id: str) -> list
 
 def _means_nothing(connection: Connection, command: Ack | Nack, store_id: str) -> bool:
     """Topic messages are never unacked; an `auto` message was acked when it was sent."""
-    if command.message_id.endswith(b"t") and command.message_id.count(b"-") == 2:
+    if is_topic_id(command.message_id):
         return connection.had_topic  # also of one that was published on another node
-    if not command.message_id.startswith(store_id.encode() + b"-"):
+    if not is_id_of(command.message_id, store_id):
         return False
     if command.subscription is not None:
         named = connection.queue_subscriptions.get(command.subscription)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from radiator.model.headers import Field, node_path
 
 SEQUENCE_BITS = 64
+TOPIC_MARK = b"t"  # behind the id of a message that was published to a topic: it is in no queue, and never unacked
 
 
 @dataclass(slots=True)
@@ -60,6 +61,16 @@ def message_id(store_id: str, position: int) -> bytes:
     """The id on the wire: `STORE-BOOT-SEQUENCE`, unique across queues, restarts, restored backups and nodes."""
     boot, sequence = split_position(position)
     return b"%b-%d-%d" % (store_id.encode(), boot, sequence)
+
+
+def is_topic_id(message_id: bytes) -> bool:
+    """Whether a broker, this one or another node, gave that id to a topic's message."""
+    return message_id.endswith(TOPIC_MARK) and message_id.count(b"-") == 2
+
+
+def is_id_of(message_id: bytes, store_id: str) -> bool:
+    """Whether it is an id of that store."""
+    return message_id.startswith(store_id.encode() + b"-")
 
 
 def position_in(message_id: bytes) -> int:

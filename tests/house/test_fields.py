@@ -1,5 +1,6 @@
 """A header's name, or the colon behind it, is looked for in bytes by the protocols and by the codec of header blocks
-(radiator/model/headers.py), and by nobody else: all others know fields.
+(radiator/model/headers.py), and by nobody else: all others know fields. So it is with the parts of a message id
+(radiator/model/message.py).
 """
 
 import ast
@@ -16,6 +17,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 MAY = (
     "radiator/protocols/",
     "radiator/model/headers.py",
+    "radiator/model/message.py",
     "radiator/tools/cli/load.py",  # a client of its own: it says and reads no more of STOMP than a measurement needs
 )
 MODULES = [
@@ -46,10 +48,10 @@ def looked_for(source: str) -> Iterator[str]:
 
 
 def _is_header(node: ast.AST) -> bool:
-    """Whether it is bytes that are a header's name, the beginning of a line, or the colon."""
+    """Whether it is bytes that are a header's name, the beginning of a line, its colon, or the dash of a message id."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, bytes):
         return False
-    return node.value in NAMES or node.value == b":" or LINE.search(node.value) is not None
+    return node.value in NAMES or node.value in (b":", b"-") or LINE.search(node.value) is not None
 
 
 def _is_cut(node: ast.AST) -> bool:
@@ -85,6 +87,7 @@ def test_nobody_else_looks_for_a_header_in_bytes(module: Path) -> None:
         'headers = b"%b:%b\\n" % (name, value)',
         'message = Message("/log/l", b"end:true\\n", 2, b"", 0)',
         'found = b":" in line',
+        'boot, sequence = message_id.split(b"-")[-2:]',
     ],
 )
 def test_what_looks_for_one_is_found(source: str) -> None:

@@ -20,7 +20,7 @@ from radiator.model.headers import (
     with_node_path,
     without,
 )
-from radiator.model.message import Message, message_id, position_in, position_of
+from radiator.model.message import TOPIC_MARK, Message, is_id_of, is_topic_id, message_id, position_in, position_of
 
 ESCAPINGS = (ESCAPING_NONE, ESCAPING_BUT_CR, ESCAPING_ALL)
 
@@ -74,6 +74,9 @@ def test_a_path_stands_once_behind_the_headers_of_the_application() -> None:
     assert NODE_PATH.value(block, ESCAPING_ALL) == b"a,b"
 
 
-def test_an_id_has_its_position() -> None:
+def test_an_id_says_its_store_its_position_and_whether_it_is_of_a_topic() -> None:
     position = position_of(7, 2**63)
-    assert position_in(message_id("a-b-c", position)) == position
+    one = message_id("abc", position)
+    assert position_in(one) == position and is_id_of(one, "abc") and not is_topic_id(one)
+    assert not is_id_of(one, "ab") and not is_id_of(b"", "abc")
+    assert is_topic_id(one + TOPIC_MARK) and not is_topic_id(b"of-a-client-t") and not is_topic_id(b"")

@@ -12,7 +12,7 @@ from radiator.core.connections import MESSAGE_COST_BYTES, Connection
 from radiator.core.routing.trie import Trie
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO
-from radiator.model.message import Message
+from radiator.model.message import TOPIC_MARK, Message
 from radiator.model.replies import Deliver, Refuse
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class Topics:
         return any(s.connection.posted_turn == turn and s.is_over(size, self.is_pressed) for s in subscriptions)
 
     def new_id(self) -> bytes:
-        """A message id, marked as a topic's by its `t`."""
-        return self.context.message_id(self.context.next_position()) + b"t"
+        """A message id, marked as a topic's."""
+        return self.context.message_id(self.context.next_position()) + TOPIC_MARK
 
     def publish(self, message: Message, subscriptions: list[TopicSubscription], message_id: bytes) -> None:
         """Hand it to those subscribed now. One that was published on another node keeps its id."""
