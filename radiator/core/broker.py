@@ -99,7 +99,7 @@ from radiator.model.limits import (
 )
 from radiator.model.message import Message
 from radiator.model.recovery import Recovery
-from radiator.model.replies import Bye, Pause, Receipt, Refuse, Resume
+from radiator.model.replies import Bye, Pause, Receipt, Refuse, RefusedReceipt, Resume
 from radiator.model.settings import JOURNAL, Declarations, Node
 from radiator.model.writes import Count, Forget, KeepTime, StoppedClean
 
@@ -569,7 +569,7 @@ class Broker:
         """What came of it is told: by an ERROR that ends the connection, or as the SEND asked for."""
         if type(command) is Send and command.survives_refusal and command.receipt is not None:
             self.context.count("refusals")
-            connection.say(self.context, Receipt(connection.number, command.receipt, refusal.code, str(refusal)))
+            connection.say(self.context, RefusedReceipt(connection.number, command.receipt, refusal.code, str(refusal)))
         else:
             self.refuse(connection, refusal.code, str(refusal), command.receipt)
 

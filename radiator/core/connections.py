@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from radiator.core.queues.entry import Entry
 from radiator.model.commands import AUTO, Ack, Command, Nack, Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.replies import Deliver, Receipt, Reply, SendToPeer
+from radiator.model.replies import Deliver, Receipt, RefusedReceipt, Reply, SendToPeer
 
 if TYPE_CHECKING:
     from radiator.core.answers import Asker
@@ -303,7 +303,11 @@ class Connection:
 
 def reply_cost_bytes(reply: Reply) -> int:
     """What a reply costs in memory while it is held."""
-    return MESSAGE_COST_BYTES + (len(reply.receipt) + len(reply.sentence) if isinstance(reply, Receipt) else 0)
+    if type(reply) is Receipt:
+        return MESSAGE_COST_BYTES + len(reply.receipt)
+    if isinstance(reply, RefusedReceipt):
+        return MESSAGE_COST_BYTES + len(reply.receipt) + len(reply.sentence)
+    return MESSAGE_COST_BYTES
 
 
 def _place(subscription: Subscription) -> int:

@@ -44,12 +44,18 @@ class Deliver:
 
 @dataclass(slots=True)
 class Receipt:
-    """RECEIPT. code, sentence: why nothing has come of the SEND that asked to be told so, as of Refuse; else empty."""
+    """RECEIPT."""
 
     connection: int
     receipt: bytes
-    code: str = ""
-    sentence: str = ""
+
+
+@dataclass(slots=True)
+class RefusedReceipt(Receipt):
+    """RECEIPT of a SEND that asked to be told so where nothing comes of it. code, sentence: why, as of Refuse."""
+
+    code: str
+    sentence: str
 
 
 @dataclass(slots=True)

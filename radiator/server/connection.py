@@ -242,7 +242,7 @@ class ServerConnection:
                 self._outbox.append(self._session.encode(reply), is_deliver=True)
             if reply.written_due:
                 self._is_report_due = True
-        elif type(reply) is Receipt:
+        elif type(reply) is Receipt:  # one of a refusal comes to the same below
             self._outbox.append(self._session.encode(reply))
         elif type(reply) is SendToPeer:
             self._outbox.append(self._session.encode(reply), is_deliver=True)

@@ -144,7 +144,8 @@ class Dispatcher:
             raise StoreError(f"In the store in {self._data_dir} {error}. {advice}.") from error
         self.turns += 1
         self.is_stopped = turn.stopped
-        self._log_notes(turn.notes)  # before a refused connection is gone
+        if turn.notes:
+            self._log_notes(turn.notes)  # before a refused connection is gone
         if self._has_committed:
             self._has_committed = False
             self._awaited = self._post(turn.replies)
@@ -154,7 +155,8 @@ class Dispatcher:
             self._awaited -= sum(type(event) is Read for event in events)
             self._seal(now_s)
             self._post(turn.replies)
-        self._log_notes(turn.notes)  # what sealing has noted
+        if turn.notes:
+            self._log_notes(turn.notes)  # what sealing has noted
         if turn.read_requests:
             self._read_requests.extend(turn.read_requests)
             self._ask()

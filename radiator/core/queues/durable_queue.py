@@ -189,7 +189,7 @@ class DurableQueue(Queue):
         window = self.window
         if self.ring:
             out_bytes = self.out_bytes
-            super().pump()
+            Queue.pump(self)  # each message comes here, and each `super()` is an object
             if self.windows.out > self.windows.out_max:
                 self.let_go_of_bytes(self.out_bytes - out_bytes)
         if self.has_due:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from radiator.model.addresses import queue_address
 from radiator.model.errors import Violation, shown
 from radiator.model.headers import escape
 from radiator.model.limits import ERROR_MESSAGE_CHARACTERS, HEADER_LINES_KEPT, PUBLISHED_BYTES, PUBLISHED_KEPT
@@ -109,8 +110,8 @@ def encode_message(
     log: RecordPlace | EndOfLog | None = None,
 ) -> bytes:
     """MESSAGE: a head for this delivery, then the sender's block. `message_id`, the broker's, needs no escaping. Not
-    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None. log: as
-    Deliver has it.
+    is_whole: without the body, and FRAME_END. destination: what stands instead of the message's own, or None: that, or
+    where that names a queue in its second way, the queue's address. log: as Deliver has it.
     """
     body = message.body
     block = message.headers
@@ -119,7 +120,7 @@ def encode_message(
     if log is not None:
         block = _log_lines(log) + block
     head = b"MESSAGE\n%bmessage-id:%b\n%b%bcontent-length:%d\ntimestamp:%d\nredelivered:%b\n%b%b\n" % (
-        _destination_line(message.destination if destination is None else destination, version),
+        _queue_line(message.destination, version) if destination is None else _destination_line(destination, version),
         message_id,
         b"" if subscription is None else _subscription_line(subscription, version),
         b"ack:%b\n" % message_id if ack_due else b"",
@@ -172,14 +173,22 @@ def _destination_line(destination: str, version: int) -> bytes:
 
 
 @lru_cache(HEADER_LINES_KEPT)
+def _queue_line(destination: str, version: int) -> bytes:
+    return _destination_line(queue_address(destination), version)
+
+
+@lru_cache(HEADER_LINES_KEPT)
 def _subscription_line(subscription: bytes, version: int) -> bytes:
     return b"subscription:%b\n" % escaped(subscription, version)
 
 
-def encode_receipt(receipt: bytes, version: int, code: str = "", sentence: str = "") -> bytes:
-    """RECEIPT. code, sentence: of a refusal that is told so; or empty."""
-    if not code:
-        return b"RECEIPT\nreceipt-id:%b\n\n\0\n" % escaped(receipt, version)
+def encode_receipt(receipt: bytes, version: int) -> bytes:
+    """RECEIPT."""
+    return b"RECEIPT\nreceipt-id:%b\n\n\0\n" % escaped(receipt, version)
+
+
+def encode_refused(receipt: bytes, version: int, code: str, sentence: str) -> bytes:
+    """RECEIPT of a refusal that is told so."""
     told = code.encode(), escaped(_short(sentence).encode(), version)
     return b"RECEIPT\nreceipt-id:%b\nrefused:%b\nmessage:%b\n\n\0\n" % (escaped(receipt, version), *told)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf
 
 from radiator import __version__
-from radiator.model.addresses import EXISTING_PREFIX, queue_address
+from radiator.model.addresses import queue_address
 from radiator.model.commands import (
     AUTO,
     CLIENT,
@@ -42,7 +42,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     Limits,
 )
-from radiator.model.replies import Deliver, Receipt, Refuse, Reply
+from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
     FRAME_END,
@@ -52,6 +52,7 @@ from radiator.protocols.stomp.frame import (
     encode_message,
     encode_published,
     encode_receipt,
+    encode_refused,
 )
 from radiator.protocols.stomp.parser import Parser
 from radiator.protocols.stomp.spec import (
@@ -205,11 +206,14 @@ class StompSession:
                 reply.redelivered,
                 reply.redeliveries,
                 self._version,
-                destination=self._destination(reply),
-                log=reply.log,
+                True,
+                self._destination(reply) if self._written else None,
+                reply.log,
             )
         if type(reply) is Receipt:
-            return encode_receipt(reply.receipt, self._version, reply.code, reply.sentence)
+            return encode_receipt(reply.receipt, self._version)
+        if isinstance(reply, RefusedReceipt):
+            return encode_refused(reply.receipt, self._version, reply.code, reply.sentence)
         if isinstance(reply, Refuse):
             version = self._version if self.is_open else None
             return encode_error(reply.code, reply.sentence, reply.receipt, version)
@@ -226,7 +230,7 @@ class StompSession:
             reply.redeliveries,
             self._version,
             is_whole=False,
-            destination=self._destination(reply),
+            destination=self._destination(reply) if self._written else None,
             log=reply.log,
         )
         return head, reply.message.body, FRAME_END
@@ -235,13 +239,9 @@ class StompSession:
         """One end of line, in every version."""
         return b"\n"
 
-    def _destination(self, reply: Deliver) -> str | None:
-        """The message's destination as its subscription wrote that, where both name the same queue; None: as it is."""
-        destination = reply.message.destination
-        if not self._written:
-            # only what was sent to /amq/queue/NAME has another address than its queue's
-            return queue_address(destination) if destination.startswith(EXISTING_PREFIX) else None
-        queue = queue_address(destination)
+    def _destination(self, reply: Deliver) -> str:
+        """The message's destination as its subscription wrote that, where both name the same queue."""
+        queue = queue_address(reply.message.destination)
         written = self._written.get(reply.subscription or queue.encode())
         return written[1] if written is not None and written[0] == queue else queue
 
