@@ -37,7 +37,7 @@ from radiator.model.limits import (
 )
 from radiator.model.message import Message
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Resume
-from radiator.protocols import PROTOCOLS, Session
+from radiator.protocols import SCHEMES, Session
 from radiator.protocols.stomp.session import StompSession
 from radiator.protocols.stomp.spec import CLIENT_COMMANDS, V1_0, V1_1, V1_2, VERSION_NAMES
 
@@ -68,7 +68,9 @@ def failure(wire: bytes, version: int = V1_2) -> str:
 
 
 def test_session_keeps_the_contract_of_protocols() -> None:
-    session: Session = PROTOCOLS["stomp"](7, "s-1", Limits())
+    make = SCHEMES["stomp"].session
+    assert make is not None
+    session: Session = make(7, "s-1", Limits())
     assert (session.is_open, session.is_closing, session.buffered_bytes) == (False, False, 0)
     assert session.take_outgoing() == b""
 
