@@ -36,6 +36,7 @@ SERVE_MAX_S = 900.0  # with all that pip downloads before
 FIRST_MESSAGE_MAX_S = 60.0
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PACKAGES = "python3,python3-venv,git,ca-certificates"
+MIRROR = "http://deb.debian.org/debian"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 # how registries are reached
 PASSED_ON = re.compile(
@@ -213,7 +214,7 @@ class Passed:
 class Debian:
     """A bare one; each who tries gets a copy."""
 
-    def __init__(self, directory: Path, passed: Passed, suite: str, mirror: str) -> None:
+    def __init__(self, directory: Path, passed: Passed, suite: str, mirror: str, packages: str = PACKAGES) -> None:
         self._directory = directory
         self._passed = passed
         self._bare = directory / "bare"
@@ -223,28 +224,34 @@ class Debian:
             command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--aptopt={apt}"]
         else:
             command = ["debootstrap", "--variant=minbase"]
-        in_namespace([*command, f"--include={PACKAGES}", suite, str(self._bare), mirror], os.environ.copy())
+        in_namespace([*command, f"--include={packages}", suite, str(self._bare), mirror], os.environ.copy())
         passed.write_into(self._bare)
         with (self._bare / "etc/passwd").open("a") as file:
             file.write(f"somebody:x:{USER_ID}:{USER_ID}::/home/somebody:/bin/sh\n")
         with (self._bare / "etc/group").open("a") as file:
             file.write(f"somebody:x:{USER_ID}:\n")
 
+    def copy(self, root: Path) -> None:
+        run("cp", "-a", "--reflink=auto", self._bare, root)
+
+    def run_in(self, root: Path, user_id: int, command: list[str]) -> None:
+        """In a copy, with the network and the registries of this machine. Failed."""
+        home = "/home/somebody" if user_id else "/root"
+        environment = {"HOME": home, "PATH": SYSTEM_PATH, **self._passed.environment}
+        binds = [str(path) for path in self._passed.paths if path.is_dir()]
+        chroot = ["--", f"--userspec={user_id}:{user_id}", str(root)]
+        in_namespace(["sh", "-c", IN_CHROOT, "sh", str(root), *binds, *chroot, *command], environment)
+
     def here(self, user_id: int, arguments: list[str]) -> int:
         root = self._directory / f"system-{user_id}"
-        run("cp", "-a", "--reflink=auto", self._bare, root)
-        home = Path("/home/somebody" if user_id else "/root")
-        clone(root / home.relative_to("/"), user_id)
-        environment = {
-            "HOME": str(home),
-            "PATH": SYSTEM_PATH,
-            **self._passed.environment,
-        }
-        binds = [str(path) for path in self._passed.paths if path.is_dir()]
-        command = ["sh", "-c", IN_CHROOT, "sh", str(root), *binds, "--", f"--userspec={user_id}:{user_id}", str(root)]
-        command += ["sh", "-c", 'cd && cd radiator && exec scripts/test-fresh "$@"', "sh", "--here", *arguments]
+        self.copy(root)
+        clone(root / ("home/somebody" if user_id else "root"), user_id)
         try:
-            in_namespace(command, environment)
+            self.run_in(
+                root,
+                user_id,
+                ["sh", "-c", 'cd && cd radiator && exec scripts/test-fresh "$@"', "sh", "--here", *arguments],
+            )
         except Failed:
             return 1  # it has said why
         finally:
@@ -342,7 +349,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--suite", default="bookworm", help="of Debian; default bookworm, with Python 3.11; forky has 3.14"
     )
-    parser.add_argument("--mirror", default="http://deb.debian.org/debian", help="of Debian; default %(default)s")
+    parser.add_argument("--mirror", default=MIRROR, help="of Debian; default %(default)s")
     parser.add_argument("--here", action="store_true", help="only the two commands, in this checkout and environment")
     return parser.parse_args(argv)
 

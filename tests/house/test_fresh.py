@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import fresh
+from tests import fresh, fresh_service
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -15,6 +15,22 @@ def test_help_says_what_it_does() -> None:
     said = subprocess.run([CHECKOUT / "scripts/test-fresh", "--help"], capture_output=True, text=True, timeout=30)
     assert said.returncode == 0
     assert all(word in said.stdout for word in ("bare Debian", "--serve-only", "Exit status"))
+
+
+def test_the_service_is_installed_as_the_operator_is_told() -> None:
+    said = subprocess.run([CHECKOUT / "scripts/test-service", "--help"], capture_output=True, text=True, timeout=30)
+    assert said.returncode == 0 and "Exit status" in said.stdout
+    online, steps = fresh_service.documented_steps((CHECKOUT / "docs/OPERATING.md").read_text(encoding="utf-8"))
+    assert any("--require-hashes" in step for step in online)
+    assert steps[0].endswith("install-service") and "systemctl enable --now radiator" in steps
+
+
+def test_without_root_the_service_cannot_be_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert fresh_service.main([]) == 2
+    assert "cannot be tried: it needs root." in capsys.readouterr().out
 
 
 def test_the_first_message_is_the_one_of_the_readme() -> None:

@@ -152,7 +152,15 @@ def test_what_is_no_extra_is_not_set_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["scripts/setup", "scripts/serve", "scripts/test", "scripts/test-fresh", "scripts/lock", ".ci/run"],
+    [
+        "scripts/setup",
+        "scripts/serve",
+        "scripts/test",
+        "scripts/test-fresh",
+        "scripts/test-service",
+        "scripts/lock",
+        ".ci/run",
+    ],
 )
 def test_a_script_may_be_run(name: str) -> None:
     assert os.access(CHECKOUT / name, os.X_OK)
