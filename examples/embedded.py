@@ -8,6 +8,7 @@ import sys
 import time
 
 from radiator.core.broker import Broker
+from radiator.core.parts import Machine
 from radiator.model.commands import CLIENT, Ack, Committed, Event, Open, Read, Send, Stop, Subscribe
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.limits import GIB, Limits
@@ -18,10 +19,8 @@ from radiator.storage.lmdb.store import open_store
 
 store = open_store(sys.argv[1], map_size=GIB)
 clock = {"now_s": time.monotonic(), "now_ms": time.time_ns() // 1_000_000}  # which stands still here
-declarations, version = Declarations(create_queues=True), "embedded"
-broker = Broker(
-    declarations, Limits(), store.recovery, map_size=GIB, disk_free_min=0, entropy=os.urandom, version=version, **clock
-)
+machine = Machine(map_size=GIB, disk_free_min=0, entropy=os.urandom, version="embedded", **clock)
+broker = Broker(Declarations(create_queues=True), Limits(), store.recovery, machine)
 
 
 def happened(*events: Event) -> list[Reply]:

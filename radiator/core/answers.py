@@ -250,12 +250,13 @@ class Answers:
     are to be tried again.
     """
 
-    __slots__ = ("unblocked", "is_awake", "lines", "turn", "wake")
+    __slots__ = ("askers", "unblocked", "is_awake", "lines", "turn", "wake")
 
     def __init__(self, wake: Callable[["Answers"], None], unblocked: dict[Waitable, None]) -> None:
         self.wake = wake
         self.unblocked = unblocked
         self.is_awake = False
+        self.askers: dict[Connection, Asker] = {}  # of whom any answer was begun, or waits
         self.lines: list[Line] = []
         for slices in reversed(ANSWER_LINES):
             self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
@@ -263,15 +264,15 @@ class Answers:
 
     def full(self, connection: Connection) -> Turnstile | None:
         """Where the connection must wait before it asks for more."""
-        asker = connection.asker
+        asker = self.askers.get(connection)
         return None if asker is None or len(asker.answers) < ANSWERS_WAITING_MAX else asker.turnstile
 
     def begin(self, making: Making) -> None:
         """It is made when its turn comes."""
         connection = making.connection
-        asker = connection.asker
+        asker = self.askers.get(connection)
         if asker is None:
-            asker = connection.asker = Asker()
+            asker = self.askers[connection] = Asker()
         asker.answers.append(making)
         if len(asker.answers) == 1:
             self.queue_up(asker)
@@ -286,9 +287,15 @@ class Answers:
             self.is_awake = True
             self.wake(self)
 
+    def closed(self, connection: Connection) -> None:
+        """It is gone: what is being made for it, or waits, is dropped when its turn comes; what is aside, now."""
+        asker = self.askers.get(connection)
+        if asker is not None and asker.is_aside:
+            del self.askers[connection]
+
     def has_room(self, connection: Connection) -> None:
         """Its outgoing buffer has."""
-        asker = connection.asker
+        asker = self.askers.get(connection)
         if asker is not None and asker.is_aside:
             asker.is_aside = False
             self.queue_up(asker)
@@ -319,11 +326,10 @@ class Answers:
                 break
             making = line.waiting.popleft()
             connection = making.connection
-            assert connection.asker is not None
             if connection.is_closing or connection.takes_more:
                 line.begun.append(making)
             else:
-                connection.asker.is_aside = True
+                self.askers[connection].is_aside = True
 
     def make(self, making: Making, line: Line) -> None:
         """A slice of it, and where it goes then."""
@@ -353,11 +359,12 @@ class Answers:
     def end(self, making: Making) -> None:
         """It is over: the next of the same connection, behind all others."""
         connection = making.connection
-        asker = connection.asker
-        assert asker is not None
+        asker = self.askers[connection]
         connection.answer_bytes = 0
         asker.answers.popleft()
         if asker.answers:
             self.queue_up(asker)
+        else:
+            del self.askers[connection]
         if asker.turnstile.waiters:
             self.unblocked[asker.turnstile] = None

@@ -5,33 +5,18 @@ It goes on in slices, one a turn, each small enough for one batch, with everybod
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
-from radiator.core.connections import Delivery
+from radiator.core.connections import ConsumedQueue, Delivery
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.reading import Reading, one_slice
 from radiator.core.states import Event, State
-from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
 from radiator.model.journal import MOVED, CameFrom
 from radiator.model.limits import BATCH_BYTES, CHORE_MESSAGES
 from radiator.model.message import Message
 from radiator.model.writes import Sweep
-
-
-class BackgroundTask(Protocol):
-    """`step` does one slice, and adds the messages that it has handled to Desk.handled: no more chores are stepped in a
-    turn once that comes to CHORE_MESSAGES. `can_go_on`: another step would do something without a further event.
-    """
-
-    @property
-    def is_done(self) -> bool: ...
-
-    @property
-    def can_go_on(self) -> bool: ...
-
-    def step(self) -> None: ...
 
 
 class Requeue:
@@ -44,14 +29,18 @@ class Requeue:
     __slots__ = ("context", "event", "is_reading", "lacking", "left", "queues", "then")
 
     def __init__(
-        self, context: TurnContext, event: Event, out: Iterable[Delivery], then: Callable[[dict[Queue, None]], None]
+        self,
+        context: TurnContext,
+        event: Event,
+        out: Iterable[Delivery],
+        then: Callable[[dict[ConsumedQueue, None]], None],
     ) -> None:
         self.context = context
         self.event = event
         self.left = deque(out)
         self.lacking: list[Delivery] = []
         self.is_reading = False
-        self.queues: dict[Queue, None] = {}
+        self.queues: dict[ConsumedQueue, None] = {}
         self.then = then
 
     @property
@@ -63,7 +52,7 @@ class Requeue:
         return bool(self.left) and self.context.open.size < BATCH_BYTES
 
     def step(self) -> None:
-        touched: dict[Queue, None] = {}
+        touched: dict[ConsumedQueue, None] = {}
         for _ in range(min(CHORE_MESSAGES, len(self.left))):
             if self.context.open.size >= BATCH_BYTES:
                 break
@@ -100,7 +89,7 @@ class Requeue:
         """Whether it must be read back first."""
         return delivery.is_out and delivery.subscription.queue.needs_bytes(delivery.entry, self.event)
 
-    def give(self, delivery: Delivery) -> Queue:
+    def give(self, delivery: Delivery) -> ConsumedQueue:
         """It leaves its connection's window; one that was found damaged is out no more."""
         queue = delivery.subscription.queue
         delivery.leave_window()
@@ -283,3 +272,27 @@ class Moving:
             self.is_done = True
             total = self.total
             self.context.open.then.append(lambda: self.done(total))
+
+
+class BackgroundTasks(deque[BackgroundTask]):
+    """All that go on, in the order of their turns."""
+
+    def step_all(self, context: TurnContext) -> None:
+        """A slice of each, while the open batch has room, and this turn."""
+        for _ in range(len(self)):
+            if context.open.size >= BATCH_BYTES or context.handled >= CHORE_MESSAGES:
+                return
+            task = self.popleft()
+            task.step()
+            if not task.is_done:
+                self.append(task)
+
+    def can_go_on(self, context: TurnContext) -> bool:
+        """Whether another turn would do something. A full batch keeps all of them waiting: Committed goes on."""
+        return context.open.size < BATCH_BYTES and any(task.can_go_on for task in self)
+
+    def stop(self) -> None:
+        """The broker stops: what is on its way back from lost connections is back now."""
+        for task in self:
+            if isinstance(task, Requeue):
+                task.finish()

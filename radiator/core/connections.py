@@ -11,20 +11,16 @@ room takes it off; it then waits with its connection until there is room again.
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
+from radiator.core.states import Event
+from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, Ack, Command, Nack, Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.replies import Deliver, Receipt, RefusedReceipt, Reply, SendToPeer
-
-if TYPE_CHECKING:
-    from radiator.core.answers import Asker
-    from radiator.core.cluster.link import Link
-    from radiator.core.queues.dedup import Dedup
-    from radiator.core.queues.queue import Queue
-    from radiator.core.routing.topic import TopicSubscription
-    from radiator.core.turn import TurnContext
+from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, SendToPeer
+from radiator.model.settings import QueueSettings
 
 # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
 MESSAGE_COST_BYTES = 256
@@ -38,6 +34,58 @@ WINDOW_HELP = (
 UNACKED_COST_BYTES = 2 * MESSAGE_COST_BYTES  # what one that is unacked costs in memory beside its own bytes
 
 
+class ConsumedQueue(Protocol):
+    """What a subscription, and who settles its messages, may ask of its queue."""
+
+    name: str
+    number: int
+    reply_id: str
+    is_gone: bool
+    had_consumer: bool
+    context: TurnContext
+    entries_out: "dict[int, Delivery]"
+    settings: QueueSettings
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def is_persistent(self) -> bool: ...
+
+    @property
+    def is_idle(self) -> bool: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+    def end(self) -> None:
+        """It is gone, with all that is in it."""
+
+    def unsubscribe(self, subscription: "Subscription") -> None:
+        """No further deliveries to it. What is unacked stays with its connection."""
+
+    def join(self, subscription: "Subscription") -> None:
+        """It has room: it takes its place at the end of the ring, and what is ready goes out."""
+
+    def pump(self) -> None:
+        """Hand out what is ready to those that have room."""
+
+    def ack(self, delivery: "Delivery", event: Event = Event.ACK) -> None:
+        """It leaves the queue."""
+
+    def give_back(self, delivery: "Delivery", event: Event, delay_ms: int | None = None) -> None:
+        """NACK, LOST or OVERDUE: it may be delivered again."""
+
+    def reject(self, delivery: "Delivery") -> None:
+        """NACK requeue:false: to the dead-letter queue now, or dropped and counted."""
+
+    def needs_bytes(self, entry: Entry, event: Event, delay_ms: int | None = None) -> bool:
+        """Whether its bytes must be read back before that can happen to it."""
+
+    def begin_timeout(self, delivery: "Delivery", timeout_s: float) -> None:
+        """It is overdue when it has been out for so long from now."""
+
+
 @dataclass(slots=True, eq=False)
 class Subscription:
     """One SUBSCRIBE to a queue. `place`: its turn in round robin. is_shared: no prefetch-count and not auto, so it has
@@ -48,7 +96,7 @@ class Subscription:
 
     connection: "Connection"
     name: bytes
-    queue: "Queue"
+    queue: ConsumedQueue
     ack: str
     prefetch_count: int | None
     exclusive: bool
@@ -124,6 +172,35 @@ class Delivery:
 
 
 @dataclass(slots=True, eq=False)
+class TopicSubscription:
+    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer.
+
+    pressed_max_bytes: where nobody set a bound, the one that counts while half of all memory is used.
+    """
+
+    connection: "Connection"
+    name: bytes
+    pattern: str
+    ack: str
+    is_named: bool
+    buffer_max_bytes: int
+    buffer_max_messages: int | None
+    pressed_max_bytes: int | None = None
+
+    def is_over(self, size: int, is_pressed: bool) -> bool:
+        """Whether one more message passes the bound; an empty buffer takes one of any size."""
+        connection = self.connection
+        if not connection.unwritten:
+            return False
+        if self.buffer_max_messages is not None and len(connection.unwritten) >= self.buffer_max_messages:
+            return True
+        most = self.buffer_max_bytes
+        if is_pressed and self.pressed_max_bytes is not None:
+            most = self.pressed_max_bytes
+        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > most
+
+
+@dataclass(slots=True, eq=False)
 class Transaction:
     """What was said between BEGIN and COMMIT, in order; ACKs and NACKs with the deliveries that they mean.
 
@@ -147,8 +224,8 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "answer_bytes", "asker", "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch",
-        "held_reply_bytes", "is_closing", "last_own_place", "last_place", "link", "next_place", "number",
+        "answer_bytes", "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch",
+        "held_reply_bytes", "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number",
         "outbox_bytes", "outbox_max_bytes", "blocked", "parked_bytes", "parked_since_s", "parked_total_s",
         "posted_turn", "queue_subscriptions", "rest_batch", "rest_bytes", "shared_in_flight", "shared_window",
         "temp_queues", "topic_subscriptions", "transaction_bytes", "transactions", "unacked", "unlisted_own",
@@ -159,7 +236,7 @@ class Connection:
         self.number = number
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
-        self.link: Link | None = None  # where the other end is a node
+        self.is_link = False  # the other end is a node
         # windows and round robin
         self.shared_in_flight = 0
         self.shared_window = 1
@@ -175,10 +252,9 @@ class Connection:
         self.unacked: dict[bytes, Delivery] = {}
         self.had_auto = False
         self.had_topic = False
-        self.temp_queues: dict[str, Queue] = {}
-        # requests to /admin: those that wait for a log to grow; its long answers, and the bytes of the one being made
+        self.temp_queues: dict[str, ConsumedQueue] = {}
+        # requests to /admin: those that wait for a log to grow; the bytes of the long answer being made
         self.awaits = 0
-        self.asker: Asker | None = None
         self.answer_bytes = 0
         # the outgoing buffer: what was posted and is not yet with the operating system
         self.outbox_bytes = 0
@@ -221,14 +297,14 @@ class Connection:
                 "too-many-subscriptions", f"This connection has {count} subscriptions: max_subscriptions is {most}."
             )
 
-    def post(self, context: "TurnContext", deliver: Deliver | SendToPeer, size: int, delivery: Delivery | None) -> None:
+    def post(self, context: TurnContext, deliver: Deliver | SendToPeer, size: int, delivery: Delivery | None) -> None:
         """Put a MESSAGE, or a word to a node, into its outgoing buffer; `delivery` where being written is its ack."""
         self.outbox_bytes += size + MESSAGE_COST_BYTES
         self.posted_turn = context.turn_number
         self.unwritten.append((size + MESSAGE_COST_BYTES, delivery))
         context.turn.replies.append(deliver)
 
-    def say(self, context: "TurnContext", reply: Reply, durable: bool = False) -> None:
+    def say(self, context: TurnContext, reply: Reply, durable: bool = False) -> None:
         """A reply that keeps its order: behind those still held for this connection; `durable`: behind the open batch.
 
         A reply that promises the disk goes into the batch, and nowhere else.
@@ -243,6 +319,30 @@ class Connection:
         assert batch is not None, "a batch that is not committed is open or at sea"
         batch.held.append(reply)
         self.held_reply_bytes += reply_cost_bytes(reply)
+
+    def receipt(self, context: TurnContext, receipt: bytes | None, durable: bool = False) -> None:
+        """The RECEIPT, where one was asked for."""
+        if receipt is not None:
+            self.say(context, Receipt(self.number, receipt), durable)
+
+    def refused(self, context: TurnContext, command: Command, refusal: Refusal) -> None:
+        """A command was refused: by an ERROR that ends the connection, or by a RECEIPT where the SEND has asked for
+        that.
+        """
+        if type(command) is Send and command.survives_refusal and command.receipt is not None:
+            context.count("refusals")
+            self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
+        else:
+            self.refuse(context, refusal.code, str(refusal), command.receipt)
+
+    def refuse(self, context: TurnContext, code: str, sentence: str, receipt: bytes | None = None) -> None:
+        """ERROR behind the RECEIPTs due before it; the connection is closed by the shell. receipt: that of the command
+        which has caused it.
+        """
+        self.is_closing = True
+        context.count("refusals")
+        context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
+        self.say(context, Refuse(self.number, code, sentence, receipt))
 
     def set_prefetch(self, name: bytes, count: int) -> None:
         """A subscription has another window from now on. Raises Refusal for one that has none of its own."""

@@ -1,25 +1,22 @@
 """Writes the journal: what becomes of persistent messages goes into the open batch, beside the change itself.
 
-`TurnContext.journal` is None where the journal is off; `Queue.journal` also where a queue is not journaled (in
-memory, a log, an outbox of copies for another node). docs/JOURNAL.md says what each event means.
+`Queue.journal` is None where the journal is off, and where a queue is not journaled (in memory, a log, an outbox of
+copies for another node). docs/JOURNAL.md says what each event means.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
+from radiator.core.connections import Delivery, Subscription
+from radiator.core.logs.partition import Partition
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
-from radiator.core.turn import TurnContext
+from radiator.core.turn import Stored, TurnContext
 from radiator.model import journal
 from radiator.model.headers import FANOUT_MESSAGE_ID
 from radiator.model.journal import CLIENT_CHARACTERS, CameFrom, JournalEvent
 from radiator.model.message import Message, position_in
 from radiator.model.writes import Ledger
-
-if TYPE_CHECKING:
-    from radiator.core.connections import Delivery, Subscription
-    from radiator.core.logs.log import Log
-    from radiator.core.logs.retention import Retention
-    from radiator.core.queues.queue import Queue
 
 _SENT = CameFrom()
 # the event of a message that comes back, and its reason
@@ -29,6 +26,23 @@ _BACK = {
     Event.OVERDUE: (journal.RETURNED, journal.ACK_TIMEOUT),
 }
 _tuple = tuple.__new__  # a third of what it costs to name a NamedTuple's fields; for the three events of every message
+
+
+class JournalLog(Stored, Protocol):
+    """The log that events go to, in its one partition."""
+
+    partitions: list[Partition]
+
+    def append_events(self, events: list[JournalEvent]) -> None:
+        """Append these, all of this batch at once."""
+
+
+class JournaledQueue(Protocol):
+    """A queue that is told of, or not."""
+
+    name: str
+    ledger: Ledger
+    journal: "JournalWriter | None"
 
 
 class JournalWriter:
@@ -41,7 +55,7 @@ class JournalWriter:
     def __init__(self, context: TurnContext) -> None:
         self.context = context
         self.events: list[JournalEvent] = []
-        self.log: Log | None = None
+        self.log: JournalLog | None = None
         self.size_max: int | None = None
 
     # ---- the batch --------------------------------------------------------------------------------------------------
@@ -58,8 +72,10 @@ class JournalWriter:
         if self.events and self.log is not None:
             self.context.part(self.log)
 
-    def ticked(self, retention: "Retention", is_tight: bool) -> None:
-        """Time has passed. While the disk is tight the journal does not grow: its oldest records go for new ones.
+    def ticked(self, keep_within: Callable[[int], bool], is_tight: bool) -> None:
+        """Time has passed. keep_within: takes off its oldest segments while it is larger, and returns whether it did.
+
+        While the disk is tight the journal does not grow: its oldest records go for new ones.
 
         Otherwise messages that are returned again and again could fill the disk while SENDs wait for space on it.
         """
@@ -69,7 +85,7 @@ class JournalWriter:
             self.size_max = None
         elif self.size_max is None:
             self.size_max = log.partitions[0].size
-        elif retention.keep_within(log, self.size_max):
+        elif keep_within(self.size_max):
             self.context.note("warning", "journal_cut", before=log.partitions[0].first)
 
     # ---- one message ------------------------------------------------------------------------------------------------
@@ -107,14 +123,14 @@ class JournalWriter:
             JournalEvent(journal.COPIED, ms, queue, position, size=size, other=common, address=address, number=copies)
         )
 
-    def delivered(self, queue: str, entry: Entry, subscription: "Subscription") -> None:
+    def delivered(self, queue: str, entry: Entry, subscription: Subscription) -> None:
         """A consumer has been sent it."""
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
         ms = self.context.now_ms
         values = (journal.DELIVERED, ms, queue, entry.position, client, attempt, entry.size, 0, "", "", "", 0)
         self.events.append(_tuple(JournalEvent, values))
 
-    def acked(self, queue: str, delivery: "Delivery", event: Event) -> None:
+    def acked(self, queue: str, delivery: Delivery, event: Event) -> None:
         """Its consumer is done with it."""
         entry, subscription = delivery.entry, delivery.subscription
         client, attempt = subscription.client or client_of(subscription), entry.redeliveries
@@ -122,7 +138,7 @@ class JournalWriter:
         values = (journal.ACKED, ms, queue, entry.position, client, attempt, entry.size, 0, "", reason, "", 0)
         self.events.append(_tuple(JournalEvent, values))
 
-    def given_back(self, queue: str, delivery: "Delivery", event: Event, reason: str = "") -> None:
+    def given_back(self, queue: str, delivery: Delivery, event: Event, reason: str = "") -> None:
         """Its consumer has returned it; the next event says what becomes of it."""
         what, why = _BACK[event]
         entry, client = delivery.entry, delivery.subscription.client or client_of(delivery.subscription)
@@ -141,7 +157,7 @@ class JournalWriter:
 
     # ---- whole queues -----------------------------------------------------------------------------------------------
 
-    def started(self, log: "Log", queues: "list[Queue]", was_clean: bool) -> None:
+    def started(self, log: JournalLog, queues: Iterable[JournaledQueue], was_clean: bool) -> None:
         """The broker has started, and found these queues. From now on events are appended to the log."""
         self.log = log
         reason = journal.CLEAN if was_clean else journal.UNCLEAN
@@ -158,14 +174,14 @@ class JournalWriter:
             JournalEvent(journal.STARTED, context.now_ms, queue, position, size=size, reason=reason, number=stored)
         )
 
-    def deleted(self, queue: "Queue") -> None:
+    def deleted(self, queue: JournaledQueue) -> None:
         """The queue is deleted with all its messages. This is its last event."""
         size, stored = queue.ledger.stored_bytes, queue.ledger.stored
         self.events.append(JournalEvent(journal.DELETED, self.context.now_ms, queue.name, 0, size=size, number=stored))
         queue.journal = None
 
 
-def client_of(subscription: "Subscription") -> str:
+def client_of(subscription: Subscription) -> str:
     """How the journal names a consumer, made once for each."""
     name = subscription.name[: 4 * CLIENT_CHARACTERS].decode("utf-8", "replace")
     subscription.client = f"{subscription.connection.number}/{name}"[:CLIENT_CHARACTERS]

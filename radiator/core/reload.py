@@ -5,39 +5,39 @@ or everything does in one turn; only what is new is made, and bindings that are 
 No message goes: what is above a lowered bound stays until it is consumed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from radiator.core.admin.request import Request
 from radiator.core.answers import Part
+from radiator.core.parts import Asker, Parts
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import OUTBOX_PREFIX, by_queue, partitions_mistake
 from radiator.core.routing.exchanges import Exchange
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
-from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS
+from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
 from radiator.model.settings import Binding, Config, Declarations, QueueSettings
 from radiator.model.validation import LOG_PREFIX, check_dead_letter
-
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
 
 _CODE = "configuration"
 
 
 class Reload:
-    """One, from the request for it, or a signal, to its end. A chore, from `read` on.
+    """One, from the request for it, or a signal, to its end. A background task, from `read` on.
 
-    request: who asks; None: a signal. is_trial: it only says what would change.
+    asker: None for a signal. ended: called at the end. is_trial: it only says what would change.
     """
 
-    __slots__ = ("broker", "is_done", "is_trial", "request", "steps")
+    __slots__ = ("asker", "ended", "is_done", "is_trial", "parts", "steps")
 
-    def __init__(self, broker: "Broker", request: Request | None = None, is_trial: bool = False) -> None:
-        self.broker = broker
-        self.request = request
+    def __init__(
+        self, parts: Parts, ended: Callable[[], None], asker: Asker | None = None, is_trial: bool = False
+    ) -> None:
+        self.parts = parts
+        self.ended = ended
+        self.asker = asker
         self.is_trial = is_trial
         self.is_done = False
         self.steps: Iterator[int] = iter(())
@@ -48,22 +48,22 @@ class Reload:
             self.refuse(read.mistakes)
         else:
             self.steps = self.go(read, read.config)
-            self.broker.tasks.append(self)
+            self.parts.background.append(self)
 
     @property
     def can_go_on(self) -> bool:
-        return not self.is_done and self.broker.context.open.size < BATCH_BYTES
+        return not self.is_done and self.parts.context.open.size < BATCH_BYTES
 
     def step(self) -> None:
         left = RELOAD_LOOKS
         for cost in self.steps:
             left -= cost
-            if left <= 0 or self.broker.context.open.size >= BATCH_BYTES:
+            if left <= 0 or self.parts.context.open.size >= BATCH_BYTES:
                 return
 
     def go(self, read: Reread, config: Config) -> Iterator[int]:
         """What each step costs; 1: about a microsecond."""
-        judge = _Judge(self.broker, config)
+        judge = _Judge(self.parts, config)
         yield from judge.all()
         if not judge.mistakes and not self.is_trial:
             judge.those_made_since()
@@ -84,14 +84,14 @@ class Reload:
 
     def apply(self, config: Config, judge: "_Judge") -> list[Exchange]:
         """Exchanges that go with their bindings."""
-        broker, destinations, new = self.broker, self.broker.destinations, config.declarations
+        parts, destinations, new = self.parts, self.parts.destinations, config.declarations
         old = destinations.declarations
         exchanges = destinations.exchanges
         destinations.use_fanouts(old.fanouts.keys(), new.fanouts)
         gone = [exchanges.undeclare(name) for name in old.exchanges if name not in new.exchanges]
         for name, settings in new.exchanges.items():
             exchanges.declare(name, settings)
-        broker.use_limits(config.limits, config.disk_free_min)
+        self.use_limits(config.limits, config.disk_free_min)
         destinations.declared_bindings = by_queue(judge.kept)
         for name, log in destinations.logs.items():
             log.is_declared = name in new.logs
@@ -103,23 +103,35 @@ class Reload:
         self.use_next(judge, RELOAD_AT_ONCE)
         for outbox in destinations.outboxes.values():
             outbox.settings.dedup_window_s = judge.outbox_window_s
-        broker.context.turn.applied = True
+        parts.context.turn.applied = True
         return [exchange for exchange in gone if exchange is not None]
+
+    def use_limits(self, limits: Limits, disk_free_min: int) -> None:
+        """They are in force from now on, for all who hold `limits`."""
+        parts = self.parts
+        for one in fields(Limits):
+            setattr(parts.limits, one.name, getattr(limits, one.name))
+        parts.memory.bound(limits)
+        windows, readers = parts.destinations.windows, parts.destinations.readers
+        windows.bound(limits.max_memory_bytes)
+        readers.out_max = windows.out_max
+        parts.disk.free_min = disk_free_min
+        parts.disk.judge()
 
     def use_next(self, judge: "_Judge", count: int) -> None:
         """The next so many queues have the settings that they have from now on."""
         for _ in range(min(count, len(judge.settings))):
             queue, settings = judge.settings.popitem()
             if not queue.is_gone:
-                self.broker.destinations.use(queue, settings)
-                if self.broker.cluster is not None:
-                    self.broker.cluster.agreement.changed(queue)
+                self.parts.destinations.use(queue, settings)
+                if self.parts.cluster is not None:
+                    self.parts.cluster.agreement.changed(queue)
 
     # ---- in slices, behind that -------------------------------------------------------------------------------------
 
     def make(self, new: Declarations, judge: "_Judge", gone: list[Exchange]) -> Iterator[int]:
         """Bindings go that are declared no more, and what is new comes."""
-        destinations, exchanges = self.broker.destinations, self.broker.destinations.exchanges
+        destinations, exchanges = self.parts.destinations, self.parts.destinations.exchanges
         for queue in [*destinations.queues.values()]:
             queue.is_declared = queue.name in new.queues
             yield 1
@@ -127,7 +139,7 @@ class Reload:
             self.use_next(judge, 1)
             yield _USED
         for binding in judge.unbound:
-            target = _there(self.broker, binding.queue)
+            target = _there(self.parts, binding.queue)
             if target is not None and binding.exchange in exchanges.all:
                 exchanges.undeclare_binding(binding.exchange, binding.key, target)
             yield _BINDING
@@ -137,7 +149,7 @@ class Reload:
                 yield _BINDING
             del exchanges.all[exchange.name]
         for name in (*(LOG_PREFIX + log for log in new.logs), *new.queues):
-            yield 1 if _there(self.broker, name) is not None else _MADE
+            yield 1 if _there(self.parts, name) is not None else _MADE
             destinations.make_declared(name)
         for binding in judge.bound:
             destinations.make_declared(binding.queue)
@@ -149,37 +161,67 @@ class Reload:
 
     def end(self) -> None:
         self.is_done = True
-        self.broker.reload = None
-        self.broker.context.turn.reread_over = True
+        self.ended()
+        self.parts.context.turn.reread_over = True
 
     def refuse(self, mistakes: list[str]) -> None:
         """Nothing has changed."""
         self.end()
         more = len(mistakes) - MISTAKES_TOLD
         said = [*mistakes[:MISTAKES_TOLD], *([f"And {more} more."] if more > 0 else [])]
-        if self.request is not None:
-            self.request.refuse(Refusal(_CODE, "\n".join(said)))
+        if self.asker is not None:
+            self.asker.refuse(Refusal(_CODE, "\n".join(said)))
         if not self.is_trial:
             for sentence in said:
-                self.broker.context.note("warning", "reload_refused", sentence=sentence)
+                self.parts.context.note("warning", "reload_refused", sentence=sentence)
 
     def answer(self, read: Reread, is_applied: bool) -> None:
-        request = self.request
-        if request is not None:
-            request.answer_synced(
+        asker = self.asker
+        if asker is not None:
+            asker.answer_synced(
                 lambda: {"applied": is_applied, "changes": Part(iter(read.changes)), "warnings": read.useless},
                 in_slices=True,
             )
 
     def tell(self, read: Reread) -> None:
         """In the log: each setting, and how many there are."""
-        context = self.broker.context
+        context = self.parts.context
         for change in read.changes:
             context.note("info", "setting_changed", **{key: _text(value) for key, value in change.items()})
         for sentence in read.useless:
             context.note("warning", "no_effect", sentence=sentence)
         waiting = sum(change["takes_effect"] != "now" for change in read.changes)
         context.note("info", "reloaded", changed=len(read.changes) - waiting, wait_for_restart=waiting)
+
+
+class Reloading:
+    """At most one reload at a time."""
+
+    __slots__ = ("current", "parts")
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.current: Reload | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether one has been asked for that is not over."""
+        return self.current is not None
+
+    def begin(self, asker: Asker, is_trial: bool) -> None:
+        """Have the file read. is_trial: only say what would change."""
+        self.current = Reload(self.parts, self.ended, asker, is_trial)
+        self.parts.context.turn.reread = True
+
+    def read(self, read: Reread) -> None:
+        """It has been read: for who has asked, or else by a signal."""
+        if self.current is None:
+            self.current = Reload(self.parts, self.ended)
+        self.current.read(read)
+
+    def ended(self) -> None:
+        """Another may be asked for."""
+        self.current = None
 
 
 _QUEUE, _USED, _BINDING, _MADE = 5, 3, 8, 40  # what one costs that is looked at, changed, bound or unbound, made
@@ -191,8 +233,8 @@ class _Judge:
     those bound and unbound come and go, and kept stay.
     """
 
-    def __init__(self, broker: "Broker", config: Config) -> None:
-        self.broker = broker
+    def __init__(self, parts: Parts, config: Config) -> None:
+        self.parts = parts
         self.new = config.declarations
         self.mistakes: list[str] = []
         self.seen: set[Queue] = set()
@@ -204,7 +246,7 @@ class _Judge:
         self.outbox_window_s = 0.0
 
     def all(self) -> Iterator[int]:
-        destinations, old = self.broker.destinations, self.broker.destinations.declarations
+        destinations, old = self.parts.destinations, self.parts.destinations.declarations
         for queue in destinations.everything():
             self.queue(queue)
             yield _QUEUE + len(self.new.queue_patterns)
@@ -225,7 +267,7 @@ class _Judge:
 
     def those_made_since(self) -> None:
         """While others had their turns."""
-        for queue in self.broker.destinations.everything():
+        for queue in self.parts.destinations.everything():
             if queue not in self.seen:
                 self.queue(queue)
                 self.dead_letter(queue)
@@ -236,7 +278,7 @@ class _Judge:
         if queue.is_gone:
             return
         try:
-            settings = self.broker.destinations.settings_by(queue, self.new)
+            settings = self.parts.destinations.settings_by(queue, self.new)
         except StoreError as unfit:
             self.mistakes.append(str(unfit))
             return
@@ -265,11 +307,11 @@ class _Judge:
             self.mistakes.append(f"Of {queue.address}: {refusal}")
 
     def settings_of(self, name: str) -> QueueSettings:
-        found = self.broker.destinations.find(name)
+        found = self.parts.destinations.find(name)
         return self.new.queue_settings(name) if found is None else self.settings.get(found, found.settings)
 
     def others(self) -> None:
-        destinations = self.broker.destinations
+        destinations = self.parts.destinations
         for name, settings in self.new.logs.items():
             log = destinations.logs.get(name)
             if log is not None and log.log_settings.partitions != settings.partitions:
@@ -283,11 +325,11 @@ class _Judge:
                 )
 
 
-def _there(broker: "Broker", name: str) -> Target | None:
+def _there(parts: Parts, name: str) -> Target | None:
     """A queue, or what `/log/NAME` stands for, if it is there."""
     if name.startswith(LOG_PREFIX):
-        return broker.destinations.logs.get(name.removeprefix(LOG_PREFIX))
-    return broker.destinations.queues.get(name)
+        return parts.destinations.logs.get(name.removeprefix(LOG_PREFIX))
+    return parts.destinations.queues.get(name)
 
 
 def _text(value: Any) -> str:

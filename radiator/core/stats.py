@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from radiator.core.answers import PAUSE, Nested, Part, in_order, rested, total
 from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log
+from radiator.core.parts import Parts
 from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import Fanout
 from radiator.core.routing.exchanges import Exchange
 from radiator.model.limits import BINDINGS_MAX, DESCRIBED_GROUPS, POSITIONS_MAX, PREPARED_MAX
 from radiator.model.writes import Ledger
-
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
-    from radiator.core.routing.destinations import Fanout
 
 Numbers = dict[str, Any]
 MANY_PARTITIONS = 64  # a row of so many is a slice
@@ -56,7 +54,7 @@ def of_queue(queue: Queue, checked_out: int = 0) -> Numbers:
     }
 
 
-def of_fanout(fanout: "Fanout") -> Numbers:
+def of_fanout(fanout: Fanout) -> Numbers:
     """One fanout."""
     return {"children": list(fanout.children), "accepted": fanout.accepted}
 
@@ -124,8 +122,8 @@ def readers_of(log: Log) -> Part:
 Row = Callable[[str], Numbers | None]  # by the name of a thing; None: it is there no longer
 
 
-def _queues(broker: "Broker") -> tuple[Iterable[str], Row]:
-    destinations, taken = broker.destinations, broker.checkouts.count
+def _queues(parts: Parts) -> tuple[Iterable[str], Row]:
+    destinations, taken = parts.destinations, parts.checkouts.count
 
     def row(name: str) -> Numbers | None:
         queue = destinations.find(name)
@@ -142,27 +140,27 @@ def _by_name(things: Mapping[str, Any], of_one: Callable[[Any], Numbers]) -> tup
     return things, row
 
 
-def _peers(broker: "Broker") -> tuple[Iterable[str], Row]:
-    cluster = broker.cluster
+def _peers(parts: Parts) -> tuple[Iterable[str], Row]:
+    cluster = parts.cluster
     if cluster is None:
         return (), lambda name: None
     hops = cluster.hops()
     return _by_name(cluster.peers, lambda peer: cluster.numbers_of(peer, hops))
 
 
-SECTIONS: dict[str, Callable[["Broker"], tuple[Iterable[str], Row]]] = {
+SECTIONS: dict[str, Callable[[Parts], tuple[Iterable[str], Row]]] = {
     "queues": _queues,
-    "fanouts": lambda broker: _by_name(broker.destinations.fanouts, of_fanout),
-    "exchanges": lambda broker: _by_name(broker.destinations.exchanges.all, of_exchange),
-    "logs": lambda broker: _by_name(broker.destinations.logs, of_log),
+    "fanouts": lambda parts: _by_name(parts.destinations.fanouts, of_fanout),
+    "exchanges": lambda parts: _by_name(parts.destinations.exchanges.all, of_exchange),
+    "logs": lambda parts: _by_name(parts.destinations.logs, of_log),
     "peers": _peers,
-    "topics": lambda broker: _by_name(broker.destinations.topics.exact, lambda there: {"subscribers": len(there)}),
+    "topics": lambda parts: _by_name(parts.destinations.topics.exact, lambda there: {"subscribers": len(there)}),
 }
 
 
-def rows(broker: "Broker", name: str, after: str | None = None, limit: int | None = None) -> Iterator[Any]:
+def rows(parts: Parts, name: str, after: str | None = None, limit: int | None = None) -> Iterator[Any]:
     """Name and numbers of each thing of a section, in the order of their names; PAUSE where a slice should end."""
-    names, row = SECTIONS[name](broker)
+    names, row = SECTIONS[name](parts)
     for one in in_order(names, after, limit):
         if one is PAUSE:
             yield PAUSE
@@ -172,44 +170,44 @@ def rows(broker: "Broker", name: str, after: str | None = None, limit: int | Non
             yield one, numbers
 
 
-def section(broker: "Broker", name: str, after: str | None = None, limit: int | None = None) -> Part:
+def section(parts: Parts, name: str, after: str | None = None, limit: int | None = None) -> Part:
     """All rows of a section, or a page of them."""
-    return Part(rows(broker, name, after, limit), "{}")
+    return Part(rows(parts, name, after, limit), "{}")
 
 
-def of(broker: "Broker") -> Numbers:
-    """The whole broker."""
-    connections, destinations = [*broker.connections.values()], broker.destinations
+def of(parts: Parts) -> Numbers:
+    """The whole parts."""
+    connections, destinations = [*parts.connections.values()], parts.destinations
     return {
-        "version": broker.version,
-        "store_id": broker.recovery.store_id,
-        "boot": broker.recovery.boot,
-        "uptime_s": round(broker.context.now_s - broker.started_s, 3),
-        "clock_ahead_s": broker.clock.ahead_ms // 1000,
+        "version": parts.version,
+        "store_id": parts.context.store_id,
+        "boot": parts.context.boot,
+        "uptime_s": round(parts.context.now_s - parts.started_s, 3),
+        "clock_ahead_s": parts.clock.ahead_ms // 1000,
         "connections": len(connections),
         "subscriptions": total(len(c.queue_subscriptions) + len(c.topic_subscriptions) for c in connections),
         "transactions": total(len(c.transactions) for c in connections),
-        "prepared": broker.staging.count,
-        "parked": len(broker.blocked),
-        "half_open": broker.half_open,
-        "memory_bytes": broker.memory.weighed_bytes + broker.memory.on_disk_too,
-        "memory_counted_bytes": broker.memory.weighed_bytes,
-        "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
-        "outbox_bytes": broker.memory.outbox_bytes,
-        "outbox_largest_bytes": broker.memory.outbox_largest_bytes,
+        "prepared": parts.prepared.count,
+        "parked": len(parts.blocking.connections),
+        "half_open": parts.half_open,
+        "memory_bytes": parts.memory.weighed_bytes + parts.memory.on_disk_too,
+        "memory_counted_bytes": parts.memory.weighed_bytes,
+        "memory_holders": [{"name": name, "bytes": size} for name, size in parts.memory.holders],
+        "outbox_bytes": parts.memory.outbox_bytes,
+        "outbox_largest_bytes": parts.memory.outbox_largest_bytes,
         "destinations": destinations.count,
         "bindings": destinations.exchanges.count,
         "positions": destinations.readers.positions,
         "limits": {
-            **{name: getattr(broker.limits, name) for name in _LIMITS},
+            **{name: getattr(parts.limits, name) for name in _LIMITS},
             "max_bindings": BINDINGS_MAX,
             "max_prepared": PREPARED_MAX,
             "max_positions": POSITIONS_MAX,
         },
-        "batches": broker.batches,
-        "commit_latency": broker.commits.numbers(),
-        "delivery_latency": broker.context.deliveries.numbers(),
-        "store": broker.disk_numbers(),
-        "counters": dict(broker.context.counters),
-        **{name: section(broker, name) for name in SECTIONS},
+        "batches": parts.context.batches,
+        "commit_latency": parts.context.commits.numbers(),
+        "delivery_latency": parts.context.deliveries.numbers(),
+        "store": parts.disk.numbers(),
+        "counters": dict(parts.context.counters),
+        **{name: section(parts, name) for name in SECTIONS},
     }

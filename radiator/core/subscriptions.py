@@ -5,14 +5,13 @@ A durable subscription is a queue with a binding: both are there until an UNSUBS
 
 from collections.abc import Callable
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Connection, Subscription
+from radiator.core.connections import MESSAGE_COST_BYTES, Connection, ConsumedQueue, Subscription, TopicSubscription
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.admission import Waitable, WaitList
 from radiator.core.routing.destinations import DURABLE_PREFIX, PEERS_TOPIC, Destinations, address_of
 from radiator.core.routing.exchanges import TOPICS
-from radiator.core.routing.topic import TopicSubscription
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, TEMP, TOPIC, split
 from radiator.model.commands import AUTO, CLIENT, Subscribe, Unsubscribe
@@ -47,7 +46,7 @@ class Subscriptions:
         destinations: Destinations,
         limits: Limits,
         delete: Callable[[Queue], None],
-        on_left: Callable[[Queue], None],
+        on_left: Callable[[ConsumedQueue], None],
         unblocked: dict[Waitable, None],
     ) -> None:
         self.context = context
@@ -272,6 +271,7 @@ class Subscriptions:
         durable = command.durable_name or command.subscription
         end = "/" + name_part(durable)
         subscription = connection.queue_subscriptions.get(command.subscription)
+        found: list[ConsumedQueue]
         if subscription is not None:
             found = [subscription.queue] if subscription.queue.name.endswith(end) else []
         elif command.destination is not None:
@@ -283,13 +283,13 @@ class Subscriptions:
             if not found and command.durable_name is not None:
                 # ActiveMQ's words name it without its destination, on another connection too
                 found = [queue for name, queue in durables.items() if name.endswith(end)]
-        found = [queue for queue in found if durables.get(queue.name) is queue]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        durable_ones = [durables[queue.name] for queue in found if durables.get(queue.name) is queue]
+        if len(durable_ones) == 1:
+            return durable_ones[0]
+        if durable_ones:
             raise Refusal(
                 "subscription",
-                f"{shown(durable)} are {len(found)} durable subscriptions: the header 'destination' says which.",
+                f"{shown(durable)} are {len(durable_ones)} durable subscriptions: the header 'destination' says which.",
             )
         raise Refusal(
             "subscription",
@@ -297,7 +297,7 @@ class Subscriptions:
             "named by its destination too.",
         )
 
-    def closed(self, connection: Connection) -> dict[Queue, None]:
+    def closed(self, connection: Connection) -> dict[ConsumedQueue, None]:
         """All of a connection that is gone end; the queues that they consumed."""
         destinations = self.destinations
         for topic_subscription in connection.topic_subscriptions.values():

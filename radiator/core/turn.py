@@ -7,18 +7,14 @@ told `Committed`. So a receipt cannot escape early.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from radiator.core.histogram import DELIVERY_BUCKETS_MS, Histogram
+from radiator.core.histogram import COMMIT_BUCKETS_MS, DELIVERY_BUCKETS_MS, Histogram
 from radiator.core.queues.entry import Entry
 from radiator.model.message import message_id, position_of
 from radiator.model.reads import ReadRequest
 from radiator.model.replies import Reply
 from radiator.model.writes import Write
-
-if TYPE_CHECKING:
-    from radiator.core.background import BackgroundTask
-    from radiator.core.journal_writer import JournalWriter
 
 NoteValue = str | int | float | bool
 
@@ -67,6 +63,21 @@ class Stored(Protocol):
         """What the batch did for it is on the disk."""
 
 
+class BackgroundTask(Protocol):
+    """Work that goes on in slices. `step` does one of them, and adds the messages that it has handled to
+    TurnContext.handled: no more tasks are stepped in a turn once that comes to CHORE_MESSAGES. `can_go_on`: another
+    step would do something without a further event.
+    """
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def can_go_on(self) -> bool: ...
+
+    def step(self) -> None: ...
+
+
 @dataclass(slots=True)
 class QueueChanges:
     """What a batch does in one queue: entries that it stores, wakes and removes.
@@ -108,19 +119,20 @@ class TurnContext:
 
     now_s: monotonic seconds; now_ms: milliseconds since the epoch. At most two batches exist: `open` fills while
     `being_committed` is being committed. deliveries: how long messages of queues took until they were given to somebody
-    first.
+    first; commits: how long batches took until they were on the disk.
     """
 
     __slots__ = (
         "being_committed",
         "boot",
+        "commits",
         "committed",
         "counters",
         "deliveries",
         "first_position",
         "handled",
         "id_beginning",
-        "journal",
+        "is_stopping",
         "now_ms",
         "now_s",
         "open",
@@ -145,10 +157,16 @@ class TurnContext:
         self.open = Batch(1)
         self.being_committed: Batch | None = None
         self.committed = 0
+        self.is_stopping = False  # nothing is begun any more
         self.counters: dict[str, int] = {}
         self.deliveries = Histogram(DELIVERY_BUCKETS_MS)
-        self.journal: JournalWriter | None = None
+        self.commits = Histogram(COMMIT_BUCKETS_MS)
         self.wake: Callable[[BackgroundTask], None]  # has a long work go on, from the end of this turn
+
+    @property
+    def batches(self) -> int:
+        """How many were sealed since the start."""
+        return self.open.number - 1
 
     def next_position(self) -> int:
         """A position that was never given before."""

@@ -20,6 +20,7 @@ from gevent.event import Event
 
 from radiator import __version__
 from radiator.core.broker import Broker
+from radiator.core.parts import Machine
 from radiator.model.commands import Reread
 from radiator.model.errors import EXIT_DISK_FAILED, RadiatorError
 from radiator.model.limits import (
@@ -109,14 +110,16 @@ def _broker(config: Config, recovery: Recovery, trust_clock: bool) -> Broker:
         config.declarations,
         config.limits,
         recovery,
-        map_size=config.map_size,
-        disk_free_min=config.disk_free_min,
-        entropy=os.urandom,
-        version=__version__,
-        now_s=time.monotonic(),
-        now_ms=time.time_ns() // 1_000_000,
-        node=config.node,
-        trust_clock=trust_clock,
+        Machine(
+            map_size=config.map_size,
+            disk_free_min=config.disk_free_min,
+            entropy=os.urandom,
+            version=__version__,
+            now_s=time.monotonic(),
+            now_ms=time.time_ns() // 1_000_000,
+            trust_clock=trust_clock,
+        ),
+        config.node,
     )
 
 

@@ -33,7 +33,7 @@ def attributes(found: object) -> list[tuple[str, object]]:
 
 
 def own_numbers(broker: Broker) -> Counter[str]:
-    told = json.loads("".join(whole(stats.of(broker))))
+    told = json.loads("".join(whole(stats.of(broker.parts))))
     names = ("connections", "subscriptions", "transactions", "parked")
     return Counter({name: told[name] for name in names}) + Counter({
         f"{name} of the queues": sum(queue[name] for queue in told["queues"].values())

@@ -318,7 +318,7 @@ class Hoard:
         )
         self.node = Node(Declarations(create_queues=True, create_topics=True), self.limits, seed=run.done)
         self.node.open(1, 2)
-        self.before = self.node.broker.memory_in_use()
+        self.before = self.node.broker.parts.memory_pressure.in_use()
 
     def violation(self, sentence: str) -> None:
         self.run.violation(f"seed {self.run.seed}, case {self.run.done}, {self.limits}: {sentence}")
@@ -371,14 +371,14 @@ class Hoard:
             self.node.say(send(1, "/topic/t", bytes(100), transaction=name))
             self.node.say(self.chance.choice((abort, commit))(1, name))
         self.node.wait(0.25)
-        left = self.node.broker.memory_in_use() - self.before
+        left = self.node.broker.parts.memory_pressure.in_use() - self.before
         if left or self.was_refused:
             self.violation(f"its transactions have ended, and {left} bytes are still counted")
 
     def leave(self) -> None:
         self.node.close(1)
         self.node.wait(0.25)
-        after = self.node.broker.memory_in_use()
+        after = self.node.broker.parts.memory_pressure.in_use()
         if after != self.before:
             self.violation(f"the connection is gone, and {after - self.before} bytes are still counted")
         if self.node.has("q") and self.node.numbers("q")["accepted"]:

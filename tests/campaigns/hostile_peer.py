@@ -324,7 +324,7 @@ class History:
         is_whole = coming is not None and coming.have == coming.size
         is_current = peer.link is not None and peer.link.connection.number == bad.number
         self.turn([read])
-        while bad.number in self.node.broker.blocked:
+        while bad.number in self.node.broker.blocking.connections:
             self.node.step()  # what it said waits for the disk: it is not judged yet
         is_believed = is_current and peer.link is not None and peer.link.connection.number == bad.number
         if is_believed and isinstance(word, Taken | Welcome):

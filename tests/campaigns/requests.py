@@ -184,7 +184,7 @@ class Asked:
         log = "l" if is_right else chance.choice(LOGS)
         queue, group = ("kept", "h") if is_right else (chance.choice(QUEUES[:3]), chance.choice(GROUPS))
         offsets = [chance.choice((0, 0, 1, 3, 10**15)) for _ in range(2 if is_right else chance.choice((1, 2, 3)))]
-        there = [*self.node.broker.staging.prepared]
+        there = [*self.node.broker.parts.prepared.prepared]
         names = there[:2] if is_right else chance.sample(PREPARED, chance.randrange(4))
         app = "a" if is_right else chance.choice(APPS)
         refuse_s = chance.choice((0, 0, 1, 3601))
@@ -254,7 +254,7 @@ class Asked:
     def prepare(self) -> None:
         """Some SENDs under a name that is free."""
         name = self.chance.choice(PREPARED[:3])
-        staging = self.node.broker.staging
+        staging = self.node.broker.parts.prepared
         if name not in staging.prepared and not name.startswith(tuple(staging.refused)):
             sends = [send(CLIENT, to, b"s", transaction=b"t") for to in ("kept", "/log/l", "/fanout/events")]
             self.node.say(begin(CLIENT), *sends, Commit(CLIENT, b"t", None, name))

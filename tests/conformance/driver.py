@@ -7,6 +7,7 @@ reader of its own, so that a mistake of our codec cannot hide itself.
 from dataclasses import dataclass, field
 
 from radiator.core.broker import Broker
+from radiator.core.parts import Machine
 from radiator.core.turn import Batch
 from radiator.model.commands import Closed, Committed, Event, Found, Loaded, Open, Read, StoredMessage, Written
 from radiator.model.limits import GIB, MIB, Limits
@@ -124,12 +125,14 @@ class House:
             declarations or Declarations(create_queues=True, create_topics=True),
             self.limits,
             Recovery("store", 1, 1, True),
-            map_size=GIB,
-            disk_free_min=MIB,
-            entropy=lambda count: b"e" * count,
-            version="test",
-            now_s=self.now_s,
-            now_ms=self.now_ms,
+            Machine(
+                map_size=GIB,
+                disk_free_min=MIB,
+                entropy=lambda count: b"e" * count,
+                version="test",
+                now_s=self.now_s,
+                now_ms=self.now_ms,
+            ),
         )
         self.peers: dict[int, Peer] = {}
         self.numbers = 0

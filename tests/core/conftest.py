@@ -3,7 +3,8 @@
 import pytest
 
 import radiator.core.background
-import radiator.core.broker
+import radiator.core.clients
+import radiator.core.lifetimes
 import radiator.core.logs.log
 import radiator.core.logs.log_consumer
 import radiator.core.logs.log_consumers
@@ -15,14 +16,19 @@ import radiator.core.queues.purge
 import radiator.core.queues.read_back
 import radiator.core.queues.window
 import radiator.core.queues.windows
+import radiator.core.rounds
 import radiator.core.routing.admission
+import radiator.core.routing.unbinding
 import radiator.core.transactions.applying
 import radiator.core.transactions.prepared
 
 SMALL = {"WINDOW_MESSAGES": 6, "LOAD_MESSAGES": 4, "CHORE_MESSAGES": 3}
 _USERS = (
     radiator.core.transactions.applying,
-    radiator.core.broker,
+    radiator.core.clients,
+    radiator.core.lifetimes,
+    radiator.core.rounds,
+    radiator.core.routing.unbinding,
     radiator.core.background,
     radiator.core.routing.admission,
     radiator.core.queues.delayed,

@@ -14,6 +14,7 @@ from typing import Any
 from radiator.core import stats
 from radiator.core.answers import whole
 from radiator.core.broker import Broker
+from radiator.core.parts import Machine
 from radiator.core.stats import of_queue
 from radiator.core.turn import Batch, Note
 from radiator.model import settings
@@ -67,14 +68,16 @@ class Node:
             self.declarations,
             self.limits,
             self.disk.recovery,
-            map_size=GIB,
-            disk_free_min=0,
-            entropy=random.randbytes,
-            version="test",
-            now_s=self.now_s,
-            now_ms=self.now_ms,
-            node=node,
-            trust_clock=trust_clock,
+            Machine(
+                map_size=GIB,
+                disk_free_min=0,
+                entropy=random.randbytes,
+                version="test",
+                now_s=self.now_s,
+                now_ms=self.now_ms,
+                trust_clock=trust_clock,
+            ),
+            node,
         )
         self.inbox: dict[int, list[Reply]] = {}
         self.paused: set[int] = set()
@@ -277,7 +280,7 @@ class Node:
 
     def stats(self) -> dict[str, Any]:
         """What `stats` would say, made at once."""
-        found: dict[str, Any] = json.loads("".join(whole(stats.of(self.broker))))
+        found: dict[str, Any] = json.loads("".join(whole(stats.of(self.broker.parts))))
         return found
 
     def has(self, queue: str) -> bool:

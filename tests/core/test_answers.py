@@ -65,7 +65,7 @@ def test_a_long_answer_is_made_over_several_turns_with_others_in_between(do: str
 def test_a_row_is_of_the_moment_it_is_made_in() -> None:
     node = many()
     node.say(request(do="queues"))
-    node.broker.delete(node.broker.destinations.queues["q199"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q199"])
     node.broker.destinations.queue("q199.new")
     (answer,) = until_answered(node)
     names = [one["name"] for one in answer["queues"]]
@@ -183,7 +183,7 @@ def test_an_answer_is_dropped_when_its_asker_has_gone(is_begun: bool) -> None:
     node.close(9)
     for _ in range(3):
         node.turn([])
-    assert not node.again and node.broker.answers.is_done and not node.broker.tasks
+    assert not node.again and node.broker.parts.answers.is_done and not node.broker.background
 
 
 def test_a_stop_does_not_wait_for_answers() -> None:
@@ -196,13 +196,13 @@ def test_a_stop_at_once_does_not_wait_for_what_was_said() -> None:
     node = many()
     commands = [request(do="declare", queue=f"n{number}") for number in range(500)]
     node.turn([Read(9, commands), Stop()])
-    assert not node.stopped and not node.broker.is_stopping and node.broker.backlog
+    assert not node.stopped and not node.broker.context.is_stopping and node.broker.backlog
     node.turn([Stop(at_once=True)])
     node.auto = True
     node.turn([])
     assert node.stopped
     again = node.crashed()
-    assert again.broker.recovery.was_clean and 0 < len(again.broker.destinations.queues) < 700
+    assert again.disk.recovery.was_clean and 0 < len(again.broker.destinations.queues) < 700
 
 
 def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

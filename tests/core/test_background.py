@@ -174,7 +174,7 @@ def test_full_batch_keeps_a_sweep_waiting_without_a_turn(small: None, monkeypatc
     shrink(monkeypatch, {"BATCH_BYTES": 4 * 64})
     node.say(*(send(1, "other", b"x" * 100) for _ in range(4)))
     node.say(send(9, "/admin", b'{"do":"delete","queue":"q"}', reply_to="t"))
-    assert node.broker.context.open.size >= 4 * 64 and node.broker.tasks and not node.again
+    assert node.broker.context.open.size >= 4 * 64 and node.broker.background and not node.again
     node.auto = True
     node.turn([])
     assert {name for name, _ in node.disk.platter.queues.values()} == {"other"} and not node.disk.platter.retired

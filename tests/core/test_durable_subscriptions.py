@@ -465,11 +465,14 @@ def test_what_comes_from_elsewhere_waits_for_room_in_the_batch(monkeypatch: pyte
     for number in range(12):
         nodes["a"].say(send(1, "/topic/t.x", b"%d" % number))
     nodes.step("a")
-    assert len(nodes["b"].broker.context.open.writes) <= 6 and nodes["b"].broker.blocked
+    assert len(nodes["b"].broker.context.open.writes) <= 6 and nodes["b"].broker.blocking.connections
     nodes["b"].auto = True
     nodes["b"].turn([])
     nodes.run()
-    assert nodes["b"].stored("$durable/topic/t.*/s") == [b"%d" % n for n in range(12)] and not nodes["b"].broker.blocked
+    assert (
+        nodes["b"].stored("$durable/topic/t.*/s") == [b"%d" % n for n in range(12)]
+        and not nodes["b"].broker.blocking.connections
+    )
 
 
 def test_what_a_node_says_of_others_has_no_durable_subscription() -> None:

@@ -414,9 +414,9 @@ def test_deliveries_alone_are_on_the_disk_after_a_tick() -> None:
     assert [told.event for told in events_on(node.disk.platter)][-1] == "accepted"
     node.wait(0.25)
     assert [told.event for told in events_on(node.disk.platter)][-1] == "delivered"
-    batches = node.broker.batches
+    batches = node.broker.context.batches
     node.wait(0.25)
-    assert node.broker.batches == batches
+    assert node.broker.context.batches == batches
 
 
 def test_a_receipt_speaks_for_the_events_too() -> None:
@@ -627,7 +627,7 @@ def test_a_retire_and_its_event_are_in_one_batch() -> None:
     node = started()
     node.say(send(1, "q"))
     node.auto = False
-    node.broker.delete(node.broker.destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q"])
     batch = node.broker.seal()
     assert batch is not None and any(isinstance(write, Retire) for write in batch.writes)
     assert [told.event for told in events_in(batch)] == ["deleted"]

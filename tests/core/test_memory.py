@@ -305,14 +305,14 @@ def test_a_peek_that_has_messages_read_back_takes_no_turns_while_it_waits() -> N
     for asker in askers[1:]:
         (answer,) = node.messages(asker)
         assert len(json.loads(answer.message.body)["messages"]) == 10
-    assert not any(line.away for line in node.broker.answers.lines) and node.broker.answers.is_done
+    assert not any(line.away for line in node.broker.parts.answers.lines) and node.broker.parts.answers.is_done
 
 
 def test_a_queue_that_is_deleted_with_stubs_leaves_nothing_in_the_sums() -> None:
     node = filled(30, queue(auto_delete=True))
     node.messages(2)
     durable(node)
-    node.broker.delete(durable(node))
+    node.broker.parts.lifetimes.delete(durable(node))
     node.turn([])
     windows = node.broker.destinations.windows
     assert (windows.size, windows.out) == (0, 0)
@@ -439,7 +439,7 @@ def test_a_connection_that_holds_next_to_nothing_is_never_closed_for_memory() ->
     node.open(1, 2)
     node.turn([Read(1, [], 1000), Read(2, [], 10)])
     node.say(send(2, "q", bytes(79_000)), send(2, "q", bytes(20_000)))
-    node.broker.memory.waiting_bytes += 100_000  # whatever it is: nobody's
+    node.broker.parts.memory.waiting_bytes += 100_000  # whatever it is: nobody's
     node.wait(0.25)
     assert not node.is_refused(1) and not node.is_refused(2)
 
@@ -495,7 +495,7 @@ def test_a_transaction_that_is_open_for_too_long_ends_its_connection() -> None:
     node.say(commit(2, b"u", b"r"))
     node.wait(60)
     assert node.receipts(2) == [b"r"] and not node.is_refused(2)
-    assert not node.broker.transactions and not node.has("q")
+    assert not node.broker.parts.transactions.all and not node.has("q")
 
 
 def test_the_clock_of_a_transaction_stands_still_while_its_commit_waits_for_room() -> None:
@@ -509,7 +509,7 @@ def test_the_clock_of_a_transaction_stands_still_while_its_commit_waits_for_room
     node.say(subscribe(3, "q", "auto"))
     assert node.receipts(1) == [b"r"]
     node.turn([Tick(GIB, 0)])
-    assert not node.broker.transactions
+    assert not node.broker.parts.transactions.all
 
 
 def test_the_time_that_a_connection_was_kept_waiting_does_not_count_for_its_transaction() -> None:
@@ -579,11 +579,11 @@ def test_subscriptions_beyond_a_few_count_for_their_connection() -> None:
     node.wait(1)
     held = [node.broker.connections[number].held_bytes for number in (1, 2, 3)]
     assert held == [(count - SUBSCRIPTIONS_FREE) * SUBSCRIPTION_COST_BYTES for count in (300, 100, SUBSCRIPTIONS_FREE)]
-    assert node.broker.memory.bytes == sum(held)
+    assert node.broker.parts.memory.bytes == sum(held)
     for number in (1, 2, 3):
         node.close(number)
     node.wait(1)
-    assert node.broker.memory.bytes == 0
+    assert node.broker.parts.memory.bytes == 0
 
 
 def test_who_has_most_subscriptions_is_closed_before_they_take_more_than_the_bound() -> None:
@@ -594,4 +594,4 @@ def test_who_has_most_subscriptions_is_closed_before_they_take_more_than_the_bou
     node.wait(1)
     assert [number for number in range(1, 9) if node.is_refused(number)] == [8]
     node.wait(1)
-    assert node.broker.memory.bytes < MIB
+    assert node.broker.parts.memory.bytes < MIB

@@ -113,8 +113,8 @@ class Watched(Node):
         self.auto = False
         self.heard = 0  # of the replies of this turn
         self.speaker: int | None = None  # whose Read this turn carries out
-        self.carry_out = self.broker.carry_out
-        self.broker.carry_out = self.carry_out_parked  # type: ignore[method-assign]
+        self.carry_out = self.broker.blocking.carry_out
+        self.broker.blocking.carry_out = self.carry_out_parked  # type: ignore[method-assign]
         self.log.clear()
         self.model = model
         for key in [*self.disk.platter.messages, *((queue, at) for queue, _, at in self.disk.platter.delayed)]:
@@ -175,7 +175,7 @@ class Watched(Node):
     def hear(self, model: Model, replies: list[Reply]) -> None:
         """What the Read of this turn did, unless it waits; then the replies that are new."""
         self.watch(model)
-        if self.speaker in model.asked and self.speaker not in self.broker.blocked:
+        if self.speaker in model.asked and self.speaker not in self.broker.blocking.connections:
             model.carried_out(self.speaker)
         for reply in replies[self.heard :]:
             if isinstance(reply, Deliver) and reply.connection in model.conns:
@@ -637,7 +637,7 @@ class Machine(RuleBasedStateMachine):
             assert not overdue, f"{overdue} should have been answered"
             core = self.node.broker.connections[c]
             assert sorted(core.unacked) == sorted(i.message_id for i in conn.unacked())
-        assert [*self.node.broker.blocked] == [*self.model.asked]
+        assert [*self.node.broker.blocking.connections] == [*self.model.asked]
         assert self.model.waiting_for_nothing() == []
         assert self.model.idle_consumers() == []
         destinations = self.node.broker.destinations

@@ -42,7 +42,7 @@ def reload(node: Node, declarations: Declarations, limits: Limits | None = None)
     config = Config(data_dir=Path("/d"), disk_free_min=0, declarations=declarations, limits=limits or Limits())
     before = len(node.notes)
     node.turn([Reread(config)])
-    assert node.broker.reload is None
+    assert node.broker.reloading.current is None
     return [note.event for note in node.notes[before:]]
 
 
@@ -83,10 +83,10 @@ def picture(node: Node) -> dict[str, Any]:
         "shadowed": (destinations.shadowed, destinations.exchanges.shadowed),
         "bindings": {name: sorted(pairs) for name, pairs in destinations.declared_bindings.items()},
         "dying into": {name: {queue.name for queue in queues} for name, queues in destinations.dying_into.items()},
-        "limits": broker.limits,
-        "memory": (broker.memory.bound_bytes, broker.memory.share_bytes, destinations.windows.size_max),
+        "limits": broker.parts.limits,
+        "memory": (broker.parts.memory.bound_bytes, broker.parts.memory.share_bytes, destinations.windows.size_max),
         "out": (destinations.windows.out_max, destinations.readers.out_max),
-        "disk": (broker.disk_free_min, broker.high_water_bytes),
+        "disk": (broker.parts.disk.free_min, broker.parts.disk.high_water_bytes),
     }
 
 
@@ -287,7 +287,7 @@ def test_limits_hold_for_all_who_have_them() -> None:
     node = started(Declarations(create_queues=True))
     node.open(1)
     reload(node, Declarations(create_queues=True), Limits(max_transactions=0, max_memory_bytes=8 * MIB))
-    assert node.broker.memory.bound_bytes == 8 * MIB and node.broker.destinations.windows.size_max == MIB
+    assert node.broker.parts.memory.bound_bytes == 8 * MIB and node.broker.destinations.windows.size_max == MIB
     reload(node, Declarations(create_queues=True), Limits(max_destinations=1))
     node.say(send(1, "a"), send(1, "b"))
     assert node.refusal(1).code == "too-many-destinations"
@@ -387,7 +387,7 @@ def test_mistakes_of_the_file_change_nothing_and_are_told() -> None:
     assert [note.fields["sentence"] for note in node.notes if note.event == "reload_refused"] == [
         "line 1: one.", "line 2: two.",
     ]  # fmt: skip
-    assert picture(node) == was and node.broker.reload is None
+    assert picture(node) == was and node.broker.reloading.current is None
 
 
 # ---- who asks -------------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ def test_so_many_queues_take_slices_and_a_queue_made_meanwhile_is_as_the_others(
     node.commit() if node.seal() else None
     node.turn([Reread(Config(data_dir=Path("/d"), declarations=new))])
     turns = 1
-    while node.broker.reload is not None:
+    while node.broker.reloading.current is not None:
         if turns == 2:
             node.say(send(1, "q.meanwhile"))
         node.turn([])

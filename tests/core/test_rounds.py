@@ -51,7 +51,7 @@ def test_a_tick_with_many_queues_and_connections_makes_no_long_turn() -> None:
     node.turn([])
     connect(node, CONNECTIONS, held_bytes=100)
     assert node.longest_turn_s(lambda: tick(node)) <= TURN_MAX_S
-    assert node.broker.memory.weighed_bytes == CONNECTIONS * 100
+    assert node.broker.parts.memory.weighed_bytes == CONNECTIONS * 100
 
 
 def test_so_does_one_that_closes_thousands_for_memory() -> None:
@@ -76,13 +76,13 @@ def test_so_does_one_that_finds_thousands_parked_for_too_long(monkeypatch: pytes
         node.broker.admission.disk_room.is_tight = True
         for number in range(1000, 4000):
             node.broker.turn([Read(number, [send(number, "q")], 0)], node.now_s, node.now_ms)
-        assert len(node.broker.blocked) == 3000
+        assert len(node.broker.blocking.connections) == 3000
         node.auto = True
         return tick(node, node.limits.block_timeout_s)
 
-    monkeypatch.setattr(type(node.broker), "judge_disk", lambda broker: None)
+    monkeypatch.setattr(type(node.broker.parts.disk), "judge", lambda disk: None)
     assert node.longest_turn_s(make) <= TURN_MAX_S
-    assert not node.broker.blocked and node.broker.context.counters["refusals"] % 3000 == 0
+    assert not node.broker.blocking.connections and node.broker.context.counters["refusals"] % 3000 == 0
 
 
 def test_so_does_one_that_finds_thousands_of_transactions_open_for_too_long() -> None:
@@ -133,12 +133,12 @@ def many(limits: Limits | None = None, declarations: Declarations | None = None)
 def test_a_round_ends_before_the_next_tick_begins_another() -> None:
     node = many()
     node.turn(tick(node))
-    first = node.broker.round
+    first = node.broker.parts.rounds.looks
     assert first is not None and node.again
     node.turn(tick(node))
-    assert node.broker.round is first
+    assert node.broker.parts.rounds.looks is first
     turns = 0
-    while node.broker.round is not None:
+    while node.broker.parts.rounds.looks is not None:
         node.turn([])
         turns += 1
     assert turns <= 4
@@ -162,10 +162,10 @@ def halfway(node: Node) -> Callable[[], None]:
     """
     node.turn(tick(node))
     node.turn([])
-    assert node.broker.round is not None
+    assert node.broker.parts.rounds.looks is not None
 
     def end() -> None:
-        while node.broker.round is not None:
+        while node.broker.parts.rounds.looks is not None:
             node.turn([])
 
     return end
@@ -179,7 +179,7 @@ def test_what_moves_into_a_queue_while_it_is_weighed_counts_once_for_who_would_g
     end = halfway(node)
     node.turn([Read(connection, [commit(connection)])])
     end()
-    memory = node.broker.memory
+    memory = node.broker.parts.memory
     assert memory.weighed_bytes <= 41 * MIB, "it is in the transaction, or in the queue"
     assert memory.bytes >= 40 * MIB, "and counts at least once for who wants to bring more"
     assert not any(one.is_closing for one in node.broker.connections.values())
@@ -193,8 +193,8 @@ def test_what_comes_in_while_it_is_weighed_counts_at_once() -> None:
     end = halfway(node)
     node.turn([Read(1, [send(1, "m.0000", bytes(MIB)) for _ in range(9)])])
     end()
-    assert node.broker.memory.bytes >= 9 * MIB and not node.broker.admission.memory_room.is_tight
-    assert node.broker.memory.weighed_bytes < MIB
+    assert node.broker.parts.memory.bytes >= 9 * MIB and not node.broker.admission.memory_room.is_tight
+    assert node.broker.parts.memory.weighed_bytes < MIB
     blocked = Admission.blocked(
         node.broker.admission, node.broker.connections[2], node.broker.destinations.queues["m.0001"], False, 2 * MIB
     )
@@ -273,10 +273,10 @@ def test_a_queue_that_goes_while_it_is_purged_takes_the_rest_along() -> None:
     returned(node, 5000)
     node.auto = False
     node.turn([purge(1)])
-    node.broker.delete(node.broker.destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["q"])
     node.auto = True
     node.turn([])
-    assert not node.broker.tasks and node.broker.destinations.windows.size == 0
+    assert not node.broker.background and node.broker.destinations.windows.size == 0
     assert not node.crashed().has("q")
 
 

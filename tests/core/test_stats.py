@@ -60,7 +60,7 @@ def test_memory_in_use_returns_to_nothing() -> None:
             node.say(send(9, to, bytes(1000)))
     node.close(1)
     node.close(9)
-    assert node.broker.memory_in_use() == 0
+    assert node.broker.parts.memory_pressure.in_use() == 0
     assert node.stats()["connections"] == node.stats()["subscriptions"] == 0
 
 

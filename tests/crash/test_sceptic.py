@@ -46,7 +46,7 @@ def test_nothing_is_written_behind_a_clean_stop(settings: QueueSettings) -> None
 
 def test_disk_free_min_holds_between_two_ticks() -> None:
     node = Node(auto=False)
-    node.broker.disk_free_min = 16 * MIB
+    node.broker.parts.disk.free_min = 16 * MIB
     node.open(1)
     node.turn([Tick(24 * MIB, 0)])
     for _ in range(2):

@@ -124,7 +124,7 @@ MUTANTS = (
         "no-epoch-fence",
         "Words of an earlier connection are heard beside those of the newest, whatever their epoch.",
         function="Cluster.opened",
-        old='self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)',
+        old='old.connection.refuse(self.context, "superseded", f"{name!r} has made a newer link.")',
         new="",
         also=(
             Edit(

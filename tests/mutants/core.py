@@ -23,10 +23,10 @@ MUTANTS = (
     Mutant(
         "log-call-in-the-core",
         "The core writes a line of the log itself, through the hub's thread pool, for each refusal.",
-        function="Broker.refuse",
-        old="connection.is_closing = True",
+        function="Connection.refuse",
+        old="self.is_closing = True",
         new=r"""
-            connection.is_closing = True
+            self.is_closing = True
             __import__("gevent").get_hub().threadpool.apply(__import__("os").write, (2, b"refused\n"))
         """,
     ),
@@ -48,7 +48,7 @@ MUTANTS = (
     Mutant(
         "lost-on-disconnect",
         "What was out and unacked with a connection that is lost does not come back before a restart.",
-        function="Broker.closed",
+        function="Clients.closed",
         old="*connection.unacked.values(),",
         new="",
     ),
@@ -117,8 +117,8 @@ MUTANTS = (
         "An event is told in the batch after that of its change.",
         function="Broker.seal",
         old="""
-            if context.journal is not None:
-                context.journal.seal()
+            if self.parts.journal is not None:
+                self.parts.journal.seal()
         """,
         new="",
         also=(
@@ -127,8 +127,8 @@ MUTANTS = (
                 old="context.open = Batch(batch.number + 1)",
                 new="""
                     context.open = Batch(batch.number + 1)
-                    if context.journal is not None:
-                        context.journal.seal()
+                    if self.parts.journal is not None:
+                        self.parts.journal.seal()
                 """,
             ),
         ),

@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "overdue-not-given-back",
         "A connection that was closed by ack_timeout_s takes the overdue message along.",
-        function="Broker.watch",
+        function="Rounds.give_back_overdue",
         old="queue.give_back(delivery, Event.OVERDUE)",
         new="",
     ),

@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "ended-transaction-keeps-its-bytes",
         "The memory of a transaction that has ended is counted until its connection ends.",
-        function="Broker.end",
+        function="Transactions.end",
         old="connection.transaction_bytes -= transaction.size",
         new="",
     ),
@@ -62,23 +62,23 @@ MUTANTS = (
     Mutant(
         "transaction-bytes-not-bounded",
         "Each message of a transaction is compared with max_batch_bytes, and not all of them together.",
-        function="Broker.grow",
+        function="Transactions.grow",
         old="if transaction.size + size > self.limits.max_batch_bytes:",
         new="if size > self.limits.max_batch_bytes:",
     ),
     Mutant(
         "transaction-limit-off-by-one",
         "One transaction more than max_transactions may be open.",
-        function="Broker.begin",
+        function="Transactions.begin",
         old="if len(connection.transactions) >= self.limits.max_transactions:",
         new="if len(connection.transactions) > self.limits.max_transactions:",
     ),
     Mutant(
         "transaction-sends-before-commit",
         "A SEND of a transaction happens when it is said, not at COMMIT.",
-        function="Broker.send_in_transaction",
+        function="Transactions.send",
         old="transaction.sends.append(command)",
-        new="self.intake.apply_plan(connection, self.intake.plan_send(connection, command, Plan()))",
+        new="self.admission.apply_plan(connection, self.admission.router.plan_send(connection, command, Plan()))",
     ),
     Mutant(
         "transactions-of-everybody",
@@ -90,8 +90,8 @@ MUTANTS = (
     Mutant(
         "transactions-open-for-ever",
         "A transaction may be open for as long as its connection.",
-        function="Round._looks",
-        old="yield from broker.refuse_long_open()",
+        function="Rounds._looks",
+        old="yield from self.transactions.refuse_late()",
         new="",
     ),
     Mutant(

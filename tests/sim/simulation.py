@@ -11,6 +11,7 @@ from random import Random
 from typing import Protocol
 
 from radiator.core.broker import Broker
+from radiator.core.parts import Machine
 from radiator.core.turn import Batch, Note
 from radiator.model.commands import Closed, Command, Committed, Event, Found, Open, Read, Stop, Tick, Written
 from radiator.model.limits import GIB, Limits
@@ -176,13 +177,15 @@ class SimNode:
             self.declarations,
             self.limits,
             self.disk.recovery,
-            map_size=GIB,
-            disk_free_min=0,
-            entropy=self.scheduler.random.randbytes,
-            version="sim",
-            now_s=self.now_s,
-            now_ms=self.now_ms,
-            **({} if self.settings is None else {"node": self.settings}),
+            Machine(
+                map_size=GIB,
+                disk_free_min=0,
+                entropy=self.scheduler.random.randbytes,
+                version="sim",
+                now_s=self.now_s,
+                now_ms=self.now_ms,
+            ),
+            self.settings,
         )
         self.scheduler.trace(self.name, "start", self.boots)
         self.turn()

@@ -7,7 +7,6 @@ when it is synced. docs/ADMINISTRATION.md lists the requests.
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from radiator.core import stats
 from radiator.core.admin import checkouts, exchanges, fanouts, logs, nodes, prepared, queues, reload, subscriptions, why
@@ -15,6 +14,7 @@ from radiator.core.admin.peek import peek
 from radiator.core.admin.request import Handler, Request, by_kind, refused
 from radiator.core.answers import Answer
 from radiator.core.connections import Connection
+from radiator.core.parts import Parts
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.admission import FLUSH, Waitable
 from radiator.model.commands import Send
@@ -23,31 +23,28 @@ from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, JSON, block_of
 from radiator.model.limits import ADMIN_BODY_MAX_BYTES, ADMIN_BYTES_PER_COPY, ADMIN_COPIES
 from radiator.model.message import Message
 
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
 
-
-def request(broker: "Broker", connection: Connection, command: Send) -> Waitable | None:
+def request(parts: Parts, connection: Connection, command: Send) -> Waitable | None:
     """Carry out one request, or say what it must wait for. A wrong one is answered, not fatal; without a reply-to
     nobody hears the answer.
 
     Every request comes through here and nowhere else: whoever may do less than everything is told so here.
     """
-    broker.context.turn.is_background = True
-    turnstile = broker.answers.full(connection)
+    parts.context.turn.is_background = True
+    turnstile = parts.answers.full(connection)
     if turnstile is not None:
         return turnstile
-    if broker.admission.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
+    if parts.admission.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
         return FLUSH
-    queue = None if command.reply_to is None else broker.admission.router.asker(connection, command.reply_to)
-    give = _given(broker, queue, command)
+    queue = None if command.reply_to is None else parts.admission.router.asker(connection, command.reply_to)
+    give = _given(parts, queue, command)
     try:
         asked = _parsed(command)
         do = asked.pop("do", None)
         handler = _REQUESTS.get(do) if isinstance(do, str) else None
         if handler is None:
             raise Refusal("unknown-request", f"{do!r:.80} is no request: `do` would be one of {', '.join(_REQUESTS)}.")
-        handler(Request(broker, connection, do, asked, queue, give))
+        handler(Request(parts, connection, do, asked, queue, give))
     except Refusal as refusal:
         give(refused(refusal))
     return None
@@ -74,7 +71,7 @@ def _parsed(command: Send) -> Answer:
     return asked
 
 
-def _given(broker: "Broker", queue: Queue | None, command: Send) -> Callable[[bytes], None]:
+def _given(parts: Parts, queue: Queue | None, command: Send) -> Callable[[bytes], None]:
     """What an answer is given to."""
     if queue is None:
         return lambda body: None
@@ -83,12 +80,12 @@ def _given(broker: "Broker", queue: Queue | None, command: Send) -> Callable[[by
         headers = block_of(command.escaping, (CONTENT_TYPE, JSON))
         if command.correlation_id is not None:
             headers += block_of(command.escaping, (CORRELATION_ID, command.correlation_id))
-        message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, broker.context.now_ms)
+        message = Message(f"/reply-queue/{queue.reply_id}", headers, command.escaping, body, parts.context.now_ms)
         if not queue.is_gone and queue.has_room(1, message.size):
             queue.put(message)
             queue.pump()
         else:
-            broker.context.count("replies_dropped")
+            parts.context.count("replies_dropped")
 
     return give
 
@@ -96,16 +93,16 @@ def _given(broker: "Broker", queue: Queue | None, command: Send) -> Callable[[by
 def _stats(asked: Request) -> None:
     """The broker's numbers with all sections, or some rows of one section."""
     asked.has_only("section", "limit", "after")
-    broker = asked.broker
+    parts = asked.parts
     if "section" not in asked.asked:
         asked.has_only()
-        asked.answer_in_slices(lambda: stats.of(broker))
+        asked.answer_in_slices(lambda: stats.of(parts))
         return
     section = asked.text("section", f"one of {', '.join(stats.SECTIONS)}")
     if section not in stats.SECTIONS:
         raise Refusal("bad-request", f"`section` must be one of {', '.join(stats.SECTIONS)}; it is {section!r:.80}.")
     after, limit = asked.page()
-    asked.answer_in_slices(lambda: {section: stats.section(broker, section, after, limit)})
+    asked.answer_in_slices(lambda: {section: stats.section(parts, section, after, limit)})
 
 
 _REQUESTS: dict[str, Handler] = {

@@ -19,13 +19,13 @@ def checkout(request: Request) -> None:
         partition = log.partitions[0]
         request.answer(log=log.bare_name, incarnation=log.incarnation, first=partition.first, next=partition.committed)
 
-    request.broker.checkouts.take(named(request), group, most, bytes_max, done)
+    request.parts.checkouts.take(named(request), group, most, bytes_max, done)
 
 
 def wait(request: Request) -> None:
     """`await`: answered as soon as a message of the queue is ready, or after a while."""
     request.has_only("queue", "timeout_ms")
-    queue, checkouts = named(request), request.broker.checkouts
+    queue, checkouts = named(request), request.parts.checkouts
     timeout_ms = request.number("timeout_ms", AWAIT_MAX_MS)
     stored = checkouts.stored(queue)
     answered = request.begin_waiting()
@@ -44,7 +44,7 @@ def acknowledge(request: Request) -> None:
     """All before a number are done with."""
     request.has_only("queue", "group", "before")
     queue, group = request.name("queue"), name_in(request, "group")
-    log = request.broker.checkouts.ack(queue, group, request.number("before", SIZE_MAX))
+    log = request.parts.checkouts.ack(queue, group, request.number("before", SIZE_MAX))
     first = log.partitions[0].first
     request.answer_synced(lambda: {"first": first})
 
@@ -55,7 +55,7 @@ def release(request: Request) -> None:
     queue, group = request.name("queue"), name_in(request, "group")
 
     def done(count: int) -> None:
-        request.broker.context.note("info", "checkout_released", queue=queue, group=group, messages=count)
+        request.parts.context.note("info", "checkout_released", queue=queue, group=group, messages=count)
         request.answer_synced(lambda: {"released": count})
 
-    request.broker.checkouts.release(queue, group, done, request.refuse)
+    request.parts.checkouts.release(queue, group, done, request.refuse)

@@ -13,13 +13,13 @@ from radiator.model.validation import LOG_PREFIX, exchange_settings
 
 def declare(request: Request) -> None:
     """An exchange of that name is there from now on; `passive`: it must be there."""
-    destinations = request.broker.destinations
+    destinations = request.parts.destinations
     name, given, is_passive = request.declaration("exchange")
     there = destinations.exchange(name) if is_passive else destinations.exchanges.all.get(name)
     settings = exchange_settings(given, ExchangeSettings() if there is None else there.settings)
     created = destinations.declare_exchange(name, settings)
     if created:
-        request.broker.context.note("info", "declared", exchange=name, type=settings.type)
+        request.parts.context.note("info", "declared", exchange=name, type=settings.type)
     request.answer_synced(lambda: {"created": created})
 
 
@@ -27,9 +27,9 @@ def bind(request: Request) -> None:
     """What is sent to the exchange with a key that matches goes into the queue too."""
     request.has_only("exchange", "key", "queue")
     exchange, key, queue = _binding(request)
-    created = request.broker.destinations.bind(exchange, key, queue)
+    created = request.parts.destinations.bind(exchange, key, queue)
     if created:
-        request.broker.context.note("info", "bound", exchange=exchange, key=key, queue=queue)
+        request.parts.context.note("info", "bound", exchange=exchange, key=key, queue=queue)
     request.answer_synced(lambda: {"created": created})
 
 
@@ -37,9 +37,9 @@ def unbind(request: Request) -> None:
     """No longer, by this binding."""
     request.has_only("exchange", "key", "queue")
     exchange, key, queue = _binding(request)
-    is_gone = request.broker.destinations.unbind(exchange, key, queue)
+    is_gone = request.parts.destinations.unbind(exchange, key, queue)
     if is_gone:
-        request.broker.context.note("info", "unbound", exchange=exchange, key=key, queue=queue)
+        request.parts.context.note("info", "unbound", exchange=exchange, key=key, queue=queue)
     request.answer_synced(lambda: {"deleted": int(is_gone)})
 
 
@@ -52,7 +52,7 @@ def _binding(request: Request) -> tuple[str, str, str]:
 def describe(request: Request) -> None:
     """What it is, its numbers and its bindings, those to subscribers' own queues among them."""
     request.has_only("exchange")
-    exchange = request.broker.destinations.exchange(request.name("exchange"))
+    exchange = request.parts.destinations.exchange(request.name("exchange"))
 
     def told() -> Answer:
         first = [*islice(exchange.bindings, DESCRIBED_BINDINGS)]
@@ -73,7 +73,7 @@ def delete(request: Request) -> None:
     """The exchange goes, and its bindings with it."""
     request.has_only("exchange")
     name = request.name("exchange")
-    exchanges = request.broker.destinations.exchanges
+    exchanges = request.parts.destinations.exchanges
     exchange = exchanges.get(name)
 
     def undo(binding: tuple[str, Queue]) -> None:
@@ -82,6 +82,6 @@ def delete(request: Request) -> None:
 
     if not exchange.is_declared and unbinding.begins(request, lambda: [*exchange.bindings], undo, delete):
         return
-    request.broker.destinations.delete_exchange(name)
-    request.broker.context.note("info", "deleted", exchange=name)
+    request.parts.destinations.delete_exchange(name)
+    request.parts.context.note("info", "deleted", exchange=name)
     request.answer_synced(lambda: {"deleted": 1})

@@ -15,21 +15,21 @@ from radiator.model.validation import log_settings, log_without_effect, mistake
 
 def named(request: Request) -> Log:
     """The log that the request names. Raises Refusal where it is not there."""
-    log = request.broker.destinations.log(request.name("log"))
+    log = request.parts.destinations.log(request.name("log"))
     request.costs(len(log.partitions))
     return log
 
 
 def declare(request: Request) -> None:
     """A log of that name with these settings is there from now on; `passive`: it must be there."""
-    destinations = request.broker.destinations
+    destinations = request.parts.destinations
     name, given, is_passive = request.declaration("log")
     there = destinations.log(name) if is_passive else destinations.logs.get(name)
     settings = log_settings(given, None if there is None else there.log_settings)
     created = destinations.declare_log(name, settings)
     if created:
-        request.broker.context.note("info", "declared", log=name)
-    warnings = request.warnings(given, log_without_effect(settings, request.broker.high_water_bytes))
+        request.parts.context.note("info", "declared", log=name)
+    warnings = request.warnings(given, log_without_effect(settings, request.parts.disk.high_water_bytes))
     request.answer_synced(lambda: {"created": created, **warnings})
 
 
@@ -61,7 +61,7 @@ def delete(request: Request) -> None:
     """The log goes, with its records and the positions of its groups."""
     request.has_only("log")
     log = named(request)
-    destinations = request.broker.destinations
+    destinations = request.parts.destinations
     destinations.check_unused(log)
 
     def undo(binding: tuple[str, str]) -> None:
@@ -71,7 +71,7 @@ def delete(request: Request) -> None:
     if unbinding.begins(request, lambda: [*destinations.bindings_of(log)], undo, delete):
         return
     count = destinations.delete_log(log)
-    request.broker.context.note("info", "deleted", log=log.bare_name, records=count)
+    request.parts.context.note("info", "deleted", log=log.bare_name, records=count)
     request.answer_synced(lambda: {"deleted": count})
 
 
@@ -127,7 +127,7 @@ def _several(request: Request) -> list[Log]:
         raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
     if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
         raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
-    logs = [request.broker.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
+    logs = [request.parts.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
     request.costs(sum(len(log.partitions) for log in logs))
     return logs
 

@@ -11,10 +11,10 @@ from radiator.model.errors import Refusal
 
 
 def _cluster(request: Request, may_be_alone: bool = False) -> Cluster:
-    broker = request.broker
-    if broker.cluster is None or (broker.cluster.node is None and not may_be_alone):
+    parts = request.parts
+    if parts.cluster is None or (parts.cluster.node is None and not may_be_alone):
         raise Refusal("no-node", "This broker has no [node] in its configuration: it is alone.")
-    return broker.cluster
+    return parts.cluster
 
 
 def peers(request: Request) -> None:
@@ -22,7 +22,7 @@ def peers(request: Request) -> None:
     cluster = _cluster(request, may_be_alone=True)
 
     def listed() -> Iterator[Any]:
-        for row in rows(request.broker, "peers"):
+        for row in rows(request.parts, "peers"):
             yield row if row is PAUSE else {"name": row[0], **row[1]}
 
     request.answer_in_slices(
@@ -45,7 +45,7 @@ def release(request: Request) -> None:
             "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice.",
         )
     count = cluster.release(name)
-    request.broker.context.note("warning", "released", node=name, messages=count)
+    request.parts.context.note("warning", "released", node=name, messages=count)
     request.answer_synced(lambda: {"released": count})
 
 
@@ -60,7 +60,7 @@ def drop(request: Request) -> None:
         )
 
     def done(count: int) -> None:
-        request.broker.context.note("warning", "copies_dropped", node=name, messages=count)
+        request.parts.context.note("warning", "copies_dropped", node=name, messages=count)
         request.answer_synced(lambda: {"dropped": count})
 
     cluster.drop_copies(name, done)

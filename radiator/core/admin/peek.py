@@ -26,19 +26,19 @@ PEEK_COUNT = 10  # where none is asked for
 
 def peek(request: Request) -> None:
     """The oldest messages of a queue, in order, unacked or not; nothing changes."""
-    broker = request.broker
+    parts = request.parts
     queue = named(request)
     count = request.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX)
 
     def loaded(answer: Loaded) -> None:
-        request.answer_in_slices(lambda: _messages(broker.context, queue, count, answer.messages))
+        request.answer_in_slices(lambda: _messages(parts.context, queue, count, answer.messages))
 
     missing = count - queue.in_memory_count
     if not isinstance(queue, DurableQueue) or missing <= 0 or queue.window.beyond == 0:
         loaded(Loaded(0))
         return
-    load = ReadQueue(broker.context.next_position(), queue.number, queue.window.end, missing, 4 * LOAD_BYTES)
-    broker.destinations.windows.ask(broker.context, load, loaded)
+    load = ReadQueue(parts.context.next_position(), queue.number, queue.window.end, missing, 4 * LOAD_BYTES)
+    parts.destinations.windows.ask(parts.context, load, loaded)
 
 
 def _messages(context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]) -> Iterator[Any]:

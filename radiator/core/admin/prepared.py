@@ -13,13 +13,13 @@ def commit(request: Request) -> None:
     """Several at once, as one version of an app. `prefix` stands before each name."""
     request.has_only("prepared", "prefix", "app", "version")
     names, app, version = _names(request), name_in(request, "app"), request.number("version", TIME_MAX_MS)
-    count = request.broker.staging.commit(names, app, version)
+    count = request.parts.prepared.commit(names, app, version)
     request.answer_synced(lambda: {"committed": count is not None, "messages": count or 0})
 
 
 def abort(request: Request) -> None:
     """What is prepared under these names, or names that begin so, is let go of, where it is."""
-    staging = request.broker.staging
+    staging = request.parts.prepared
 
     def done(count: int) -> None:
         request.answer_synced(lambda: {"aborted": count})
@@ -36,7 +36,7 @@ def abort(request: Request) -> None:
 def prepared(request: Request) -> None:
     """All that is not over."""
     request.has_only()
-    staging = request.broker.staging
+    staging = request.parts.prepared
     request.answer_in_slices(
         lambda: {"prepared": Part(map(asdict, staging.described(DESCRIBED_PREPARED))), "count": staging.count}
     )
@@ -45,7 +45,7 @@ def prepared(request: Request) -> None:
 def version(request: Request) -> None:
     """The last that was committed for the app, once that is on the disk. `forget`: the app is over."""
     request.has_only("app", "forget")
-    app, staging = name_in(request, "app"), request.broker.staging
+    app, staging = name_in(request, "app"), request.parts.prepared
     if request.flag("forget", False):
         staging.forget_app(app)
     last = staging.apps.get(app)

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from radiator.core.admin import unbinding
 from radiator.core.admin.request import Request
 from radiator.core.answers import PAUSE, Answer, Part
 from radiator.core.background import Moving, Purging
+from radiator.core.parts import Parts
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
@@ -20,9 +21,6 @@ from radiator.model.limits import DESCRIBED_BINDINGS
 from radiator.model.settings import CLUSTER, QueueSettings
 from radiator.model.validation import as_json, check_dead_letter, mistake, queue_settings, without_effect
 
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
-
 
 def named(request: Request, key: str = "queue") -> Queue:
     """The queue that the request names. Raises Refusal where it is not there."""
@@ -31,9 +29,9 @@ def named(request: Request, key: str = "queue") -> Queue:
 
 def check_there(request: Request, name: str) -> Queue:
     """The queue of that name. Raises Refusal where it is not there."""
-    found = request.broker.destinations.find(name)
+    found = request.parts.destinations.find(name)
     if found is None:
-        hint = f" There is a /log/{name}." if name in request.broker.destinations.logs else ""
+        hint = f" There is a /log/{name}." if name in request.parts.destinations.logs else ""
         raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.{hint}")
     return found
 
@@ -44,7 +42,7 @@ def queues(request: Request) -> None:
     after, limit = request.page()
 
     def listed() -> Iterator[Any]:
-        for row in rows(request.broker, "queues", after, limit):
+        for row in rows(request.parts, "queues", after, limit):
             yield row if row is PAUSE else {"name": row[0], **row[1]}
 
     request.answer_in_slices(lambda: {"queues": Part(listed())})
@@ -55,7 +53,7 @@ def queues(request: Request) -> None:
 
 def declare(request: Request) -> None:
     """A queue of that name with these settings is there from now on; `passive`: it must be there."""
-    destinations = request.broker.destinations
+    destinations = request.parts.destinations
     name, given, is_passive = request.declaration("queue")
     if is_passive and name not in destinations.queues:
         raise Refusal("no-such-destination", f"There is no /queue/{name:.255}.")
@@ -63,12 +61,12 @@ def declare(request: Request) -> None:
     if given.get("dead_letter") is not None and not request.flag("create", True):
         check_there(request, settings.dead_letter or "")
     if name not in destinations.queues:
-        _check(request.broker, name, settings)
+        _check(request.parts, name, settings)
     created = destinations.declare_queue(name, settings, json.dumps(given))
-    queue, broker = destinations.queues[name], request.broker
+    queue, parts = destinations.queues[name], request.parts
     if created and not queue.is_short_lived:
-        broker.context.note("info", "declared", queue=name)
-    useless = without_effect(settings, broker.high_water_bytes, broker.limits.max_memory_bytes)
+        parts.context.note("info", "declared", queue=name)
+    useless = without_effect(settings, parts.disk.high_water_bytes, parts.limits.max_memory_bytes)
     warnings = request.warnings(given, useless)
 
     def told() -> Answer:
@@ -81,26 +79,26 @@ def declare(request: Request) -> None:
         request.answer(**told())
 
 
-def _check(broker: "Broker", name: str, settings: QueueSettings) -> None:
+def _check(parts: Parts, name: str, settings: QueueSettings) -> None:
     """What tools/config/rules.py asks of a queue's settings beside the others. Raises Refusal `bad-request`."""
-    if settings.scope == CLUSTER and not broker.destinations.is_clustered:
+    if settings.scope == CLUSTER and not parts.destinations.is_clustered:
         raise mistake("scope", 'is "cluster", but this broker has no [node] in its configuration: it is alone')
 
     # its target may have been deleted; a dead letter in memory would be in neither queue after a crash
-    other = next(iter(broker.destinations.dying_into.get(name, ())), None)
+    other = next(iter(parts.destinations.dying_into.get(name, ())), None)
     if other is not None and not settings.persistent:
         wrong = f"is false, but the dead letters of /queue/{other.name} go here, and that is persistent"
         raise mistake("persistent", f"{wrong}; set persistent = true, or take another name")
 
     def settings_of(target: str) -> QueueSettings | None:
-        return broker.destinations.settings_for(target) if may_be_named(broker, target) else None
+        return parts.destinations.settings_for(target) if may_be_named(parts, target) else None
 
     check_dead_letter(name, settings, settings_of)
 
 
-def may_be_named(broker: "Broker", name: str) -> bool:
+def may_be_named(parts: Parts, name: str) -> bool:
     """Whether a `dead_letter` or `children` may name the queue: it is there, or declared, or first use creates it."""
-    destinations = broker.destinations
+    destinations = parts.destinations
     declarations = destinations.declarations
     return name in destinations.queues or name in declarations.queues or declarations.may_create_queue(name)
 
@@ -115,11 +113,11 @@ def describe(request: Request) -> None:
             lambda oldest_ms: request.answer_in_slices(lambda: {**_described(request, queue), "oldest_ms": oldest_ms})
         )
 
-    request.broker.context.open.then.append(synced)
+    request.parts.context.open.then.append(synced)
 
 
 def _described(request: Request, queue: Queue) -> Answer:
-    bindings = request.broker.destinations.bindings_of(queue)
+    bindings = request.parts.destinations.bindings_of(queue)
     first = [*islice(bindings, DESCRIBED_BINDINGS)]
     return {
         "settings": as_json(queue.settings),
@@ -130,7 +128,7 @@ def _described(request: Request, queue: Queue) -> Answer:
         "ready": queue.ready_count,
         "unacked": len(queue.entries_out),
         "delayed": queue.delayed_count,
-        "checked_out": request.broker.checkouts.count(queue),
+        "checked_out": request.parts.checkouts.count(queue),
         "consumers": len(queue.subscriptions),
     }
 
@@ -143,14 +141,14 @@ def purge(request: Request) -> None:
     queue = named(request)
 
     def done(count: int) -> None:
-        request.broker.context.note("info", "purged", queue=queue.name, messages=count)
+        request.parts.context.note("info", "purged", queue=queue.name, messages=count)
         request.answer_synced(lambda: {"purged": count})
 
     if isinstance(queue, DurableQueue):
         queue.empty(done)
     else:
         assert isinstance(queue, MemoryQueue)
-        request.broker.tasks.append(Purging(request.broker.context, queue, done))
+        request.parts.background.append(Purging(request.parts.context, queue, done))
 
 
 def delete(request: Request) -> None:
@@ -173,17 +171,17 @@ def delete(request: Request) -> None:
             f"{address} has {count_text(len(queue.subscriptions), 'consumer')} and "
             f"{count_text(len(queue.entries_out), 'unacked message')}: stop them first.",
         )
-    if request.broker.checkouts.has(queue):
-        raise Refusal("in-use", request.broker.checkouts.described(queue))
+    if request.parts.checkouts.has(queue):
+        raise Refusal("in-use", request.parts.checkouts.described(queue))
     if is_empty and queue.ledger.stored:
         raise Refusal("not-empty", f"{address} holds {count_text(queue.ledger.stored, 'message')}: purge it first.")
-    destinations = request.broker.destinations
+    destinations = request.parts.destinations
     if unbinding.begins(
         request, lambda: [*destinations.bindings_of(queue)], partial(_undo, destinations, queue), delete
     ):
         return
     count = queue.ledger.stored
-    request.broker.delete(queue)
+    request.parts.lifetimes.delete(queue)
     request.answer_synced(lambda: {"deleted": count})
 
 
@@ -195,18 +193,18 @@ def _undo(destinations: Destinations, queue: Queue, binding: tuple[str, str]) ->
 def move(request: Request) -> None:
     """Messages that are ready go from one queue to another, oldest first."""
     request.has_only("from", "to", "count", "create")
-    broker = request.broker
+    parts = request.parts
     source = named(request, "from")
     name = request.name("queue", "to")
     count = request.whole("count", max(1, source.ready_count))
     if not request.flag("create", True):
         check_there(request, name)
-    target = broker.destinations.queue(name)
+    target = parts.destinations.queue(name)
     if target is source:
         raise Refusal("bad-request", f"/queue/{source.name} cannot be moved into itself.")
 
     def done(moved: int) -> None:
-        broker.context.note("info", "moved", source=source.name, target=target.name, messages=moved)
+        parts.context.note("info", "moved", source=source.name, target=target.name, messages=moved)
         request.answer(moved=moved)
 
-    broker.tasks.append(Moving(broker.context, source, target, count, broker.moved, done))
+    parts.background.append(Moving(parts.context, source, target, count, parts.dead_letters.moved, done))

@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from radiator.core.answers import Answer, Making, Told
 from radiator.core.connections import Connection
+from radiator.core.parts import Parts
 from radiator.core.queues.queue import Queue
 from radiator.model.addresses import name_in
 from radiator.model.errors import Refusal
 from radiator.model.limits import AWAITS_MAX, LOOKED_AT_PER_COPY, SIZE_MAX
 from radiator.model.patterns import name_mistake
 from radiator.model.validation import mistake
-
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
 
 
 def refused(refusal: Refusal) -> bytes:
@@ -27,18 +25,18 @@ class Request:
     that answers go to; None: nobody hears them. give: puts the text of one there.
     """
 
-    __slots__ = ("asked", "broker", "connection", "do", "give", "queue")
+    __slots__ = ("asked", "connection", "do", "give", "parts", "queue")
 
     def __init__(
         self,
-        broker: "Broker",
+        parts: Parts,
         connection: Connection,
         do: str,
         asked: Answer,
         queue: Queue | None,
         give: Callable[[bytes], None],
     ) -> None:
-        self.broker = broker
+        self.parts = parts
         self.connection = connection
         self.do = do
         self.asked = asked
@@ -52,7 +50,7 @@ class Request:
     def answer_in_slices(self, tell: Callable[[], Told]) -> None:
         """Granted: what `tell` says, which may have Parts, as soon as others have got theirs."""
         if self.queue is not None:
-            self.broker.answers.begin(Making(self.connection, self.queue, tell, self.give, self.refuse))
+            self.parts.answers.begin(Making(self.connection, self.queue, tell, self.give, self.refuse))
 
     def answer_synced(self, tell: Callable[[], Answer], in_slices: bool = False) -> None:
         """Granted: what `tell` says, when all that was decided up to now is on the disk."""
@@ -66,7 +64,7 @@ class Request:
             except Refusal as refusal:
                 self.refuse(refusal)
 
-        self.broker.context.open.then.append(told)
+        self.parts.context.open.then.append(told)
 
     def refuse(self, refusal: Refusal) -> None:
         """It is not granted, and its connection stays."""
@@ -74,7 +72,7 @@ class Request:
 
     def costs(self, looked_at: int) -> None:
         """It looks at so many things at once: the turn has room for so much less."""
-        self.broker.admission.copies += looked_at // LOOKED_AT_PER_COPY
+        self.parts.admission.copies += looked_at // LOOKED_AT_PER_COPY
 
     def warnings(self, given: Answer, found: list[tuple[str, str]]) -> Answer:
         """What is answered, beside the rest, of settings that are given and do nothing. found: all that do nothing."""

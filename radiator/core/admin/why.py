@@ -6,15 +6,17 @@ The first reason that fits is the verdict; each is a row in the order of what an
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from radiator.core.admin.logs import named as named_log
 from radiator.core.admin.queues import named
 from radiator.core.admin.request import Request
 from radiator.core.answers import PAUSE, Answer, in_order, rested
+from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import WINDOW_HELP, Subscription
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
+from radiator.core.parts import Parts
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.destinations import OUTBOX_PREFIX
@@ -25,10 +27,6 @@ from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import count_text
 from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
-
-if TYPE_CHECKING:
-    from radiator.core.broker import Broker
-    from radiator.core.cluster.work_sharing import Share
 
 # where a consumer stands
 CLOSING, OUTBOX, WINDOW, ROOM = "closing", "outbox-full", "window", "has-room"
@@ -47,12 +45,12 @@ def queue(request: Request) -> None:
         yield from crowd.look([*asked.subscriptions])
         if asked.entries_out and not asked.ready_count:
             yield from crowd.look_at_holders(asked)
-        verdict, sentence = of_queue(request.broker, asked, crowd)
+        verdict, sentence = of_queue(request.parts, asked, crowd)
         yield {
             "verdict": verdict,
             "sentence": sentence,
-            **numbers_of(asked, request.broker.checkouts.count(asked)),
-            **_rooms(request.broker),
+            **numbers_of(asked, request.parts.checkouts.count(asked)),
+            **_rooms(request.parts),
             "is_full": _is_full(asked),
             "next_due_ms": asked.next_due_ms or None,
             "consumer_list": _listed(asked.subscriptions),
@@ -61,31 +59,29 @@ def queue(request: Request) -> None:
     request.answer_in_slices(told)
 
 
-def of_queue(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def of_queue(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     if asked.name.startswith(OUTBOX_PREFIX):
-        verdict, sentence = _of_outbox(broker, asked)
+        verdict, sentence = _of_outbox(parts, asked)
     else:
-        verdict, sentence = (
-            _of_ready(broker, asked, crowd) if asked.ready_count else _of_none_ready(broker, asked, crowd)
-        )
-        sentence += _of_other_nodes(broker, asked)
-    if broker.cluster is not None and (otherwise := broker.cluster.agreement.told_of(asked.name)):
+        verdict, sentence = _of_ready(parts, asked, crowd) if asked.ready_count else _of_none_ready(parts, asked, crowd)
+        sentence += _of_other_nodes(parts, asked)
+    if parts.cluster is not None and (otherwise := parts.cluster.agreement.told_of(asked.name)):
         sentence += f" {otherwise}"
-    if asked.waiters and not asked.is_persistent and broker.admission.memory_room.is_tight and not _is_full(asked):
+    if asked.waiters and not asked.is_persistent and parts.admission.memory_room.is_tight and not _is_full(asked):
         waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
-        sentence += f" {waiting} for room: {_of_memory(broker)}"
+        sentence += f" {waiting} for room: {_of_memory(parts)}"
     elif asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
-    elif verdict != "disk-tight" and broker.admission.disk_room.is_tight:
-        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(broker)}"
+    elif verdict != "disk-tight" and parts.admission.disk_room.is_tight:
+        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(parts)}"
     return verdict, sentence
 
 
-def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
+def _of_outbox(parts: Parts, asked: Queue) -> tuple[str, str]:
     """The copies that wait for another node."""
     name = asked.name.removeprefix(OUTBOX_PREFIX)
-    many, cluster = asked.ledger.stored, broker.cluster
+    many, cluster = asked.ledger.stored, parts.cluster
     copies = count_text(many, "copy waits", "copies wait")
     peer = None if cluster is None else cluster.peers.get(name)
     if cluster is not None and cluster.copies is not None and cluster.copies.is_dropped(name):
@@ -109,9 +105,9 @@ def _of_outbox(broker: "Broker", asked: Queue) -> tuple[str, str]:
     )
 
 
-def _of_other_nodes(broker: "Broker", asked: Queue) -> str:
+def _of_other_nodes(parts: Parts, asked: Queue) -> str:
     """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
-    destinations = broker.destinations
+    destinations = parts.destinations
     full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
     if not full:
         return ""
@@ -140,18 +136,18 @@ def _of_copies(sends: str, full: list[DurableQueue]) -> str:
     return said
 
 
-def _most_stored(broker: "Broker") -> str:
+def _most_stored(parts: Parts) -> str:
     """What takes most of the disk."""
-    stored = max(broker.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
+    stored = max(parts.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
     if stored is None or not stored.ledger.stored:
         return ""
     held = f"{count_text(stored.ledger.stored, 'message')} of {count_text(stored.ledger.stored_bytes, 'byte')}"
     return f" Of all queues {stored.name} holds most, {held}."
 
 
-def _of_memory(broker: "Broker") -> str:
+def _of_memory(parts: Parts) -> str:
     """Who keeps producers waiting."""
-    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {broker.memory.told()}."
+    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {parts.memory.told()}."
 
 
 def _is_full(asked: Queue) -> bool:
@@ -192,12 +188,12 @@ def _of_full(asked: Queue) -> str:
     return f"It is full, with {held}: {said} (overflow {overflow})."
 
 
-def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
     if not at:
-        share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+        share = parts.cluster.share_here(asked) if parts.cluster is not None else None
         return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
     if ROOM in at:
         if isinstance(asked, DurableQueue) and asked.peek_head() is None:
@@ -211,7 +207,7 @@ def _of_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
         f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
-        f"{_of_waiting(worst, broker.context.now_s)}."
+        f"{_of_waiting(worst, parts.context.now_s)}."
     )
 
 
@@ -221,7 +217,7 @@ def _of_waiting(one: Subscription, now_s: float) -> str:
     return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
-def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_none_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
     out, doubtful, delayed, storing = (numbers[name] for name in ("unacked", "in_doubt", "delayed", "storing"))
@@ -246,20 +242,20 @@ def _of_none_ready(broker: "Broker", asked: Queue, crowd: "Crowd") -> tuple[str,
             f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",
         )
     if delayed:
-        seconds = max(0, asked.next_due_ms - broker.context.now_ms) / 1000
+        seconds = max(0, asked.next_due_ms - parts.context.now_ms) / 1000
         return (
             "delayed",
             f"No message is ready; {count_text(delayed, 'is', 'are')} delayed, the next for {seconds:.1f} s.",
         )
-    if broker.checkouts.count(asked):
-        return "checked-out", f"No message is ready; {broker.checkouts.described(asked)}"
-    if broker.admission.disk_room.is_tight:
+    if parts.checkouts.count(asked):
+        return "checked-out", f"No message is ready; {parts.checkouts.described(asked)}"
+    if parts.admission.disk_room.is_tight:
         return "disk-tight", (
-            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(broker)}"
+            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(parts)}"
         )
-    if broker.admission.memory_room.is_tight:
-        return "memory-tight", f"It is empty, and {_of_memory(broker)}"
-    share = broker.cluster.share_here(asked) if broker.cluster is not None else None
+    if parts.admission.memory_room.is_tight:
+        return "memory-tight", f"It is empty, and {_of_memory(parts)}"
+    share = parts.cluster.share_here(asked) if parts.cluster is not None else None
     if share is None:
         return "empty", f"It is empty: {_done_with(asked)}."
     givers = sorted((name, giver.ready) for name, giver in share.neighbours.items() if giver.ready)
@@ -286,7 +282,7 @@ def _done_with(asked: Queue) -> str:
     return f"of {count_text(ledger.accepted, 'message')} that came here, {said}"
 
 
-def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
+def _of_shared(share: Share, ready: str) -> tuple[str, str]:
     """Messages of a queue of scope cluster are ready, and nobody is subscribed here."""
     linked = [name for name, peer in share.around.peers.items() if peer.is_welcome]
     if not linked:
@@ -311,7 +307,7 @@ def _of_shared(share: "Share", ready: str) -> tuple[str, str]:
     )
 
 
-def _askers(share: "Share") -> str:
+def _askers(share: Share) -> str:
     """Which nodes wait for messages of it now, or, where none does, which have asked since they were linked."""
     takers = sorted(name for name, taker in share.neighbours.items() if taker.credit > 0)
     if takers:
@@ -352,7 +348,7 @@ def log(request: Request) -> None:
             "readers": len(readers),
             "groups": len(asked.groups),
             "unread": unread,
-            **_rooms(request.broker),
+            **_rooms(request.parts),
             "consumer_list": _listed(one.subscription for one in readers),
         }
 
@@ -459,13 +455,13 @@ def _listed(consumers: Iterable[Subscription]) -> list[Answer]:
     ]
 
 
-def _rooms(broker: "Broker") -> Answer:
+def _rooms(parts: Parts) -> Answer:
     """Producers that wait for what is not this queue's."""
-    admission = broker.admission
+    admission = parts.admission
     return {
         "blocked_by_disk": len(admission.disk_room.waiters),
         "blocked_by_memory": len(admission.memory_room.waiters),
         "is_disk_tight": admission.disk_room.is_tight,
         "is_memory_tight": admission.memory_room.is_tight,
-        "memory_holders": [{"name": name, "bytes": size} for name, size in broker.memory.holders],
+        "memory_holders": [{"name": name, "bytes": size} for name, size in parts.memory.holders],
     }

@@ -77,8 +77,6 @@ from radiator.model.peer import Standing as StandingWord
 from radiator.model.recovery import Recovery
 from radiator.model.settings import BLOCK, CLUSTER, REJECT, Declarations, Node
 
-Refuse = Callable[[Connection, str, str, bytes | None], None]
-
 
 class Cluster:
     """peers: every node of the list, every one that has ever been linked and left something, by name.
@@ -88,7 +86,7 @@ class Cluster:
 
     __slots__ = (
         "agreement", "copies", "declarations", "context", "destinations", "due", "handover", "admission", "is_draining",
-        "full", "known", "lag_s", "name", "node", "outboxes", "parcels", "peers", "refuse", "rooms", "shares",
+        "full", "known", "lag_s", "link_of", "name", "node", "outboxes", "parcels", "peers", "rooms", "shares",
         "gossip", "standing",
     )  # fmt: skip
 
@@ -100,7 +98,6 @@ class Cluster:
         context: TurnContext,
         destinations: Destinations,
         admission: Admission,
-        refuse: Refuse,
     ) -> None:
         self.node = node
         self.name = node.name if node is not None else ""
@@ -108,8 +105,8 @@ class Cluster:
         self.context = context
         self.destinations = destinations
         self.admission = admission
-        self.refuse = refuse
         self.is_draining = False
+        self.link_of: dict[Connection, Link] = {}
         self.lag_s = 0.0
         self.known = dict.fromkeys(node.peers) if node is not None else {}
         self.parcels = Parcels(context, admission, incarnation_of(recovery.boot, context.now_ms))
@@ -195,7 +192,7 @@ class Cluster:
             self.turn_away(connection, name, "other-store", sentence)
             return
         if peer.link is not None and self.is_surplus(peer.link.identity, identity):
-            self.refuse(connection, "duplicate-link", f"{name!r} and {self.name!r} are linked already.", None)
+            connection.refuse(self.context, "duplicate-link", f"{name!r} and {self.name!r} are linked already.")
             return
         if peer.store_id != identity.store_id:
             mistake = self.meet(peer, identity)
@@ -206,8 +203,9 @@ class Cluster:
             old = peer.link
             self.unlink(peer)
             # D16: what an earlier connection still brings is not heard
-            self.refuse(old.connection, "superseded", f"{name!r} has made a newer link.", None)
-        connection.link = link = Link(connection, identity, self.context)
+            old.connection.refuse(self.context, "superseded", f"{name!r} has made a newer link.")
+        connection.is_link = True
+        self.link_of[connection] = link = Link(connection, identity, self.context)
         peer.linked(link)
         self.gossip.linked(link)
         if self.copies is not None:
@@ -215,7 +213,7 @@ class Cluster:
         self.say("linked", node=name, store_id=identity.store_id)
 
     def turn_away(self, connection: Connection, name: str, code: str, sentence: str) -> None:
-        self.refuse(connection, code, sentence, None)
+        connection.refuse(self.context, code, sentence)
         self.not_linked(NotLinked(name, f"{code}: {sentence}", is_refused=True))
         self.say("refused", node=name, code=code)
 
@@ -276,7 +274,7 @@ class Cluster:
 
     def closed(self, connection: Connection, cause: str, is_refused: bool = False) -> None:
         """ON LINK DOWN."""
-        link = connection.link
+        link = self.link_of.pop(connection, None)
         peer = self.peers.get(link.name) if link is not None else None
         self.handover.is_wary |= is_refused and cause.startswith("protocol:")
         if peer is not None and peer.link is link:
@@ -285,7 +283,7 @@ class Cluster:
 
     def refused(self, connection: Connection, code: str, sentence: str) -> None:
         """ON LINK DOWN, by the other side's word, or since it broke a rule of the link."""
-        link = connection.link
+        link = self.link_of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         if code == "superseded" and peer is not None and peer.link is link:
             peer.superseded()
@@ -309,7 +307,7 @@ class Cluster:
 
     def heard(self, connection: Connection, word: PeerFrame) -> Waitable | None:
         """ON RECEIVE. A broken rule is told, and ends the link; nothing that was in doubt is touched by that."""
-        link = connection.link
+        link = self.link_of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         if link is None or peer is None or peer.link is not link:
             return None  # D16: not the link of now
@@ -327,10 +325,10 @@ class Cluster:
         except LinkError as broken:
             sentence = f"{broken} {broken.advice}"
             self.context.note("error", "link_error", node=peer.name, sentence=str(broken), advice=broken.advice)
-            self.refuse(connection, "link-error", sentence, None)
+            connection.refuse(self.context, "link-error", sentence)
             self.closed(connection, f"link-error: {sentence}", is_refused=True)
         except Refusal as refusal:
-            self.refuse(connection, refusal.code, str(refusal), None)
+            connection.refuse(self.context, refusal.code, str(refusal))
             self.closed(connection, f"{refusal.code}: {refusal}", is_refused=True)
         return None
 
@@ -491,7 +489,7 @@ class Cluster:
 
     def written(self, connection: Connection) -> None:
         """A link's outgoing buffer got smaller: the next pieces may go."""
-        link = connection.link
+        link = self.link_of.get(connection)
         peer = self.peers.get(link.name) if link is not None else None
         if link is not None and link.outgoing is not None and peer is not None and peer.link is link:
             self.parcels.carry(link)
@@ -732,7 +730,7 @@ class Cluster:
                     self.handover.retry(lane)
         for link in self.parcels.ticked():
             sentence = f"No more of a message's bytes came for {PARTS_KEPT_S:g} s, though they were asked for."
-            self.refuse(link.connection, "link-error", sentence, None)
+            link.connection.refuse(self.context, "link-error", sentence)
             self.closed(link.connection, f"link-error: {sentence}", is_refused=True)
         if not self.is_draining:
             self.rooms.grant_all(self.links)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import islice
 
-from radiator.core.background import BackgroundTask
 from radiator.core.logs.log import Log
 from radiator.core.logs.waiters import Waiters
 from radiator.core.queues.durable_queue import DurableQueue
@@ -16,7 +15,7 @@ from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
 from radiator.core.states import Event
-from radiator.core.turn import TurnContext
+from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.commands import LoadedLog, StoredRecord
 from radiator.model.errors import Refusal, count_text
 from radiator.model.journal import RELEASED, CameFrom

@@ -57,7 +57,6 @@ class DurableQueue(Queue):
     ) -> None:
         super().__init__(name, settings, ports)
         self.number = number
-        self.journal = ports.context.journal
         self.ledger = ledger
         self.windows = windows
         beyond = ledger.stored - ledger.stored_delayed

@@ -8,7 +8,7 @@ there); or it is refused, by a Refusal raised before anything has changed.
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from radiator.core.connections import Connection, Delivery, Transaction
+from radiator.core.connections import Connection, ConsumedQueue, Delivery, Transaction
 from radiator.core.deliveries import settle
 from radiator.core.memory import Memory
 from radiator.core.queues.dedup import Dedup
@@ -254,7 +254,7 @@ class Admission:
         """Into the open batch: the messages of persistent queues, and the dedup-ids that go with them."""
         context = self.context
         copies: dict[bytes, int] = {}
-        if context.journal is not None:
+        if self.destinations.journal is not None:
             copies = Counter(m.headers for queue, m, _, _ in puts if queue.journal is not None and is_fanned(m))
         for queue, message, dedup_id, due_ms in puts:
             if queue.is_persistent:
@@ -269,7 +269,7 @@ class Admission:
         """Into the open batch: the ACKs and NACKs of persistent queues; all of them leave their windows. Whether there
         were any.
         """
-        settled: dict[Queue, None] = {}
+        settled: dict[ConsumedQueue, None] = {}
         for command, deliveries in settlements:
             for delivery in deliveries:
                 delivery.transaction = None
@@ -447,14 +447,13 @@ class _Rest:
 
     def carry_out(self) -> None:
         admission = self.admission
-        touched: dict[Target, None] = {}
-        queue: Target
+        touched: dict[Target | ConsumedQueue, None] = {}
         for command, deliveries in self.settlements:
             for delivery in deliveries:
-                queue = delivery.subscription.queue
-                if not queue.is_persistent and not queue.is_gone:
+                consumed = delivery.subscription.queue
+                if not consumed.is_persistent and not consumed.is_gone:
                     settle(command, delivery)
-                touched[queue] = None
+                touched[consumed] = None
         for queue, message, due_ms in self.puts:
             if not queue.is_gone:
                 queue.take_in(message, due_ms)
@@ -476,5 +475,5 @@ class _Rest:
             if topics.gossip is not None:
                 topics.gossip.publish(name, message, message_id, copied)
             admission.context.count("topic_messages")
-        for queue in touched:
-            queue.pump()
+        for one in touched:
+            one.pump()

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from radiator.core.connections import Connection
+from radiator.core.journal_writer import JournalWriter
 from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumers import LogConsumers
 from radiator.core.logs.retention import Retention
@@ -129,8 +130,9 @@ class Destinations:
 
     __slots__ = (
         "at_node", "context", "copies_dropped", "copies_to", "declarations", "declared_bindings", "durables",
-        "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "limits", "logs", "next_number", "on_new",
-        "outboxes", "ports", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics", "windows",
+        "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "journal", "limits", "logs", "next_number",
+        "on_new", "outboxes", "ports", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics",
+        "windows",
     )  # fmt: skip
 
     def __init__(
@@ -143,12 +145,14 @@ class Destinations:
         dead_letter: DeadLetter,
         unblocked: Callable[[Queue], None],
         is_clustered: bool,
+        journal: JournalWriter | None = None,
     ) -> None:
         self.declarations = declarations
         self.context = context
         self.limits = limits
         self.entropy = entropy
         self.ports = QueuePorts(context, dead_letter, unblocked)
+        self.journal = journal
         self.windows = Windows(limits.max_memory_bytes)
         self.topics = Topics(context)
         self.exchanges = Exchanges(self.topics, declarations.exchanges, self.ports)
@@ -297,8 +301,9 @@ class Destinations:
             self.dying_into.setdefault(settings.dead_letter, {})[queue] = None
         if name.startswith(OUTBOX_PREFIX):
             self.outboxes[name.removeprefix(OUTBOX_PREFIX)] = queue
-            queue.journal = None
-        elif name.startswith(DURABLE_PREFIX):
+            return queue
+        queue.journal = self.journal
+        if name.startswith(DURABLE_PREFIX):
             self.durables[name] = queue
         else:
             self.queues[name] = queue
@@ -388,7 +393,7 @@ class Destinations:
         """Those of one connection, which have no name of their own."""
         return [
             *self.replies.values(),
-            *(subscription.queue for subscription in self.exchanges.own.values()),
+            *(queue for queue in self.exchanges.own if isinstance(queue, Queue)),
             *self.readers.all,
         ]
 
@@ -701,20 +706,21 @@ class Destinations:
 
     def temp_queue(self, connection: Connection, name: str) -> Queue:
         """That connection's temp queue of that name, made if it is not there. Its reply id cannot be guessed."""
-        queue = connection.temp_queues.get(name)
-        if queue is None:
-            if is_pattern(name):
-                raise Refusal("wildcard", f"/temp-queue/{name} has a wildcard: only a topic's SUBSCRIBE may use them.")
-            count = len(connection.temp_queues)
-            if count >= self.limits.max_subscriptions:
-                raise Refusal(
-                    "too-many-destinations",
-                    f"This connection has {count} temp queues: max_subscriptions bounds them too.",
-                )
-            queue = MemoryQueue(name, TEMP_SETTINGS, self.ports)
-            queue.reply_id = self.entropy(REPLY_ID_BYTES).hex() + self.at_node
-            connection.temp_queues[name] = queue
-            self.replies[queue.reply_id] = queue
+        known = connection.temp_queues.get(name)
+        if known is not None:
+            return self.replies[known.reply_id]
+        if is_pattern(name):
+            raise Refusal("wildcard", f"/temp-queue/{name} has a wildcard: only a topic's SUBSCRIBE may use them.")
+        count = len(connection.temp_queues)
+        if count >= self.limits.max_subscriptions:
+            raise Refusal(
+                "too-many-destinations",
+                f"This connection has {count} temp queues: max_subscriptions bounds them too.",
+            )
+        queue = MemoryQueue(name, TEMP_SETTINGS, self.ports)
+        queue.reply_id = self.entropy(REPLY_ID_BYTES).hex() + self.at_node
+        connection.temp_queues[name] = queue
+        self.replies[queue.reply_id] = queue
         return queue
 
     def node_of_asker(self, reply_id: str) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 
-from radiator.core.connections import Subscription
+from radiator.core.connections import ConsumedQueue, Subscription
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue, QueuePorts
 from radiator.core.queues.target import Target
@@ -21,7 +21,6 @@ from radiator.model.errors import Refusal
 from radiator.model.limits import BINDINGS_MAX
 from radiator.model.message import Message
 from radiator.model.recovery import Recovery
-from radiator.model.replies import Refuse
 from radiator.model.settings import (
     DIRECT,
     FANOUT,
@@ -129,7 +128,7 @@ class Exchanges:
         self.shadowed: dict[str, ExchangeSettings] = {}
         self.count = 0  # of bindings
         self.bound: dict[Target, dict[tuple[str, str], bool]] = {}
-        self.own: dict[Target, Subscription] = {}
+        self.own: dict[object, Subscription] = {}
         self.leaving: dict[Target, dict[tuple[str, str], None]] = {}
 
     # ---- exchanges --------------------------------------------------------------------------------------------------
@@ -321,9 +320,9 @@ class Exchanges:
         self.bind(name, pattern, queue)
         return queue
 
-    def drop_own(self, queue: Queue) -> None:
+    def drop_own(self, queue: ConsumedQueue) -> None:
         """Its subscription is over; nothing is done for a queue that is nobody's own."""
-        if self.own.pop(queue, None) is not None:
+        if isinstance(queue, Queue) and self.own.pop(queue, None) is not None:
             queue.end()
             self.release(queue)
 
@@ -347,5 +346,5 @@ class Exchanges:
                 f"This connection consumes too slowly what comes by {message.destination}: {ledger.stored} messages of "
                 f"{ledger.stored_bytes} bytes wait for it."
             )
-            connection.say(context, Refuse(connection.number, "slow-subscriber", sentence))
+            connection.refuse(context, "slow-subscriber", sentence)
         return False

@@ -5,49 +5,19 @@ A subscriber whose outgoing buffer is over its bound when a further message come
 not the topic.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Connection
+from radiator.core.connections import TopicSubscription
 from radiator.core.routing.trie import Trie
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO
 from radiator.model.message import TOPIC_MARK, Message
-from radiator.model.replies import Deliver, Refuse
+from radiator.model.replies import Deliver
 
 if TYPE_CHECKING:
     from radiator.core.cluster.gossip import Gossip
     from radiator.core.cluster.standing import Standing
     from radiator.core.queues.queue import Queue
-
-
-@dataclass(slots=True, eq=False)
-class TopicSubscription:
-    """One SUBSCRIBE to a topic or a pattern of topics. The bounds are those of its connection's outgoing buffer.
-
-    pressed_max_bytes: where nobody set a bound, the one that counts while half of all memory is used.
-    """
-
-    connection: Connection
-    name: bytes
-    pattern: str
-    ack: str
-    is_named: bool
-    buffer_max_bytes: int
-    buffer_max_messages: int | None
-    pressed_max_bytes: int | None = None
-
-    def is_over(self, size: int, is_pressed: bool) -> bool:
-        """Whether one more message passes the bound; an empty buffer takes one of any size."""
-        connection = self.connection
-        if not connection.unwritten:
-            return False
-        if self.buffer_max_messages is not None and len(connection.unwritten) >= self.buffer_max_messages:
-            return True
-        most = self.buffer_max_bytes
-        if is_pressed and self.pressed_max_bytes is not None:
-            most = self.pressed_max_bytes
-        return connection.outbox_bytes + size + MESSAGE_COST_BYTES > most
 
 
 class Topics:
@@ -128,7 +98,7 @@ class Topics:
                     f"This connection reads too slowly for {message.destination}: {connection.outbox_bytes} bytes in "
                     f"{len(connection.unwritten)} messages wait to be sent to it."
                 )
-                connection.say(context, Refuse(connection.number, "slow-subscriber", sentence))
+                connection.refuse(context, "slow-subscriber", sentence)
                 continue
             connection.post(
                 context,

@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from radiator.core.background import BackgroundTask
 from radiator.core.connections import Connection, Transaction
 from radiator.core.routing.admission import Admission, Waitable
 from radiator.core.routing.router import Plan
 from radiator.core.transactions.applying import Applying, Staged
-from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
 from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal, shown

@@ -215,7 +215,7 @@ def test_a_queue_full_of_what_is_out_drops_nothing() -> None:
 
 def test_the_disk_is_nearly_full() -> None:
     node = node_of()
-    node.broker.disk_free_min = GIB
+    node.broker.parts.disk.free_min = GIB
     node.turn([Tick(GIB - 1, 0)])
     node.say(send(1, "q"))
     answer = why(node)

@@ -97,7 +97,7 @@ def test_the_disk_bounds_it_however_large_map_size_is() -> None:
     nodes = away(64 * GIB, names="abc")
     a = nodes["a"]
     most = nodes["a"].limits.max_frame_bytes
-    a.broker.disk_free_min = GIB
+    a.broker.parts.disk.free_min = GIB
     a.turn([Tick(GIB + 400 * MIB, 0)])
     assert peer(nodes, "b")["outbox_max_bytes"] == peer(nodes, "c")["outbox_max_bytes"] == 100 * MIB
     a.turn([Tick(GIB, 0)])
@@ -236,7 +236,7 @@ def test_why_of_any_queue_names_what_fills_the_disk() -> None:
     nodes = away()
     fill(nodes)
     a = nodes["a"]
-    a.broker.disk_free_min = GIB
+    a.broker.parts.disk.free_min = GIB
     a.say(subscribe(3, "x", prefetch_count=99), subscribe(3, "y", prefetch_count=99))
     a.turn([Tick(GIB - 1, 0)])
     a.say(send(2, "other"))

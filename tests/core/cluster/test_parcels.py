@@ -104,7 +104,7 @@ def test_until_it_is_whole_it_is_ready_here_and_nothing_there() -> None:
     assert nodes["b"].numbers("work")["accepted"] == 0 and nodes["b"].stored("work") == []
     assert cluster(nodes, "b").parcels.held_bytes == len(LARGE)
     nodes["b"].wait(0.25)
-    assert nodes["b"].broker.memory_in_use() >= len(LARGE)
+    assert nodes["b"].broker.parts.memory_pressure.in_use() >= len(LARGE)
 
 
 def test_a_consumer_here_may_take_it_meanwhile_and_the_next_one_goes() -> None:

@@ -61,12 +61,12 @@ def test_peers_fill_no_disk_and_what_finds_no_room_waits_at_its_own_node() -> No
     b = nodes["b"]
     for _ in range(400):
         nodes.wait(0.25)
-        assert used(nodes, "b") <= b.broker.high_water_bytes
+        assert used(nodes, "b") <= b.broker.parts.disk.high_water_bytes
     arrived = len(b.stored("k1"))
     assert arrived > 120, "most of the disk is used"
     waiting = {name: nodes["b"].broker.cluster and len(nodes[name].stored("$outbox/b")) for name in "ac"}
     assert sum(waiting.values()) == 240 - arrived and min(waiting.values()) > 5, f"both have got some: {waiting}"
-    assert not b.broker.admission.disk_room.is_tight or used(nodes, "b") > b.broker.high_water_bytes // 2
+    assert not b.broker.admission.disk_room.is_tight or used(nodes, "b") > b.broker.parts.disk.high_water_bytes // 2
     adds_up(nodes)
     got = arrived
     while got < 240:
@@ -83,7 +83,7 @@ def test_peers_fill_no_disk_and_what_finds_no_room_waits_at_its_own_node() -> No
 def test_messages_of_queues_wait_too() -> None:
     nodes = meeting("ab", "ab")
     b = nodes["b"]
-    b.broker.disk_free_min = GIB
+    b.broker.parts.disk.free_min = GIB
     b.turn([Tick(GIB + 30 * MIB, 0)])
     nodes.cut("a", "b")
     nodes.link("a", "b")
@@ -144,7 +144,7 @@ def test_what_was_promised_counts_where_clients_send() -> None:
     b = nodes["b"]
     promised = b.broker.admission.promised_bytes
     assert promised >= LINK_ROOM_BYTES
-    b.broker.disk_free_min = GIB
+    b.broker.parts.disk.free_min = GIB
     b.turn([Tick(GIB + promised, 0)])
     b.say(send(1, "own", receipt=b"r"))
     assert 1 in b.paused

@@ -200,7 +200,7 @@ def test_a_wrong_count_is_refused(count: object) -> None:
 def test_a_wrong_request_is_refused_and_leaves_no_log(request_: dict[str, object], wanted: str) -> None:
     broker = node(q=QueueSettings(), m=QueueSettings(persistent=False))
     assert code(broker, do="checkout", max_messages=1, **request_) == wanted
-    assert broker.broker.destinations.logs == {} and broker.broker.checkouts.groups == {}
+    assert broker.broker.destinations.logs == {} and broker.broker.parts.checkouts.groups == {}
 
 
 def test_the_longest_group_is_taken_and_a_queue_may_have_a_slash() -> None:
@@ -208,7 +208,7 @@ def test_the_longest_group_is_taken_and_a_queue_may_have_a_slash() -> None:
     broker = node()
     fill(broker, 1, "a/b")
     assert take(broker, 1, queue="a/b", group=longest) == (0, 1)
-    assert list(broker.crashed().broker.checkouts.groups["a/b"]) == [longest]
+    assert list(broker.crashed().broker.parts.checkouts.groups["a/b"]) == [longest]
 
 
 def test_queues_of_durable_subscriptions_are_not_checked_out() -> None:
@@ -252,7 +252,7 @@ def test_a_message_is_heard_of_when_it_is_on_the_disk() -> None:
     assert told(broker, 9) == told(broker, 2) == []
     broker.commit()
     assert told(broker, 9) == told(broker, 2) == [1]
-    assert not broker.broker.checkouts.waiting and broker.broker.destinations.queues["q"].observers == ()
+    assert not broker.broker.parts.checkouts.waiting and broker.broker.destinations.queues["q"].observers == ()
     broker.auto = True
     assert take(broker, 1) == (0, 1)
 
@@ -299,7 +299,7 @@ def test_a_queue_that_goes_is_waited_for_no_more() -> None:
     assert broker.admin(2, do="delete", queue="other")["ok"]
     broker.wait(0.25)
     assert json.loads(broker.bodies(9)[0])["code"] == "no-such-destination"
-    assert not broker.broker.checkouts.waiting
+    assert not broker.broker.parts.checkouts.waiting
 
 
 def test_who_is_gone_waits_no_more_and_of_too_many_the_first_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,10 +310,10 @@ def test_who_is_gone_waits_no_more_and_of_too_many_the_first_are_answered(monkey
     assert (told(broker, 1), told(broker, 2), told(broker, 9)) == ([0], [], [])
     broker.close(2)
     broker.wait(0.25)
-    assert [len(waiters.all) for waiters, _ in broker.broker.checkouts.waiting.values()] == [1]
+    assert [len(waiters.all) for waiters, _ in broker.broker.parts.checkouts.waiting.values()] == [1]
     broker.close(9)
     broker.wait(0.25)
-    assert not broker.broker.checkouts.waiting
+    assert not broker.broker.parts.checkouts.waiting
     fill(broker, 1)
     broker.open(9)
     assert take(broker, 1) == (0, 1)
@@ -422,7 +422,7 @@ def test_what_is_released_goes_to_the_end_of_its_queue_as_it_was() -> None:
     assert broker.stored("q") == [b"3", b"4", b"1", b"2"]
     assert list(broker.disk.platter.messages.values())[-2:] == [kept[1], kept[2]]
     assert broker.numbers("q")["accepted"] == 7 and LOG not in broker.broker.destinations.logs
-    assert broker.broker.checkouts.groups == {} and not broker.broker.checkouts.ending
+    assert broker.broker.parts.checkouts.groups == {} and not broker.broker.parts.checkouts.ending
     broker = broker.crashed()
     broker.open(9)
     before = broker.broker.destinations.logs

@@ -670,7 +670,7 @@ def test_a_reader_holds_a_window_and_it_is_weighed() -> None:
     node.say(read(2))
     readers = node.broker.destinations.readers
     assert 0 < readers.memory_bytes <= LOAD_MESSAGES * 1100
-    assert node.broker.memory_in_use() >= readers.memory_bytes
+    assert node.broker.parts.memory_pressure.in_use() >= readers.memory_bytes
     node.close(2)
     assert is_empty(node)
 
@@ -1093,7 +1093,7 @@ def test_who_has_gone_is_searched_for_no_further_and_makes_no_group() -> None:
     node.close(2)
     while node.step():
         assert not node.read_requests
-    assert not node.broker.blocked and not node.broker.destinations.logs["three"].groups
+    assert not node.broker.blocking.connections and not node.broker.destinations.logs["three"].groups
 
 
 @pytest.mark.parametrize("is_declared_again", [False, True])
@@ -1117,7 +1117,7 @@ def test_a_log_that_is_deleted_while_a_time_is_searched(is_declared_again: bool)
     else:
         assert node.receipts(2) == [b"r"]
         assert [*node.disk.platter.positions.values()] == [[0, 0, 0]]
-    assert not node.broker.blocked
+    assert not node.broker.blocking.connections
 
 
 @pytest.mark.durability("D26")

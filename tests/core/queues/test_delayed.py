@@ -541,7 +541,7 @@ def test_many_of_a_memory_queue_wake_in_slices(small: None) -> None:
     assert node.numbers("q")["ready"] == 6, "one slice of the Tick, one of the same turn"
     node.auto = True
     node.turn([])
-    assert node.numbers("q")["ready"] == 50 and not node.broker.tasks
+    assert node.numbers("q")["ready"] == 50 and not node.broker.background
     node.say(subscribe(1, "q"))
     assert drained(node) == numbered(0, 50)
 

@@ -418,7 +418,7 @@ def test_sends_wait_above_the_high_water_mark_and_not_at_it() -> None:
     for above in (0, 1):
         node = Node()
         node.open(9)
-        node.turn([Tick(10**12, node.broker.high_water_bytes + above)])
+        node.turn([Tick(10**12, node.broker.parts.disk.high_water_bytes + above)])
         fill(node, 1)
         assert (node.paused == {9}) == bool(above)
 
@@ -468,11 +468,11 @@ def test_what_waits_for_an_earlier_batch_is_weighed() -> None:
         node.say(send(1, "/topic/t", bytes(MIB)))
     assert node.paused == {1}
     node.wait(0.25)
-    assert 8 * MIB < node.broker.memory_in_use() < 12 * MIB
+    assert 8 * MIB < node.broker.parts.memory_pressure.in_use() < 12 * MIB
     node.auto = True
     node.turn([])
     node.wait(0.25)
-    assert node.paused == set() and node.broker.memory.waiting_bytes == 0
+    assert node.paused == set() and node.broker.parts.memory.waiting_bytes == 0
 
 
 def test_largest_holder_is_closed_past_the_memory() -> None:
@@ -598,7 +598,7 @@ def test_fanout_of_memory_children_happens_at_once() -> None:
 
 def test_fanout_beyond_max_batch_bytes_with_all_its_copies_is_refused() -> None:
     node = fanout()
-    node.broker.limits.max_batch_bytes = 10_000
+    node.broker.parts.limits.max_batch_bytes = 10_000
     run(node)
     node.open(8, 9)
     node.say(send(9, "/fanout/f", bytes(4000), b"1"), send(9, "/fanout/f", bytes(5000)))
@@ -642,7 +642,7 @@ def test_abort_or_a_lost_connection_leaves_no_trace(way: str) -> None:
     else:
         node.close(9)
     assert not node.has("new") and not node.disk.platter.messages
-    assert node.broker.memory_in_use() < 1000
+    assert node.broker.parts.memory_pressure.in_use() < 1000
 
 
 @pytest.mark.durability("D6")

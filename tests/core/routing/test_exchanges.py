@@ -338,7 +338,7 @@ def test_deleted_queue_takes_its_bindings_along() -> None:
     bind(node, "amq.topic", "#", "q")
     node.turn([])
     assert len(node.disk.platter.bindings) == 2
-    node.broker.delete(destinations.queues["q"])
+    node.broker.parts.lifetimes.delete(destinations.queues["q"])
     node.turn([])
     assert not node.disk.platter.bindings and not node.disk.platter.declared and "x" not in destinations.exchanges.all
     node.say(send(1, "/exchange/amq.topic/k", receipt=b"r"))
@@ -508,7 +508,7 @@ def test_own_queue_goes_with_its_subscription_or_its_connection() -> None:
     exchanges = node.broker.destinations.exchanges
     assert node.receipts(1) == [b"r"] and not exchanges.own and not exchanges.bound and exchanges.count == 0
     assert not exchanges.get("t").bindings and not exchanges.get("t").queues
-    assert node.broker.memory_in_use() == 0
+    assert node.broker.parts.memory_pressure.in_use() == 0
 
 
 def test_own_queue_takes_its_auto_delete_exchange_along() -> None:
@@ -556,13 +556,13 @@ def test_memory_of_own_queues_is_weighed_and_the_largest_holder_closed() -> None
     node.open(1, 2, 3)
     node.say(subscribe(1, "/exchange/d/k"), subscribe(2, "/exchange/d/other"))
     node.say(begin(3), *(send(3, "/exchange/d/k", b"x" * 5000, transaction=b"t") for _ in range(14)), commit(3))
-    assert 14 * 5000 < node.broker.memory_in_use() < 100_000
+    assert 14 * 5000 < node.broker.parts.memory_pressure.in_use() < 100_000
     node.say(begin(3), *(send(3, "/exchange/d/k", b"x" * 5000, transaction=b"t") for _ in range(7)), commit(3))
     node.wait(0.25)
     assert node.refusal(1).code == "memory" and not node.is_refused(2) and not node.is_refused(3)
     node.close(1)
     node.wait(0.25)
-    assert node.broker.memory_in_use() == 0
+    assert node.broker.parts.memory_pressure.in_use() == 0
 
 
 def test_what_a_connection_sends_does_not_overtake_what_waits_for_the_disk() -> None:
@@ -739,7 +739,7 @@ def test_dead_letter_queue_is_made_again_whatever_create_says() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
     destinations.declare_queue("q", QueueSettings(dead_letter="dead"), '{"dead_letter": "dead"}')
-    node.broker.delete(destinations.queues["dead"])
+    node.broker.parts.lifetimes.delete(destinations.queues["dead"])
     node.open(1)
     node.say(subscribe(1, "q"), send(1, "q", b"x"))
     node.say(nack(node.message(1), requeue=False))
@@ -783,7 +783,7 @@ def test_consumer_of_a_deleted_queue_gets_nothing_more_and_may_ack_what_it_has()
     node.open(1, 2)
     node.say(subscribe(1, "a", prefetch_count=2), *(send(2, "a", b"%d" % n) for n in range(3)))
     first, second = node.messages(1)
-    node.broker.delete(node.broker.destinations.queues["a"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["a"])
     node.turn([])
     node.say(ack(first, receipt=b"1"), nack(second, receipt=b"2"))
     assert node.receipts(1) == [b"1", b"2"] and node.bodies(1) == []
@@ -829,7 +829,7 @@ def test_queue_that_is_deleted_while_a_message_is_on_its_way_to_the_disk_deliver
     node.auto = False
     node.say(send(2, "a", b"x", b"r"))
     node.seal()
-    node.broker.delete(node.broker.destinations.queues["a"])
+    node.broker.parts.lifetimes.delete(node.broker.destinations.queues["a"])
     node.auto = True
     node.turn([])
     assert node.receipts(2) == [b"r"] and node.bodies(1) == [] and node.disk.platter.messages == {}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radiator.core.connections import Connection
-from radiator.core.routing.topic import Topics, TopicSubscription
+from radiator.core.connections import Connection, TopicSubscription
+from radiator.core.routing.topic import Topics
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, Read
 from radiator.model.limits import MIB, TOPIC_WORDS_MAX, Limits

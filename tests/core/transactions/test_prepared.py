@@ -51,7 +51,7 @@ def sends(to: str, count: int, **more: object) -> list[Send]:
 
 
 def names(broker: Node) -> list[str]:
-    return [one.name for one in broker.broker.staging.described(100)]
+    return [one.name for one in broker.broker.parts.prepared.described(100)]
 
 
 def prepared_on_disk(broker: Node) -> list[str]:
@@ -156,12 +156,12 @@ def test_as_many_as_the_limit_says_are_kept_and_one_more_is_refused(monkeypatch:
 
 def test_it_waits_for_a_disk_that_has_no_room() -> None:
     broker = node()
-    broker.broker.high_water_bytes = -1
+    broker.broker.parts.disk.high_water_bytes = -1
     fill(broker, sends("a", 1))
     broker.wait(1)
     broker.say(Commit(1, b"t", b"prepared", "p"))
     assert broker.receipts(1) == [] and 1 in broker.paused
-    broker.broker.high_water_bytes = limits.GIB
+    broker.broker.parts.disk.high_water_bytes = limits.GIB
     broker.wait(1)
     assert broker.receipts(1) == [b"prepared"]
 
@@ -203,7 +203,7 @@ def test_a_crash_before_the_commits_receipt_leaves_it_prepared() -> None:
     broker.say(committed("p"))
     broker.seal()
     broker = broker.crashed()
-    assert names(broker) == ["p"] and broker.broker.staging.apps == {}
+    assert names(broker) == ["p"] and broker.broker.parts.prepared.apps == {}
     broker.open(2)
     broker.say(committed("p"))
     assert broker.stored("a") == bodies(3)
@@ -223,7 +223,7 @@ def test_a_name_that_is_not_prepared_is_refused() -> None:
     broker.say(committed("none"))
     refusal = broker.refusal(2)
     assert refusal.code == "not-prepared" and "'none'" in refusal.sentence
-    assert broker.broker.staging.apps == {}
+    assert broker.broker.parts.prepared.apps == {}
 
 
 @pytest.mark.parametrize("version", [0, 4, 5])
@@ -261,7 +261,7 @@ def test_versions_of_one_app_say_nothing_of_another() -> None:
         prepare(broker, "p", *sends(app, 1))
         broker.say(committed("p", 7, app=app))
     assert broker.stored("one") == broker.stored("two") == bodies(1)
-    assert broker.crashed().broker.staging.apps["two"].version == 7
+    assert broker.crashed().broker.parts.prepared.apps["two"].version == 7
 
 
 def test_an_open_transaction_is_carried_out_once_for_each_version() -> None:
@@ -280,13 +280,13 @@ def test_an_open_transaction_and_its_version_are_in_one_batch() -> None:
     fill(broker, [send(1, "m"), send(1, "a")])
     broker.say(Commit(1, b"t", b"r", None, "app", 1))
     before = broker.crashed()
-    assert before.broker.staging.apps == {} and before.stored("a") == []
+    assert before.broker.parts.prepared.apps == {} and before.stored("a") == []
     assert broker.receipts(1) == [] and broker.messages(2) == []
     broker.seal()
     broker.commit()
     assert broker.receipts(1) == [b"r"] and len(broker.messages(2)) == 1
     after = broker.crashed()
-    assert after.broker.staging.apps["app"].version == 1 and after.stored("a") == [b"x"]
+    assert after.broker.parts.prepared.apps["app"].version == 1 and after.stored("a") == [b"x"]
 
 
 def test_what_is_for_memory_only_waits_for_its_version_too() -> None:
@@ -316,7 +316,7 @@ def test_an_ack_in_a_transaction_whose_version_was_committed_is_not_carried_out(
     delivered = broker.message(1)
     for version in (1, 1):
         broker.say(begin(1))
-        if version == 1 and broker.broker.staging.apps:
+        if version == 1 and broker.broker.parts.prepared.apps:
             broker.say(ack(delivered, transaction=b"t"))
         broker.say(Commit(1, b"t", b"r", None, "app", 1))
     assert broker.numbers("a")["unacked"] == 1
@@ -397,8 +397,8 @@ def test_those_of_several_are_applied_by_turns() -> None:
         broker.say(committed(name, version))
     for name in "pqrstu":
         assert broker.stored(name) == bodies(LOAD_MESSAGES + 7)
-    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.memory.waiting_bytes == 0
-    assert broker.broker.tasks == type(broker.broker.tasks)()
+    assert broker.broker.parts.prepared.applying.in_memory == 0 and broker.broker.parts.memory.waiting_bytes == 0
+    assert broker.broker.background == type(broker.broker.background)()
 
 
 def consume(broker: Node, queue: str) -> Iterator[bytes]:
@@ -418,9 +418,9 @@ def test_a_full_queue_is_waited_for_and_nothing_is_lost() -> None:
     prepare(broker, "p", *sends("a", 10))
     broker.say(committed("p"))
     assert broker.receipts(2) == [b"committed"] and broker.stored("a") == bodies(3)
-    (described,) = broker.broker.staging.described(10)
+    (described,) = broker.broker.parts.prepared.described(10)
     assert described.is_committed and described.applied == 3 and described.waits == "/queue/a has no room."
-    assert broker.broker.staging.applying.in_memory == 0 and broker.broker.memory.waiting_bytes == 0
+    assert broker.broker.parts.prepared.applying.in_memory == 0 and broker.broker.parts.memory.waiting_bytes == 0
     broker = broker.crashed()
     assert broker.stored("a") == bodies(3)
     broker.open(2)
@@ -465,7 +465,7 @@ def test_what_is_refused_is_tried_again_and_told_once() -> None:
     prepare(broker, "p", *sends("a", 5))
     broker.say(committed("p"))
     assert broker.stored("a") == bodies(3)
-    (described,) = broker.broker.staging.described(10)
+    (described,) = broker.broker.parts.prepared.described(10)
     assert described.waits is not None and described.waits.startswith("/queue/a is full")
     for _ in range(10):
         broker.wait(0.5)
@@ -484,7 +484,7 @@ def test_a_destination_that_was_deleted_is_waited_for() -> None:
     broker.admin(1, do="delete", fanout="f")
     broker.say(committed("p"))
     assert broker.stored("a") == []
-    (described,) = broker.broker.staging.described(10)
+    (described,) = broker.broker.parts.prepared.described(10)
     assert described.waits is not None and "/fanout/f is not declared" in described.waits
     broker.admin(1, do="declare", fanout="f", children=["a", "b"])
     broker.wait(1)
@@ -635,7 +635,7 @@ def test_an_app_that_stands_still_is_forgotten() -> None:
         prepare(broker, "p", send(1, "a"))
         broker.say(committed("p", version, app=app))
     broker.wait(7)
-    assert list(broker.broker.staging.apps) == list(broker.disk.platter.apps) == ["one"]
+    assert list(broker.broker.parts.prepared.apps) == list(broker.disk.platter.apps) == ["one"]
     again = broker.crashed()
     again.wait(4)
     assert again.disk.platter.apps == {}
@@ -752,7 +752,7 @@ def test_many_are_aborted_in_several_batches_and_answered_with_the_last(monkeypa
         assert sorted(names(again)) == sorted(prepared_on_disk(broker))
         if told := broker.messages(2):
             assert told[0].message.body == b'{"ok": true, "aborted": 6}' and not broker.disk.platter.stages
-    assert left == {4, 2, 0} and broker.broker.staging.count == 0
+    assert left == {4, 2, 0} and broker.broker.parts.prepared.count == 0
 
 
 def test_who_aborts_little_does_not_wait_for_what_others_abort_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -812,7 +812,7 @@ def test_all_whose_names_begin_so_are_aborted_and_refused_for_a_while() -> None:
     broker.wait(0.001)
     prepare(broker, "job-1-z", send(1, "a"))
     assert names(broker) == ["job-10-x", "other", "job-1", "job-2-x", "job-1-z"]
-    assert broker.broker.staging.refused == {}
+    assert broker.broker.parts.prepared.refused == {}
 
 
 def test_a_prefix_stands_before_each_name() -> None:
@@ -867,7 +867,7 @@ def test_of_too_many_prefixes_the_oldest_is_forgotten(monkeypatch: pytest.Monkey
     broker = node()
     for prefix in ("a", "b", "a", "c"):
         broker.admin(2, do="abort", prefix=prefix, refuse_s=60)
-    assert [*broker.broker.staging.refused] == ["a", "c"]
+    assert [*broker.broker.parts.prepared.refused] == ["a", "c"]
     prepare(broker, "b", send(1, "a"))
     assert names(broker) == ["b"]
 

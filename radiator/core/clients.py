@@ -1,0 +1,142 @@
+"""Connections as they come and go, and what is written to them."""
+
+from radiator.core.acks import Acks
+from radiator.core.answers import Answers
+from radiator.core.background import BackgroundTasks, Requeue
+from radiator.core.blocking import Blocking
+from radiator.core.cluster.cluster import Cluster
+from radiator.core.connections import Connection, ConsumedQueue
+from radiator.core.lifetimes import Lifetimes
+from radiator.core.routing.admission import Waitable
+from radiator.core.states import Event
+from radiator.core.subscriptions import Subscriptions
+from radiator.core.transactions.transactions import Transactions
+from radiator.core.turn import TurnContext
+from radiator.model.commands import Closed, Disconnect, Fail, NotLinked, Open, PeerMessage, Unheeded, Written
+from radiator.model.errors import Refusal
+from radiator.model.limits import CHORE_MESSAGES, UNHEEDED_TOLD, Limits
+from radiator.model.replies import Bye
+
+
+class Clients:
+    """all: every connection that is open, by its number: of clients, and of linked nodes."""
+
+    def __init__(
+        self,
+        context: TurnContext,
+        limits: Limits,
+        *,
+        cluster: Cluster | None,
+        acks: Acks,
+        answers: Answers,
+        background: BackgroundTasks,
+        blocking: Blocking,
+        lifetimes: Lifetimes,
+        subscriptions: Subscriptions,
+        transactions: Transactions,
+        connections: dict[int, Connection],
+    ) -> None:
+        self.context = context
+        self.limits = limits
+        self.cluster = cluster
+        self.acks = acks
+        self.answers = answers
+        self.background = background
+        self.blocking = blocking
+        self.lifetimes = lifetimes
+        self.subscriptions = subscriptions
+        self.transactions = transactions
+        self.connections = connections
+        self.unheeded_noted: set[str] = set()  # destinations
+
+    # ---- reports of the shell ---------------------------------------------------------------------------------------
+
+    def opened(self, event: Open) -> bool:
+        connection = Connection(event.connection, self.limits.outbox_filled_bytes)
+        self.connections[event.connection] = connection
+        if event.peer is not None:
+            if self.cluster is None or self.context.is_stopping:
+                connection.refuse(self.context, "unknown-node", "This broker is not one of several.")
+            else:
+                self.cluster.opened(connection, event.peer)
+        return True
+
+    def not_linked(self, event: NotLinked) -> bool:
+        if self.cluster is not None:
+            self.cluster.not_linked(event)
+        return True
+
+    def written(self, event: Written) -> bool:
+        """The outgoing buffer got smaller; an `auto` message whose last byte is with the operating system is acked."""
+        connection = self.connections.get(event.connection)
+        if connection is None or self.context.is_stopping:
+            return True
+        was_full = connection.outbox_bytes >= connection.outbox_max_bytes
+        self.acks.written(connection, event.delivers)
+        if was_full and connection.outbox_bytes < connection.outbox_max_bytes:
+            connection.offer()
+            self.answers.has_room(connection)
+        if connection.is_link and self.cluster is not None:
+            self.cluster.written(connection)
+        return True
+
+    def closed(self, event: Closed) -> bool:
+        """What was out with it comes back; what it had open leaves no trace."""
+        connection = self.connections.pop(event.connection, None)
+        if connection is None or self.context.is_stopping:
+            return True
+        connection.is_closing = True
+        if self.cluster is not None and connection.is_link:
+            self.cluster.closed(connection, event.cause)
+        if connection.waits_for is not None:
+            self.blocking.unblock(connection)
+        self.answers.closed(connection)
+        self.transactions.closed(connection)
+        queues = self.subscriptions.closed(connection)
+        lost = [
+            *connection.unacked.values(),
+            *(delivery for _, delivery in connection.unwritten if delivery is not None and delivery.is_out),
+        ]
+        connection.unwritten.clear()
+
+        def given_back(touched: dict[ConsumedQueue, None]) -> None:
+            for queue in queues | touched:
+                self.lifetimes.left(queue)
+
+        requeue = Requeue(self.context, Event.LOST, lost, given_back)
+        if not lost or self.context.handled < CHORE_MESSAGES:
+            requeue.step()
+        if not requeue.is_done:
+            self.background.append(requeue)
+        return True
+
+    # ---- commands ---------------------------------------------------------------------------------------------------
+
+    def disconnect(self, connection: Connection, command: Disconnect) -> None:
+        connection.is_closing = True
+        connection.receipt(self.context, command.receipt)
+        connection.say(self.context, Bye(connection.number))
+
+    def fail(self, connection: Connection, command: Fail) -> None:
+        connection.refuse(self.context, command.code, command.sentence, command.receipt)
+        if self.cluster is not None and connection.is_link:
+            self.cluster.refused(connection, command.code, command.sentence)
+
+    def heard(self, connection: Connection, command: PeerMessage) -> Waitable | None:
+        if self.cluster is None:
+            raise Refusal("unknown-node", "This broker is not one of several.")
+        return self.cluster.heard(connection, command.word)
+
+    def unheeded(self, connection: Connection, command: Unheeded) -> None:
+        """In the log, once a destination."""
+        noted, address = self.unheeded_noted, command.destination
+        if address not in noted and len(noted) < UNHEEDED_TOLD:
+            noted.add(address)
+            self.context.note(
+                "warning",
+                "header_unheeded",
+                connection=connection.number,
+                header=command.header,
+                destination=address,
+                sentence=command.sentence,
+            )

@@ -1,0 +1,74 @@
+"""Messages that go from one queue into another: as a dead letter, or by an operator's word."""
+
+from collections.abc import Callable
+
+from radiator.core.queues.entry import Entry
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
+from radiator.core.turn import TurnContext
+from radiator.model.headers import (
+    DEAD_LETTER_REASON,
+    EXPIRATION,
+    EXPIRES,
+    NODE_PATH,
+    ORIGINAL_DESTINATION,
+    ORIGINAL_MESSAGE_ID,
+    REDELIVERY_COUNT,
+    block_of,
+    without,
+)
+from radiator.model.journal import BURIED, DEAD_LETTERED, CameFrom
+from radiator.model.message import Message
+
+# What a message does not take along: the broker sets these anew, or they belong to the queue that it was in.
+NOT_MOVED = (NODE_PATH, REDELIVERY_COUNT)
+NOT_DEAD_LETTERED = (
+    *NOT_MOVED,
+    EXPIRATION,
+    EXPIRES,
+    DEAD_LETTER_REASON,
+    ORIGINAL_DESTINATION,
+    ORIGINAL_MESSAGE_ID,
+)
+
+
+class DeadLetters:
+    """target: the queue of that name, which is made where it is not there yet."""
+
+    __slots__ = ("context", "target")
+
+    def __init__(self, context: TurnContext, target: Callable[[str], Target]) -> None:
+        self.context = context
+        self.target = target
+
+    def put(self, queue: Queue, entry: Entry, reason: str) -> None:
+        """A new message in the dead-letter queue, in the batch that removes the old one (D9)."""
+        assert queue.settings.dead_letter is not None
+        target = self.target(queue.settings.dead_letter)
+        # D9: `leave` puts the Remove into this same batch
+        target.put(self.moved(queue, entry, target, reason), CameFrom(BURIED, entry.position, queue.name))
+        if queue.journal is not None:
+            position = self.context.last_position
+            queue.journal.write(DEAD_LETTERED, queue.name, entry, reason, other=position, where=target.name)
+        if not target.is_persistent:
+            target.pump()
+
+    def moved(self, queue: Queue, entry: Entry, target: Target, reason: str | None) -> Message:
+        """The message as it enters another queue; with a reason, as a dead letter."""
+        old = entry.message
+        # a dead letter's count is not that of the queue which it is moved to
+        headers = without(old.headers, NOT_MOVED if reason is None else NOT_DEAD_LETTERED)
+        expires_ms = old.expires_ms
+        if reason is not None:
+            expires_ms = 0
+            headers += block_of(
+                old.escaping,
+                (DEAD_LETTER_REASON, reason.encode()),
+                (ORIGINAL_DESTINATION, b"/queue/" + queue.name.encode()),
+                (ORIGINAL_MESSAGE_ID, self.context.message_id(entry.position)),
+                (REDELIVERY_COUNT, b"%d" % entry.redeliveries),
+            )
+        if target.settings.message_ttl_ms is not None:
+            by_queue = self.context.now_ms + target.settings.message_ttl_ms
+            expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
+        return Message(f"/queue/{target.name}", headers, old.escaping, old.body, self.context.now_ms, expires_ms)

@@ -1,0 +1,85 @@
+"""Whether the disk has room for more. SENDs to persistent queues wait where it has not; nothing else does."""
+
+from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.turn import Batch, TurnContext
+from radiator.model.commands import Tick
+from radiator.model.limits import Limits, high_water_bytes
+
+
+class DiskPressure:
+    """store_used_bytes: of the store's file; free_bytes: what the disk has for messages. Both as the last Tick has
+    told, with what was written since. map_size, high_water_bytes: how large the store may become, and the mark at which
+    SENDs wait; free_min: what must stay free on the disk, in bytes.
+    """
+
+    __slots__ = (
+        "admission", "checked_percent", "context", "file_system_free_bytes", "free_bytes", "free_min",
+        "high_water_bytes", "map_size", "reusable_bytes", "store_used_bytes", "unblocked",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: TurnContext,
+        limits: Limits,
+        admission: Admission,
+        unblocked: dict[Waitable, None],
+        *,
+        map_size: int,
+        free_min: int,
+    ) -> None:
+        self.context = context
+        self.admission = admission
+        self.unblocked = unblocked
+        self.map_size = map_size
+        self.high_water_bytes = high_water_bytes(map_size, limits)
+        self.free_min = free_min
+        self.store_used_bytes = 0
+        self.checked_percent = 0
+        self.free_bytes = free_min + map_size  # until the first Tick
+        self.file_system_free_bytes = self.reusable_bytes = 0
+        self.judge()
+
+    def measured(self, event: Tick) -> None:
+        """As it was read now."""
+        self.free_bytes = event.disk_free_bytes
+        self.file_system_free_bytes = event.file_system_free_bytes
+        self.reusable_bytes = event.reusable_bytes
+        self.store_used_bytes = event.store_used_bytes
+        self.checked_percent = event.checked_percent
+        self.judge()
+
+    def wrote(self, batch: Batch) -> None:
+        """It is about to be written. The marks must hold between two Ticks too."""
+        self.store_used_bytes += batch.disk_bytes
+        self.free_bytes -= min(batch.disk_bytes, max(0, self.free_bytes))
+        self.judge()
+
+    def judge(self) -> None:
+        """Whether SENDs to persistent queues must wait; a log line when that changes."""
+        room = self.admission.disk_room
+        left_bytes = self.admission.disk_left_bytes = min(
+            self.high_water_bytes - self.store_used_bytes, self.free_bytes - self.free_min
+        )
+        promised = self.admission.promised_bytes
+        is_tight = left_bytes < promised + promised // 2
+        if is_tight != room.is_tight:
+            room.is_tight = self.admission.destinations.windows.is_disk_tight = is_tight
+            if is_tight:
+                self.context.note("warning", "disk_tight", **self.numbers())
+            else:
+                self.context.note("info", "disk_has_room", **self.numbers())
+        if not is_tight and room.waiters:
+            self.unblocked[room] = None
+
+    def numbers(self) -> dict[str, int]:
+        """As they stand in the log and in `stats`."""
+        return {
+            "used_bytes": self.store_used_bytes,
+            "map_size": self.map_size,
+            "high_water_bytes": self.high_water_bytes,
+            "reusable_bytes": self.reusable_bytes,
+            "disk_free_bytes": self.file_system_free_bytes,
+            "disk_room_bytes": self.free_bytes,
+            "disk_free_min": self.free_min,
+            "checked_percent": self.checked_percent,
+        }

@@ -1,0 +1,69 @@
+"""The end of queues: by a command, or by themselves when nobody uses them any more."""
+
+from collections.abc import Callable
+
+from radiator.core.background import Purging, Sweeping
+from radiator.core.connections import ConsumedQueue
+from radiator.core.logs.checkouts import Checkouts
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.memory_queue import MemoryQueue
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.admission import Waitable
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.unbinding import unbound_first
+from radiator.core.turn import BackgroundTask, TurnContext
+from radiator.model.limits import CHORE_MESSAGES
+
+
+class Lifetimes:
+    """begin: has a background task go on; unblocked: what may have room for those who wait."""
+
+    __slots__ = ("begin", "checkouts", "context", "destinations", "unblocked")
+
+    def __init__(
+        self,
+        context: TurnContext,
+        destinations: Destinations,
+        checkouts: Checkouts,
+        begin: Callable[[BackgroundTask], None],
+        unblocked: dict[Waitable, None],
+    ) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.checkouts = checkouts
+        self.begin = begin
+        self.unblocked = unblocked
+
+    def outlived(self, queue: Queue) -> None:
+        """expires: nobody has used it for so long."""
+        if queue.settings.expires_ms is not None and queue.has_outlived() and not self.checkouts.has(queue):
+            self.end(queue)
+
+    def left(self, queue: ConsumedQueue) -> None:
+        """auto_delete: it had consumers, the last of them has gone, and nothing is unacked."""
+        is_over = queue.settings.auto_delete and queue.had_consumer and queue.is_idle and not queue.is_gone
+        if is_over and not self.context.is_stopping:
+            assert isinstance(queue, Queue)
+            if not self.checkouts.has(queue):
+                self.end(queue)
+
+    def end(self, queue: Queue) -> None:
+        """It goes by itself: at once, unless it has very many bindings."""
+        exchanges = self.destinations.exchanges
+        if len(exchanges.bound.get(queue, ())) <= CHORE_MESSAGES and queue not in exchanges.leaving:
+            self.delete(queue)
+        elif queue not in exchanges.leaving:
+            self.begin(unbound_first(self.context, exchanges, queue, lambda: self.delete(queue)))
+
+    def delete(self, queue: Queue) -> None:
+        """Now, with all that is in it."""
+        if isinstance(queue, MemoryQueue) and queue.ledger.stored > CHORE_MESSAGES:
+            # without its queue it would go all at once
+            self.begin(Purging(self.context, queue, lambda _: None))
+        self.destinations.delete(queue)
+        if not queue.is_short_lived or queue.ledger.stored:
+            self.context.note("info", "queue_deleted", queue=queue.name, messages=queue.ledger.stored)
+        if isinstance(queue, DurableQueue) and queue.ledger.stored:
+            self.begin(Sweeping(self.context, queue.number, queue.ledger.stored))
+        if queue.waiters:
+            self.unblocked[queue] = None

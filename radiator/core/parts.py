@@ -1,0 +1,211 @@
+"""What one broker consists of, put together; for those too who look at all of it: requests of operators, statistics, a
+reload. Who has the parts can read them, and ask each for what it does; only the Broker takes turns and seals batches.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from radiator.core.acks import Acks
+from radiator.core.answers import Answer, Answers
+from radiator.core.background import BackgroundTasks, Sweeping
+from radiator.core.blocking import Blocking
+from radiator.core.clients import Clients
+from radiator.core.clock import Clock
+from radiator.core.cluster.cluster import Cluster
+from radiator.core.connections import Connection, Delivery
+from radiator.core.dead_letters import DeadLetters
+from radiator.core.disk_pressure import DiskPressure
+from radiator.core.journal_writer import JournalWriter
+from radiator.core.lifetimes import Lifetimes
+from radiator.core.logs.checkouts import Checkouts
+from radiator.core.memory import Memory
+from radiator.core.memory_pressure import MemoryPressure
+from radiator.core.reading import Reading
+from radiator.core.rounds import Rounds
+from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.routing.destinations import Destinations
+from radiator.core.subscriptions import Subscriptions
+from radiator.core.timers import Timers
+from radiator.core.transactions.applying import Applying
+from radiator.core.transactions.prepared import PreparedTransactions
+from radiator.core.transactions.transactions import Transactions
+from radiator.core.turn import TurnContext
+from radiator.model.commands import Command, Read
+from radiator.model.errors import Refusal
+from radiator.model.limits import Limits
+from radiator.model.recovery import Recovery
+from radiator.model.settings import JOURNAL, Declarations, Node
+
+
+class Asker(Protocol):
+    """Who has asked for a reload, and hears what has come of it."""
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Nothing has changed."""
+
+    def answer_synced(self, tell: Callable[[], Answer], in_slices: bool = False) -> None:
+        """What `tell` returns, when the open batch is on the disk."""
+
+
+class ReloadPort(Protocol):
+    """Where a reload of config.toml is asked for."""
+
+    @property
+    def is_under_way(self) -> bool: ...
+
+    def begin(self, asker: Asker, is_trial: bool) -> None:
+        """Have the file read. is_trial: only say what would change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where the broker runs. map_size: how large the store may become; disk_free_min: what must stay free, in bytes;
+    entropy: gives so many random bytes. version: of the program. now_s, now_ms: of the start. trust_clock: the system's
+    clock is right, however far it is from the time that the store has kept.
+    """
+
+    map_size: int
+    disk_free_min: int
+    entropy: Callable[[int], bytes]
+    version: str
+    now_s: float
+    now_ms: int
+    trust_clock: bool = False
+
+
+class Parts:
+    """unblocked: what may have room again for those who wait. half_open: connections that have not said CONNECT, as the
+    shell has told.
+    """
+
+    reload: ReloadPort  # given by the Broker: it needs the parts
+
+    def __init__(
+        self,
+        declarations: Declarations,
+        limits: Limits,
+        recovery: Recovery,
+        machine: Machine,
+        node: Node | None,
+        *,
+        carry_out: Callable[[Connection, Command], Waitable | None],
+        postpone: Callable[[Read], None],
+    ) -> None:
+        """carry_out, postpone: as in blocking.py. Raises StoreError."""
+        self.version = machine.version
+        self.started_s = machine.now_s
+        self.limits = limits
+        self.half_open = 0
+        self.connections: dict[int, Connection] = {}
+        self.unblocked: dict[Waitable, None] = {}
+        self.background = BackgroundTasks()
+        self.context = TurnContext(recovery.store_id, recovery.boot)
+        self.context.wake = self.background.append
+        self.clock = Clock(0 if machine.trust_clock else recovery.time_ms, machine.now_s, machine.now_ms)
+        self.context.now_s, self.context.now_ms = machine.now_s, self.clock.at(machine.now_s, machine.now_ms)
+        self._make_destinations(declarations, recovery, machine, node)
+        self._make_what_waits(recovery, carry_out, postpone)
+        self._make_commands()
+        if self.journal is not None:
+            self.journal.started(self.destinations.logs[JOURNAL], self.destinations.everything(), recovery.was_clean)
+
+    def _make_destinations(
+        self, declarations: Declarations, recovery: Recovery, machine: Machine, node: Node | None
+    ) -> None:
+        context, limits = self.context, self.limits
+        self.dead_letters = DeadLetters(context, lambda name: self.destinations.target(name))
+        self.journal = JournalWriter(context) if declarations.has_journal else None
+        self.destinations: Destinations = Destinations(
+            declarations,
+            recovery,
+            context,
+            limits,
+            machine.entropy,
+            self.dead_letters.put,
+            self.has_room,
+            node is not None,
+            self.journal,
+        )
+        self.background.extend(Sweeping(context, number, left) for number, left in self.destinations.retired.items())
+        self.memory = Memory(self.destinations, limits)
+        self.admission = Admission(context, self.destinations, limits, self.memory)
+        self.disk = DiskPressure(
+            context, limits, self.admission, self.unblocked, map_size=machine.map_size, free_min=machine.disk_free_min
+        )
+        self.cluster: Cluster | None = None
+        if node is not None or recovery.doubts:
+            self.cluster = Cluster(node, declarations, recovery, context, self.destinations, self.admission)
+            if node is not None:
+                self.destinations.spread(self.cluster.gossip, self.cluster.standing)
+
+    def _make_what_waits(
+        self,
+        recovery: Recovery,
+        carry_out: Callable[[Connection, Command], Waitable | None],
+        postpone: Callable[[Read], None],
+    ) -> None:
+        context, destinations, begin = self.context, self.destinations, self.background.append
+        self.applying = Applying(context, destinations, self.admission, self.unblocked, begin)
+        self.prepared = PreparedTransactions(context, self.admission, self.limits, recovery, self.applying, begin)
+        self.checkouts = Checkouts(context, destinations, begin)
+        self.answers = Answers(begin, self.unblocked)
+        self.lifetimes = Lifetimes(context, destinations, self.checkouts, begin, self.unblocked)
+        self.blocking = Blocking(
+            context,
+            self.limits,
+            self.admission,
+            self.unblocked,
+            carry_out=carry_out,
+            postpone=postpone,
+            go_on_prepared=self.applying.go_on,
+        )
+
+    def _make_commands(self) -> None:
+        context, limits, lifetimes = self.context, self.limits, self.lifetimes
+        self.subscriptions = Subscriptions(
+            context, self.destinations, limits, lifetimes.delete, lifetimes.left, self.unblocked
+        )
+        self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
+        self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)
+        self.memory_pressure = MemoryPressure(
+            context, limits, self.memory, self.admission, self.connections, self.unblocked
+        )
+        self.clients = Clients(
+            context,
+            limits,
+            cluster=self.cluster,
+            acks=self.acks,
+            answers=self.answers,
+            background=self.background,
+            blocking=self.blocking,
+            lifetimes=lifetimes,
+            subscriptions=self.subscriptions,
+            transactions=self.transactions,
+            connections=self.connections,
+        )
+        self.timers = Timers(context, self.clock, self.destinations, self.admission, self.background)
+        self.rounds = Rounds(
+            context,
+            self.destinations,
+            self.connections,
+            self.memory_pressure,
+            self.blocking,
+            self.transactions,
+            lifetimes,
+            begin_task=self.background.append,
+            forget_dedup_ids=self.timers.forget_dedup_ids,
+        )
+
+    def has_room(self, room: Waitable) -> None:
+        """Those who wait for it are tried again in this turn."""
+        self.unblocked[room] = None
+
+    def read_back(self, deliveries: list[Delivery]) -> Reading:
+        """What to wait for while bytes of what is out are read back."""
+
+        def read(reading: Reading) -> None:
+            if reading.waiters:
+                self.unblocked[reading] = None
+
+        return Reading(deliveries, read)

@@ -1,0 +1,83 @@
+"""What time brings beside the rounds (rounds.py): the clock of the store, dedup-ids that are forgotten, logs."""
+
+from functools import partial
+from math import inf
+
+from radiator.core.background import BackgroundTasks
+from radiator.core.clock import Clock
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.destinations import Destinations
+from radiator.core.turn import TurnContext
+from radiator.model.limits import (
+    CLOCK_KEPT_IDLE_S,
+    CLOCK_KEPT_S,
+    FORGET_BUSY_S,
+    FORGET_IDLE_S,
+    FORGET_MESSAGES,
+)
+from radiator.model.settings import JOURNAL
+from radiator.model.writes import Forget, KeepTime
+
+
+class Timers:
+    """is_clock_noted: the log has said that the system's clock is not followed. time_kept_s, time_kept_in: when the
+    store has last kept the time, and in which batch; forget_s: when dedup-ids are forgotten next.
+    """
+
+    __slots__ = (
+        "background", "clock", "context", "destinations", "forget_s", "admission", "is_clock_noted", "time_kept_in",
+        "time_kept_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        context: TurnContext,
+        clock: Clock,
+        destinations: Destinations,
+        admission: Admission,
+        background: BackgroundTasks,
+    ) -> None:
+        self.context = context
+        self.clock = clock
+        self.destinations = destinations
+        self.admission = admission
+        self.background = background
+        self.is_clock_noted = False
+        self.time_kept_s = -inf
+        self.time_kept_in = 0
+        self.forget_s = context.now_s
+
+    def watch_clock(self) -> None:
+        """The log says where the system's clock is not followed, and the store keeps the time from time to time."""
+        context, ahead_s = self.context, self.clock.ahead_ms // 1000
+        if bool(ahead_s) != self.is_clock_noted:
+            self.is_clock_noted = bool(ahead_s)
+            if ahead_s:
+                context.note("error", "clock_not_followed", ahead_s=ahead_s, time_ms=context.now_ms)
+            else:
+                context.note("info", "clock_followed", time_ms=context.now_ms)
+        since_s, sealed = context.now_s - self.time_kept_s, context.batches
+        if since_s >= CLOCK_KEPT_IDLE_S or (since_s >= CLOCK_KEPT_S and sealed != self.time_kept_in):
+            context.write(KeepTime(context.now_ms), 0)  # in the place of the last one
+            self.time_kept_s, self.time_kept_in = context.now_s, sealed + 1
+
+    def tick_logs(self) -> None:
+        """What a log keeps no longer; who waits for one, or reads until a time."""
+        destinations, retention = self.destinations, self.destinations.retention
+        if destinations.journal is not None:
+            cut = partial(retention.keep_within, destinations.logs[JOURNAL])
+            destinations.journal.ticked(cut, self.admission.disk_room.is_tight)
+        if retention.look() and retention not in self.background:
+            self.background.append(retention)
+        for log in destinations.logs.values():
+            log.tell_waiting()
+        destinations.readers.ticked()
+
+    def forget_dedup_ids(self) -> None:
+        """Those whose windows are over, from time to time."""
+        context, admission = self.context, self.admission
+        if context.now_s >= self.forget_s:
+            # twice as many as came in: the table shrinks to what its windows hold, however fast ids come
+            context.write(Forget(context.now_ms, FORGET_MESSAGES + 2 * admission.remembered))
+            self.forget_s = context.now_s + (FORGET_BUSY_S if admission.remembered else FORGET_IDLE_S)
+            admission.remembered = 0
