@@ -3,6 +3,7 @@
 A connection knows nothing below this. A transport that encrypts keeps two rules more: `receive` gives all that it has
 decrypted, since no watcher tells of bytes that have left the system; and `send` counts the last byte of what it is
 given only when all of it is with the system, so a connection whose outbox is empty has nothing left to send.
+tests/server/tls.py is one.
 """
 
 import socket
