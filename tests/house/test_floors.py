@@ -46,6 +46,7 @@ FLOORS: dict[str, set[str]] = {
         "radiator.integrations.spark.jobs",
         "radiator.model",
         "radiator.tools.archive",
+        "radiator.tools.audit",
         "radiator.tools.cli.text",
     },
     "radiator.kombu": {"radiator.integrations.kombu"},

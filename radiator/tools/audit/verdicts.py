@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from radiator.model.errors import count_text
 from radiator.model.journal import ACCEPTED, COPIED, DEAD_LETTERED, DELETED, ENDS, EVENTS, MOVED, STARTED
 from radiator.model.message import SEQUENCE_BITS
+from radiator.tools.audit import table
 
-LOST, DOUBLED, GHOST, HALF_FANNED = "lost", "doubled", "ghost", "half-fanned"
-WRONG = (LOST, DOUBLED, GHOST, HALF_FANNED)
-STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"
+HALF_FANNED = "half-fanned"
+WRONG = (*table.WRONG, HALF_FANNED)
 
 Id = Hashable
 Columns = tuple[
@@ -177,11 +177,12 @@ class Auditor:
                 self.stored.add(one)
             else:
                 del by_id[one]
-                report.counts[STORED] += 1
+                report.counts[table.STORED] += 1
         last = len(holes.ends) - 1
+        by_hole = {is_hole: _unended(report.has_snapshot, is_hole) for is_hole in (False, True)}
         for one, (queue, at) in by_id.items():
             if one not in self.suspects:
-                report.judged(unended(report.has_snapshot, at < last or holes.is_open_ended), one, queue)
+                report.judged(by_hole[at < last or holes.is_open_ended], one, queue)
 
     @property
     def has_suspects(self) -> bool:
@@ -204,11 +205,19 @@ class Auditor:
 _NONE: dict[Id, int] = {}
 
 
-def unended(has_snapshot: bool, may_have_ended: bool) -> str:
-    """The verdict of a message that was accepted, has no end, and is not known to be stored."""
-    if may_have_ended:
-        return UNKNOWN_END
-    return LOST if has_snapshot else OPEN
+def _unended(has_snapshot: bool, is_hole_after: bool) -> str:
+    """The verdict of a message that was accepted once, has no end, and is not known to be stored."""
+    return table.verdict(
+        table.Facts(
+            accepted=1,
+            ends=0,
+            events=1,
+            stored=0,
+            is_in_hole=False,
+            is_hole_after=is_hole_after,
+            has_snapshot=has_snapshot,
+        )
+    )
 
 
 @dataclass(slots=True)
@@ -292,16 +301,15 @@ class Recount:
     def _verdict(self, one: Id, of: _Counts) -> str:
         auditor, holes = self._auditor, self._holes
         ends = of.ends or ([DELETED] if of.is_deleted else [])
-        is_stored = one in auditor.stored
-        if of.accepted >= 2 or len(ends) + is_stored >= 2:
-            return DOUBLED
-        if of.accepted == 0:
-            if holes.has(one):
-                return UNKNOWN_BEGINNING
-            return LOST if not (of.events or is_stored) else GHOST
-        if ends:
-            return ends[0]
-        if is_stored:
-            return STORED
-        is_before_hole = of.stretch < len(holes.ends) - 1 or holes.is_open_ended
-        return unended(auditor.report.has_snapshot, is_before_hole)
+        verdict = table.verdict(
+            table.Facts(
+                accepted=of.accepted,
+                ends=len(ends),
+                events=of.events,
+                stored=int(one in auditor.stored),
+                is_in_hole=holes.has(one),
+                is_hole_after=of.stretch < len(holes.ends) - 1 or holes.is_open_ended,
+                has_snapshot=auditor.report.has_snapshot,
+            )
+        )
+        return ends[0] if verdict == table.ITS_END else verdict

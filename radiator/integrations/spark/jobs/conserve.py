@@ -24,10 +24,9 @@ from radiator.integrations.spark.jobs.job import (
 from radiator.model.journal import ACCEPTED, COPIED, DEAD_LETTERED, DELETED, ENDS, EVENTS, MOVED, STARTED  # fmt: skip
 from radiator.model.settings import JOURNAL
 from radiator.tools.archive import manifest
+from radiator.tools.audit.table import ITS_END, OPEN, STORED, VERDICTS, WRONG, Facts
 
-DOUBLED, GHOST, LOST, HALF_FANNED = "doubled", "ghost", "lost", "half-fanned"
-STORED, OPEN, UNKNOWN_BEGINNING, UNKNOWN_END = "stored", "open", "unknown-beginning", "unknown-end"
-WRONG = (LOST, DOUBLED, GHOST)
+HALF_FANNED = "half-fanned"
 PLACE = "struct<boot:bigint,number:bigint>"
 BLOCK_SEQS = 65_536  # how many offsets are looked at together for a gap
 _NAMED = "named"  # not an event: another message has become this one
@@ -40,20 +39,20 @@ def verdicts(journal: DataFrame, stored: DataFrame | None, gaps: DataFrame) -> D
     is no snapshot; gaps: as `holes` found them.
     """
     lives = _lives(journal, stored)
-    has_begun = F.col("accepted") > 0
-    ends = F.when(F.col("ends") > 0, F.col("ends")).otherwise((has_begun & F.col("is_deleted")).cast("int"))
-    known_end = F.when(F.col("ends") == 0, F.lit(DELETED)).otherwise(F.get(_texts(ENDS), F.col("end")))
-    told_last = F.col("accepted_seq") >= F.col("last_hole")
-    verdict = (
-        F.when((F.col("accepted") >= 2) | (ends + F.col("stored") >= 2), DOUBLED)
-        .when(~has_begun & _is_in_a_hole(_place("message_id"), F.col("holes")), UNKNOWN_BEGINNING)
-        .when(~has_begun & (F.col("stored") == 0) & (F.col("own") == 0), LOST)
-        .when(~has_begun, GHOST)
-        .when(ends == 1, known_end)
-        .when(F.col("stored") == 1, STORED)
-        .when(~told_last, UNKNOWN_END)
-        .otherwise(OPEN if stored is None else LOST)
+    is_deleted = (F.col("accepted") > 0) & F.col("is_deleted")
+    facts = Facts(
+        accepted=F.col("accepted"),
+        ends=F.when(F.col("ends") > 0, F.col("ends")).otherwise(is_deleted.cast("int")),
+        events=F.col("own"),
+        stored=F.col("stored"),
+        is_in_hole=_is_in_a_hole(_place("message_id"), F.col("holes")),
+        is_hole_after=F.col("accepted_seq") < F.col("last_hole"),
+        has_snapshot=F.lit(stored is not None),
     )
+    its_end = F.when(F.col("ends") == 0, F.lit(DELETED)).otherwise(F.get(_texts(ENDS), F.col("end")))
+    verdict = F.lit(OPEN)
+    for name, fits in reversed(VERDICTS):
+        verdict = F.when(fits(facts), its_end if name == ITS_END else F.lit(name)).otherwise(verdict)
     # one row, that goes to every task
     return lives.crossJoin(F.broadcast(gaps)).select("message_id", verdict.alias("verdict"))
 
