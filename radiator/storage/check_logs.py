@@ -8,7 +8,7 @@ from radiator.model.errors import DamagedRecord, count_text
 from radiator.model.limits import CHECK_SLICE_RECORDS, EVENT_BYTES
 from radiator.model.message import Message
 from radiator.model.writes import KeepPosition, KeepSegment
-from radiator.storage.codec import blocks, records
+from radiator.storage.codec import blocks, records, transactions
 from radiator.storage.codec.tables import APPS, LOGS, POSITIONS, QUEUES, RECORDS, SEGMENTS, STAGED, STAGES
 from radiator.storage.lmdb.logs import segment_mistake
 from radiator.storage.lmdb.reader import Reader, Snapshot
@@ -148,7 +148,7 @@ def check_stages(reader: Reader, report: Report) -> None:
         with reader.snapshot() as snapshot:
             if number == 0:
                 for key, value in snapshot.rows(APPS):
-                    report.decoded(records.decode_app, key, value)
+                    report.decoded(transactions.decode_app, key, value)
             number = _next_stage(snapshot, number)
             if number is not None:
                 _check_stage(snapshot, number, names, report)
@@ -156,19 +156,19 @@ def check_stages(reader: Reader, report: Report) -> None:
 
 
 def _next_stage(snapshot: Snapshot, number: int) -> int | None:
-    start = records.stage_key(number)
+    start = transactions.transaction_key(number)
     heads = [next(snapshot.rows(table, start), None) for table in (STAGES, STAGED)]
-    return min((records.split_staged_key(head[0])[0] for head in heads if head is not None), default=None)
+    return min((transactions.split_send_key(head[0])[0] for head in heads if head is not None), default=None)
 
 
 def _check_stage(snapshot: Snapshot, number: int, names: dict[str, int], report: Report) -> None:
-    prefix = records.stage_key(number)
+    prefix = transactions.transaction_key(number)
     numbers, size, is_whole = [], 0, True
     for key, value in snapshot.rows(STAGED, prefix):
         if not key.startswith(prefix):
             break
-        send = report.decoded(records.decode_staged, key, value)
-        numbers.append(records.split_staged_key(key)[1])
+        send = report.decoded(transactions.decode_send, key, value)
+        numbers.append(transactions.split_send_key(key)[1])
         size += send.size if send is not None else 0
         is_whole = is_whole and send is not None
     row = snapshot.get(STAGES, prefix)
@@ -176,7 +176,7 @@ def _check_stage(snapshot: Snapshot, number: int, names: dict[str, int], report:
         report.find(f"There are {len(numbers)} SENDs of transaction {number}, but it is not prepared.")
         return
     report.prepared += 1
-    stage = report.decoded(records.decode_stage, prefix, row)
+    stage = report.decoded(transactions.decode_transaction, prefix, row)
     if stage is None:
         return
     shown = f"The prepared transaction {number}"

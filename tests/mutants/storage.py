@@ -72,7 +72,7 @@ MUTANTS = (
         function="decode_delayed",
         old='check(key, value, _COUNT.size + _MESSAGE_HEAD.size, "delayed message", is_longer=True)',
         new="""
-            if len(value) < _COUNT.size + _MESSAGE_HEAD.size + _CRC_BYTES:
+            if len(value) < _COUNT.size + _MESSAGE_HEAD.size + CRC_BYTES:
                 raise DamagedRecord("The delayed message is cut.")
         """,
     ),
@@ -90,7 +90,7 @@ MUTANTS = (
         "earlier-ledgers-refused",
         "A ledger that format 1 or 2 has written is taken for a damaged one.",
         function="decode_ledger",
-        old="if len(value) == _LEDGER_1.size + _CRC_BYTES:",
+        old="if len(value) == _LEDGER_1.size + CRC_BYTES:",
         new="if False:",
     ),
     Mutant(

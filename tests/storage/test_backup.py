@@ -18,7 +18,7 @@ from radiator.model.reads import ReadDelayed, ReadLog, ReadQueue
 from radiator.model.writes import Bind, KeepSegment, KeepSettings, KeepTime, Ledger, StoppedClean
 from radiator.storage.backup import backup, restore
 from radiator.storage.check import check
-from radiator.storage.codec import records
+from radiator.storage.codec import records, transactions
 from radiator.storage.codec.tables import FORMAT, LEDGERS, MESSAGES, META, QUEUES, RETIRED
 from radiator.storage.lmdb.reader import _watched
 from radiator.storage.lmdb.store import open_store
@@ -123,8 +123,8 @@ LEFT_OUT = "It is left out."
     ("table", "key", "told", "left"),
     [
         (b"positions", records.group_key(LOG, "g"), LEFT_OUT, ("trail", 5, 0, 1, 1)),
-        (b"apps", records.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
-        (b"stages", records.stage_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
+        (b"apps", transactions.app_key("app"), LEFT_OUT, ("trail", 5, 1, 1, 0)),
+        (b"stages", transactions.transaction_key(1), LEFT_OUT, ("trail", 5, 1, 0, 1)),
         (b"logs", records.log_key(LOG), "The log is called damaged-4 now.", ("damaged-4", 5, 1, 1, 1)),
         (b"segments", records.record_key(LOG, 1, 0), "made anew from its blocks, with 5 rec", ("trail", 5, 1, 1, 1)),
         (b"segments", records.record_key(LOG, 1, 5), "made anew from its blocks, with 3 rec", ("trail", 5, 1, 1, 1)),

@@ -15,7 +15,7 @@ from radiator.model.message import position_of
 from radiator.model.writes import Bind, KeepDeclared, KeepPeer, Ledger
 from radiator.storage import check as checking
 from radiator.storage.check import Report, check
-from radiator.storage.codec import records
+from radiator.storage.codec import records, transactions
 from radiator.storage.codec.tables import FORMAT, META, TABLES
 from radiator.tools.cli import main
 from tests.storage.lmdb.test_store import flipped_copy, raw, rewrite, run_forked, some_bits
@@ -149,9 +149,9 @@ def test_damaged_rows_of_every_table_are_found(path: Path) -> None:
         (b"records", records.record_key(LOG + 1, 0, 0)),
         (b"segments", records.record_key(LOG, 0, 0)),
         (b"positions", records.group_key(LOG, "g")),
-        (b"stages", records.stage_key(1)),
-        (b"staged", records.staged_key(1, 3)),
-        (b"apps", records.app_key("app")),
+        (b"stages", transactions.transaction_key(1)),
+        (b"staged", transactions.send_key(1, 3)),
+        (b"apps", transactions.app_key("app")),
         (b"meta", b"store_id"),
         (b"meta", b"boot"),
     ]:

@@ -50,7 +50,7 @@ from radiator.model.writes import (
     Upgrade,
     Write,
 )
-from radiator.storage.codec import records
+from radiator.storage.codec import records, transactions
 from radiator.storage.codec.appends import appended
 from radiator.storage.codec.operations import (
     Delete,
@@ -353,35 +353,35 @@ def _drop_position(write: DropPosition) -> Operations:
 
 
 def _keep_stage(write: KeepTransaction) -> Operations:
-    key = records.stage_key(write.stage)
-    return [Upsert(STAGES, [(key, records.encode_stage(key, write))])]
+    key = transactions.transaction_key(write.stage)
+    return [Upsert(STAGES, [(key, transactions.encode_transaction(key, write))])]
 
 
 def _store_prepared(write: StorePrepared) -> Operations:
     rows = []
     for number, send in enumerate(write.sends, write.first):
-        key = records.staged_key(write.stage, number)
-        rows.append((key, records.encode_staged(key, send)))
+        key = transactions.send_key(write.stage, number)
+        rows.append((key, transactions.encode_send(key, send)))
     return [Insert(STAGED, rows)] if rows else []
 
 
 def _remove_prepared(write: RemovePrepared) -> Operations:
-    keys = [records.staged_key(write.stage, number) for number in range(write.first, write.end)]
+    keys = [transactions.send_key(write.stage, number) for number in range(write.first, write.end)]
     return [Delete(STAGED, keys)] if keys else []
 
 
 def _drop_stage(write: DropTransaction) -> Operations:
-    key = records.stage_key(write.stage)
+    key = transactions.transaction_key(write.stage)
     return [Delete(STAGES, [key]), DeleteRange(STAGED, key, records.behind(key))]
 
 
 def _keep_app(write: KeepApp) -> Operations:
-    key = records.app_key(write.app)
-    return [Upsert(APPS, [(key, records.encode_app(key, write))])]
+    key = transactions.app_key(write.app)
+    return [Upsert(APPS, [(key, transactions.encode_app(key, write))])]
 
 
 def _drop_app(write: DropApp) -> Operations:
-    return [Delete(APPS, [records.app_key(write.app)])]
+    return [Delete(APPS, [transactions.app_key(write.app)])]
 
 
 # ---- one run of the broker ----------------------------------------------------------------------------------------

@@ -10,11 +10,10 @@ import struct
 from hashlib import sha256
 from zlib import crc32
 
-from radiator.model.commands import Send
 from radiator.model.errors import DamagedRecord
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.message import Message
-from radiator.model.writes import KeepApp, KeepPeer, KeepPosition, KeepSegment, KeepTransaction, Ledger, PeerStore
+from radiator.model.writes import KeepPeer, KeepPosition, KeepSegment, Ledger, PeerStore
 
 FORMAT = 4
 """Number of the whole layout: tables, keys, records. A store with a larger one is refused."""
@@ -39,8 +38,8 @@ OFFSET_END = 2**64 - 1  # behind all offsets
 _POSITION_BYTES = 12
 _DUE_BYTES = 8
 _BINDING_BYTES = 16
-_CRC_BYTES = 4
-_ESCAPING_MASK = 0b11
+CRC_BYTES = 4
+ESCAPING_MASK = 0b11
 _VERSION = bytes([RECORD_VERSION])
 
 _MESSAGE_HEAD = struct.Struct(">BBHIQQ")  # version, flags, length of destination, of header block, accepted, expires
@@ -55,13 +54,6 @@ _DOUBT = struct.Struct(">BI12s")  # version, queue, position
 _RECORD_KEY = struct.Struct(">IHQ")  # log, partition, offset
 _SEGMENT = struct.Struct(">B5Q")  # version, the fields of KeepSegment behind `first` in their order
 _POSITION = struct.Struct(">BH")  # version, number of partitions; their offsets follow
-_STAGE = struct.Struct(">B4Q")  # version, count, size, applied, prepared; the name follows
-_STAGED_KEY = struct.Struct(">QI")  # stage, number of the SEND
-_STAGED_HEAD = struct.Struct(">BBHHIQQ")  # version, flags, lengths of destination, dedup-id, headers; expires, due
-_EXPIRY_GIVEN, _TIME_GIVEN, _DEDUP_GIVEN = 0b100, 0b1000, 0b10000  # flags of a staged SEND
-_STAGED_FLAGS = _ESCAPING_MASK | _EXPIRY_GIVEN | _TIME_GIVEN | _DEDUP_GIVEN
-_APP = struct.Struct(">BQQ")  # version, the app's version, committed
-_STAGE_BYTES = 8
 _SEQUENCE_BYTES = 8
 
 
@@ -162,26 +154,6 @@ def group_key(log: int, group: str) -> bytes:
     return queue_key(log) + group.encode()
 
 
-def stage_key(stage: int) -> bytes:
-    """Key of a prepared transaction, and what the keys of its SENDs begin with."""
-    return stage.to_bytes(_STAGE_BYTES, "big")
-
-
-def staged_key(stage: int, number: int) -> bytes:
-    """Key of one SEND of a prepared transaction: sorts by transaction, then number."""
-    return _STAGED_KEY.pack(stage, number)
-
-
-def split_staged_key(key: bytes) -> tuple[int, int]:
-    """Prepared transaction and number; a misplaced page may have longer keys."""
-    return int.from_bytes(key[:_STAGE_BYTES], "big"), int.from_bytes(key[_STAGE_BYTES : _STAGED_KEY.size], "big")
-
-
-def app_key(app: str) -> bytes:
-    """Key of the last version of a txn-app-id: the id."""
-    return app.encode()
-
-
 def dedup_key(queue: int, dedup_id: bytes) -> bytes:
     """Key of a remembered dedup-id: at most 4 + 255 bytes; LMDB holds 511."""
     return queue_key(queue) + dedup_id
@@ -217,10 +189,10 @@ def split_doubt_key(key: bytes) -> tuple[str, int]:
 
 def _name_in(name: bytes, key: bytes, what: str) -> str:
     """A name in a key: there is no NUL in it."""
-    return _word_in(b"" if b"\0" in name else name, key, what)
+    return word_in(b"" if b"\0" in name else name, key, what)
 
 
-def _word_in(word: bytes, key: bytes, what: str) -> str:
+def word_in(word: bytes, key: bytes, what: str) -> str:
     """What a client has called something, in a key."""
     try:
         if word:
@@ -235,7 +207,7 @@ def _word_in(word: bytes, key: bytes, what: str) -> str:
 
 def seal(key: bytes, content: bytes) -> bytes:
     """The value of that content, version included, under that key."""
-    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+    return content + crc32(content, crc32(key)).to_bytes(CRC_BYTES, "big")
 
 
 def check(
@@ -248,11 +220,11 @@ def check(
     the wrong place has right checksums.
     """
     # D11
-    size = len(value) - _CRC_BYTES
+    size = len(value) - CRC_BYTES
     if size < least_bytes or (size > least_bytes and not is_longer):
         raise DamagedRecord(f"The {what} under key {key.hex()} is damaged: it has {len(value)} bytes.")
-    stored = int.from_bytes(value[-_CRC_BYTES:], "big")
-    actual = crc32(memoryview(value)[:-_CRC_BYTES], crc32(key))
+    stored = int.from_bytes(value[-CRC_BYTES:], "big")
+    actual = crc32(memoryview(value)[:-CRC_BYTES], crc32(key))
     if stored != actual:
         raise DamagedRecord(
             f"The {what} under key {key.hex()} is damaged: its checksum is {stored:08x}, its bytes give {actual:08x}."
@@ -278,15 +250,15 @@ def encode_message(key: bytes, message: Message) -> bytes:
         message.expires_ms,
     )
     content = b"".join((head, destination, message.headers, message.body))
-    return content + crc32(content, crc32(key)).to_bytes(_CRC_BYTES, "big")
+    return content + crc32(content, crc32(key)).to_bytes(CRC_BYTES, "big")
 
 
 def message_bytes(value: bytes | memoryview) -> tuple[int, bool]:
     """Bytes of header block and body, and whether it expires: from the record's head alone, unchecked."""
-    if len(value) < _MESSAGE_HEAD.size + _CRC_BYTES:
+    if len(value) < _MESSAGE_HEAD.size + CRC_BYTES:
         return 0, False
     _, _, destination_bytes, _, _, expires_ms = _MESSAGE_HEAD.unpack_from(value)
-    return len(value) - _MESSAGE_HEAD.size - destination_bytes - _CRC_BYTES, expires_ms != 0
+    return len(value) - _MESSAGE_HEAD.size - destination_bytes - CRC_BYTES, expires_ms != 0
 
 
 def decode_message(key: bytes, value: bytes) -> Message:
@@ -301,14 +273,14 @@ def _message_in(key: bytes, value: bytes) -> Message:
     _, flags, destination_bytes, headers_bytes, accepted_ms, expires_ms = _MESSAGE_HEAD.unpack_from(value)
     headers_at = _MESSAGE_HEAD.size + destination_bytes
     body_at = headers_at + headers_bytes
-    escaping = flags & _ESCAPING_MASK
-    if body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_ALL or flags != escaping:
+    escaping = flags & ESCAPING_MASK
+    if body_at > len(value) - CRC_BYTES or escaping > ESCAPING_ALL or flags != escaping:
         raise DamagedRecord(f"The message under key {key.hex()} is damaged: its lengths or flags are impossible.")
     return Message(
         destination=value[_MESSAGE_HEAD.size : headers_at].decode(),
         headers=value[headers_at:body_at],
         escaping=escaping,
-        body=value[body_at:-_CRC_BYTES],
+        body=value[body_at:-CRC_BYTES],
         accepted_ms=accepted_ms,
         expires_ms=expires_ms,
     )
@@ -320,7 +292,7 @@ def _message_in(key: bytes, value: bytes) -> Message:
 def encode_delayed(key: bytes, message: Message, redeliveries: int, redelivered: bool) -> bytes:
     """The record of a delayed message."""
     count = _COUNT.pack(RECORD_VERSION, _COUNT_REDELIVERED if redelivered else 0, redeliveries)
-    return seal(key, count + encode_message(key, message)[:-_CRC_BYTES])
+    return seal(key, count + encode_message(key, message)[:-CRC_BYTES])
 
 
 def delayed_bytes(value: bytes | memoryview) -> tuple[int, bool]:
@@ -384,7 +356,7 @@ def encode_ledger(key: bytes, ledger: Ledger) -> bytes:
 
 def decode_ledger(key: bytes, value: bytes) -> Ledger:
     """A queue's ledger. Raises DamagedRecord; whether it adds up is for the reader to ask."""
-    if len(value) == _LEDGER_1.size + _CRC_BYTES:
+    if len(value) == _LEDGER_1.size + CRC_BYTES:
         check(key, value, _LEDGER_1.size, "ledger")
         return Ledger(*_LEDGER_1.unpack_from(value)[1:])
     check(key, value, _LEDGER.size, "ledger", version=LEDGER_VERSION)
@@ -439,10 +411,10 @@ def decode_peer(key: bytes, value: bytes) -> KeepPeer:
             at += _PEER_STORE.size
             numbers = _PEER_STORE.unpack_from(value, at - _PEER_STORE.size) if at <= len(value) else (0,)
             at += numbers[-1]
-            if at > len(value) - _CRC_BYTES:
+            if at > len(value) - CRC_BYTES:
                 raise DamagedRecord(f"The peer under key {key.hex()} is damaged: it has not {count} earlier stores.")
             earlier.append(PeerStore(value[at - numbers[-1] : at].decode(), *numbers[:-1]))
-    store_id = value[at:-_CRC_BYTES].decode()
+    store_id = value[at:-CRC_BYTES].decode()
     kept = KeepPeer(_name_in(key, key, "peer"), store_id, *_PEER.unpack_from(value)[1:])
     kept.earlier = tuple(earlier)
     return kept
@@ -486,82 +458,10 @@ def decode_position(key: bytes, value: bytes) -> KeepPosition:
     """Where a group goes on. Raises DamagedRecord."""
     check(key, value, _POSITION.size, "position", is_longer=True)
     _, partitions = _POSITION.unpack_from(value)
-    if len(value) != _POSITION.size + partitions * OFFSET_BYTES + _CRC_BYTES:
+    if len(value) != _POSITION.size + partitions * OFFSET_BYTES + CRC_BYTES:
         raise DamagedRecord(f"The position under key {key.hex()} is damaged: it has not {partitions} offsets.")
     offsets = [*struct.unpack_from(f">{partitions}Q", value, _POSITION.size)]
-    return KeepPosition(queue_of(key), _word_in(key[QUEUE_KEY_BYTES:], key, "position"), offsets)
-
-
-# ---- prepared transactions ----------------------------------------------------------------------------------------
-
-
-def encode_stage(key: bytes, stage: KeepTransaction) -> bytes:
-    """What is known of a prepared transaction."""
-    head = _STAGE.pack(RECORD_VERSION, stage.count, stage.size, stage.applied, stage.prepared_ms)
-    return seal(key, head + stage.name.encode())
-
-
-def decode_stage(key: bytes, value: bytes) -> KeepTransaction:
-    """What is known of a prepared transaction. Raises DamagedRecord."""
-    check(key, value, _STAGE.size, "prepared transaction", is_longer=True)
-    try:
-        name = value[_STAGE.size : -_CRC_BYTES].decode()
-    except UnicodeDecodeError:
-        raise DamagedRecord(f"The prepared transaction under key {key.hex()} is damaged: its name is none.") from None
-    _, count, size, applied, prepared_ms = _STAGE.unpack_from(value)
-    return KeepTransaction(int.from_bytes(key, "big"), name, count, size, applied, prepared_ms)
-
-
-def encode_staged(key: bytes, send: Send) -> bytes:
-    """A SEND of a prepared transaction: what is kept of it until it is in its destinations."""
-    destination, dedup_id = send.destination.encode(), send.dedup_id or b""
-    flags = send.escaping
-    flags |= (send.expires_ms is not None) * _EXPIRY_GIVEN | (send.deliver_at_ms is not None) * _TIME_GIVEN
-    flags |= (send.dedup_id is not None) * _DEDUP_GIVEN
-    head = _STAGED_HEAD.pack(
-        RECORD_VERSION,
-        flags,
-        len(destination),
-        len(dedup_id),
-        len(send.headers),
-        send.expires_ms or 0,
-        send.deliver_at_ms or 0,
-    )
-    return seal(key, b"".join((head, destination, dedup_id, send.headers, send.body)))
-
-
-def decode_staged(key: bytes, value: bytes) -> Send:
-    """A SEND of a prepared transaction. Raises DamagedRecord."""
-    check(key, value, _STAGED_HEAD.size, "prepared SEND", is_longer=True)
-    _, flags, destination_bytes, dedup_bytes, headers_bytes, expires_ms, due_ms = _STAGED_HEAD.unpack_from(value)
-    dedup_at = _STAGED_HEAD.size + destination_bytes
-    headers_at = dedup_at + dedup_bytes
-    body_at = headers_at + headers_bytes
-    escaping = flags & _ESCAPING_MASK
-    is_key = len(key) == _STAGED_KEY.size
-    if not is_key or body_at > len(value) - _CRC_BYTES or escaping > ESCAPING_ALL or flags & ~_STAGED_FLAGS:
-        raise DamagedRecord(f"The prepared SEND under key {key.hex()} is damaged: its lengths or flags are impossible.")
-    return Send(
-        0,
-        value[_STAGED_HEAD.size : dedup_at].decode(),
-        value[headers_at:body_at],
-        escaping,
-        value[body_at:-_CRC_BYTES],
-        expires_ms=expires_ms if flags & _EXPIRY_GIVEN else None,
-        deliver_at_ms=due_ms if flags & _TIME_GIVEN else None,
-        dedup_id=value[dedup_at:headers_at] if flags & _DEDUP_GIVEN else None,
-    )
-
-
-def encode_app(key: bytes, app: KeepApp) -> bytes:
-    """The last version that was committed for a txn-app-id."""
-    return seal(key, _APP.pack(RECORD_VERSION, app.version, app.committed_ms))
-
-
-def decode_app(key: bytes, value: bytes) -> KeepApp:
-    """The last version that was committed for a txn-app-id. Raises DamagedRecord."""
-    check(key, value, _APP.size, "version of a txn-app-id")
-    return KeepApp(_word_in(key, key, "version"), *_APP.unpack_from(value)[1:])
+    return KeepPosition(queue_of(key), word_in(key[QUEUE_KEY_BYTES:], key, "position"), offsets)
 
 
 # ---- texts and numbers: names and settings of queues, what is left of retired ones, dedup-ids, meta ---------------
@@ -576,7 +476,7 @@ def decode_text(key: bytes, value: bytes) -> str:
     """A text. Raises DamagedRecord."""
     check(key, value, 1, "row", is_longer=True)
     try:
-        return value[1:-_CRC_BYTES].decode()
+        return value[1:-CRC_BYTES].decode()
     except UnicodeDecodeError:
         raise DamagedRecord(f"The row under key {key.hex()} is damaged: it is no text.") from None
 

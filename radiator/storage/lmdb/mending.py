@@ -13,7 +13,7 @@ from radiator.model.errors import DamagedRecord, count_text
 from radiator.model.limits import EVENT_BYTES
 from radiator.model.message import Message
 from radiator.model.writes import KeepSegment
-from radiator.storage.codec import blocks, records
+from radiator.storage.codec import blocks, records, transactions
 from radiator.storage.codec.tables import (
     APPS,
     BINDINGS,
@@ -33,8 +33,8 @@ _LEFT_OUT: dict[bytes, Callable[[bytes, bytes], object]] = {
     DECLARED: lambda key, value: (records.split_declared_key(key), records.decode_text(key, value)),
     BINDINGS: records.decode_binding,
     POSITIONS: records.decode_position,
-    APPS: records.decode_app,
-    STAGES: records.decode_stage,
+    APPS: transactions.decode_app,
+    STAGES: transactions.decode_transaction,
 }
 
 

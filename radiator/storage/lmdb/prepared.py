@@ -11,7 +11,7 @@ from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import DamagedRecord, StoreError
 from radiator.model.reads import ReadPrepared
 from radiator.model.writes import KeepApp, KeepTransaction
-from radiator.storage.codec import records
+from radiator.storage.codec import transactions
 from radiator.storage.codec.tables import STAGED, STAGES
 from radiator.storage.lmdb.logs import Tables
 
@@ -20,7 +20,7 @@ def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepT
     """Those that are not over; counted: so many SENDs are staged. Raises DamagedRecord, and StoreError (a clause) for
     what contradicts itself.
     """
-    stages = [records.decode_stage(key, value) for key, value in rows]
+    stages = [transactions.decode_transaction(key, value) for key, value in rows]
     names: set[str] = set()
     for stage in stages:
         if stage.applied > stage.count:
@@ -36,27 +36,27 @@ def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepT
 
 def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
     """The last version of each `txn-app-id`. Raises DamagedRecord."""
-    return [records.decode_app(key, value) for key, value in rows]
+    return [transactions.decode_app(key, value) for key, value in rows]
 
 
 def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrepared) -> LoadedPrepared:
     """Answers it: see the contract. Raises StoreError, a clause."""
     loaded = LoadedPrepared(load.request)
-    prefix = records.stage_key(load.stage)
+    prefix = transactions.transaction_key(load.stage)
     bytes_left = load.bytes_max
     row = txn.get(prefix, db=tables[STAGES])
     cursor = txn.cursor(tables[STAGED])
-    if row is None or not cursor.set_range(records.staged_key(load.stage, load.first)):
+    if row is None or not cursor.set_range(transactions.send_key(load.stage, load.first)):
         return loaded
-    first = max(load.first, records.decode_stage(prefix, row).applied)
+    first = max(load.first, transactions.decode_transaction(prefix, row).applied)
     for key, value in takewhile(lambda row: row[0].startswith(prefix), cursor.iternext()):
         try:
-            send: Send | None = records.decode_staged(key, value)
+            send: Send | None = transactions.decode_send(key, value)
         except DamagedRecord:
             send = None
         size = len(value) if send is None else send.size
         taken = len(loaded.sends) + loaded.damaged
-        if records.split_staged_key(key)[1] != first + taken:
+        if transactions.split_send_key(key)[1] != first + taken:
             raise StoreError(f"the prepared transaction {load.stage} has no SEND {first + taken}")  # D32
         if taken == load.messages_max or (taken and bytes_left < size):
             break

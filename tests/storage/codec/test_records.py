@@ -13,7 +13,7 @@ from radiator.model.headers import ESCAPING_ALL, ESCAPING_NONE
 from radiator.model.journal import ACCEPTED, ACKED, JournalEvent
 from radiator.model.message import Message, position_of
 from radiator.model.writes import KeepApp, KeepPeer, KeepSegment, KeepTransaction, Ledger, PeerStore
-from radiator.storage.codec import blocks, records
+from radiator.storage.codec import blocks, records, transactions
 
 KEY = records.message_key(7, position_of(3, 5))
 DELAYED_KEY = records.delayed_key(7, 1_500, position_of(3, 5))
@@ -182,16 +182,18 @@ def test_rows_of_logs_are_written_as_the_format_says() -> None:
 
 
 def test_rows_of_prepared_transactions_are_written_as_the_format_says() -> None:
-    assert records.stage_key(258).hex() == "0000000000000102"
-    assert records.staged_key(258, 5).hex() == "0000000000000102" + "00000005"
-    assert records.app_key("a") == b"a"
+    assert transactions.transaction_key(258).hex() == "0000000000000102"
+    assert transactions.send_key(258, 5).hex() == "0000000000000102" + "00000005"
+    assert transactions.app_key("a") == b"a"
     numbers = "".join(f"{number:016x}" for number in range(1, 5))
-    assert records.encode_stage(b"k", KeepTransaction(1, "n", 1, 2, 3, 4))[:-4].hex() == "01" + numbers + "6e"
+    assert (
+        transactions.encode_transaction(b"k", KeepTransaction(1, "n", 1, 2, 3, 4))[:-4].hex() == "01" + numbers + "6e"
+    )
     send = Send(0, "/queue/a", b"k:v\n", 1, b"hello", expires_ms=5, deliver_at_ms=6, dedup_id=b"i")
-    assert records.encode_staged(b"k", send)[:-4].hex() == (
+    assert transactions.encode_send(b"k", send)[:-4].hex() == (
         "01" + "1d" + "0008" + "0001" + "00000004" + f"{5:016x}{6:016x}" + b"/queue/aik:v\nhello".hex()
     )
-    assert records.encode_app(b"a", KeepApp("a", 1, 2))[:-4].hex() == "01" + f"{1:016x}{2:016x}"
+    assert transactions.encode_app(b"a", KeepApp("a", 1, 2))[:-4].hex() == "01" + f"{1:016x}{2:016x}"
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

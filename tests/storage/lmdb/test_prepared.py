@@ -19,7 +19,7 @@ from radiator.model.writes import (
     Write,
 )
 from radiator.storage.check import check
-from radiator.storage.codec import records
+from radiator.storage.codec import records, transactions
 from radiator.storage.codec.tables import APPS, STAGED, STAGES
 from radiator.storage.lmdb.store import LmdbStore, open_store
 from tests.storage.lmdb.test_store import rewrite
@@ -138,7 +138,7 @@ def test_a_batch_that_contradicts_the_store_is_a_bug_and_leaves_nothing(
 def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
     store.close()
     for number in (1, 2):
-        rewrite(path, STAGED, records.staged_key(1, number), b"x" * 80)
+        rewrite(path, STAGED, transactions.send_key(1, number), b"x" * 80)
     store = open_store(path, MAP_BYTES)
     assert load(store) == LoadedPrepared(7, [send_of(0), send_of(3), send_of(4)], 2)
     assert load(store, 1, most=2) == LoadedPrepared(7, [], 2)
@@ -149,16 +149,16 @@ def test_damaged_sends_are_counted(path: Path, store: LmdbStore) -> None:
 
 @pytest.mark.parametrize("at", [1, 2, 4, 6])
 def test_send_of_impossible_lengths_or_flags_is_damaged(at: int) -> None:
-    key = records.staged_key(1, 0)
-    value = bytearray(records.encode_staged(key, send_of(0))[:-4])
+    key = transactions.send_key(1, 0)
+    value = bytearray(transactions.encode_send(key, send_of(0))[:-4])
     value[at] ^= 0xE0
     with pytest.raises(DamagedRecord, match="impossible"):
-        records.decode_staged(key, records.seal(key, bytes(value)))
+        transactions.decode_send(key, records.seal(key, bytes(value)))
 
 
 def stage_row(stage: KeepTransaction) -> tuple[bytes, bytes]:
-    key = records.stage_key(stage.stage)
-    return key, records.encode_stage(key, stage)
+    key = transactions.transaction_key(stage.stage)
+    return key, transactions.encode_transaction(key, stage)
 
 
 @pytest.mark.parametrize(
@@ -168,11 +168,11 @@ def stage_row(stage: KeepTransaction) -> tuple[bytes, bytes]:
         (STAGES, *stage_row(row(5, 1)), "the first 1 of 5|1 of 5 are out"),
         (STAGES, *stage_row(row(6)), "5 SENDs left"),
         (STAGES, *stage_row(row(0, stage=2)), "one name, 'ö'"),
-        (STAGES, records.stage_key(1), None, "There are 5 SENDs of transaction 1"),
-        (STAGES, records.stage_key(1), b"x" * 50, "The prepared transaction under key"),
-        (STAGED, records.staged_key(1, 4), None, "4 SENDs left"),
-        (STAGED, records.staged_key(3, 4), b"", "There are 1 SENDs of transaction 3"),
-        (APPS, records.app_key("app"), b"x" * 21, "The version of a txn-app-id under key"),
+        (STAGES, transactions.transaction_key(1), None, "There are 5 SENDs of transaction 1"),
+        (STAGES, transactions.transaction_key(1), b"x" * 50, "The prepared transaction under key"),
+        (STAGED, transactions.send_key(1, 4), None, "4 SENDs left"),
+        (STAGED, transactions.send_key(3, 4), b"", "There are 1 SENDs of transaction 3"),
+        (APPS, transactions.app_key("app"), b"x" * 21, "The version of a txn-app-id under key"),
     ],
 )
 def test_start_refuses_damaged_books_and_check_says_what_they_are(
