@@ -1,7 +1,7 @@
 """Radiator as a service of a systemd that is process 1: what OPERATING.md says of it, step by step.
 
 The system is a bare Debian, as that of scripts/test-fresh, with systemd in it. It runs in namespaces of its own, with a
-network of its own, so nothing here is touched, and all of it is gone when this ends. It takes three minutes.
+network of its own, so nothing here is touched, and all of it is gone when this ends. It takes some minutes.
 
 That needs root here, mmdebstrap or debootstrap, a few hundred megabytes to download, and a cgroup2 that is mounted.
 
@@ -262,6 +262,8 @@ def mistake(system: Booted) -> None:
     system.tell("systemctl", "restart", "radiator", may_fail=True)
     state = [system.property(name) for name in ("SubState", "ExecMainStatus")]
     expect("a restart fails with status 2, and is not tried again", state == ["failed", "2"])
+    errors = system.journal("--priority", "err").splitlines()
+    expect("`journalctl -p err` says why", any(line.startswith(f"radiator: {CONFIG} is not TOML") for line in errors))
     system.tell("cp", "/root/config.toml", CONFIG)
     system.tell("systemctl", "start", "radiator")
 
