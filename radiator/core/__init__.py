@@ -1,6 +1,6 @@
 """Start reading here: one message's life.
 
-A session says `Send`. `Broker.turn` (broker.py) hands it to `Intake` (routing/admission.py), which judges it: it may
+A session says `Send`. `Broker.turn` (broker.py) hands it to `Admission` (routing/admission.py), which judges it: it may
 come in, it waits for room with its connection, or it is refused. Coming in, it gets a position, and its queue
 (queues/durable_queue.py) writes a `Put` into the open `Batch` (turn.py); its RECEIPT is *held* in that batch. It is
 STORING (states.py).

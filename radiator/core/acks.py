@@ -6,7 +6,7 @@ from itertools import takewhile
 from radiator.core.connections import MESSAGE_COST_BYTES, Connection, ConsumedQueue, Delivery
 from radiator.core.deliveries import bytes_stored_anew, named_by, needs_bytes, settle
 from radiator.core.reading import Reading, one_slice
-from radiator.core.routing.admission import Waitable
+from radiator.core.routing.waiting import Waitable
 from radiator.core.states import Event
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext

@@ -17,7 +17,7 @@ from typing import Any
 
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.admission import Waitable, WaitList
+from radiator.core.routing.waiting import Waitable, WaitList
 from radiator.model.errors import Refusal
 from radiator.model.limits import (
     ANSWER_LINES,
@@ -158,15 +158,11 @@ def in_order(names: Iterable[str], after: str | None = None, limit: int | None =
 # ---- making them ----------------------------------------------------------------------------------------------------
 
 
-class Turnstile(WaitList):
-    """Where a connection waits that has asked for too much. It needs no room, so it is not refused for waiting long."""
-
-
 @dataclass(slots=True, eq=False)
 class Asker:
     """A connection's long answers that were not given yet, in order. is_aside: it does not read what it is sent."""
 
-    turnstile: Turnstile = field(default_factory=lambda: Turnstile("answers"))
+    turnstile: WaitList = field(default_factory=lambda: WaitList("answers", is_timed=False))
     answers: "deque[Making]" = field(default_factory=deque)
     is_aside: bool = False
 
@@ -262,7 +258,7 @@ class Answers:
             self.lines.insert(0, Line(slices, self.lines[0] if self.lines else None))
         self.turn = 0  # whose: of these lines
 
-    def full(self, connection: Connection) -> Turnstile | None:
+    def full(self, connection: Connection) -> WaitList | None:
         """Where the connection must wait before it asks for more."""
         asker = self.askers.get(connection)
         return None if asker is None or len(asker.answers) < ANSWERS_WAITING_MAX else asker.turnstile

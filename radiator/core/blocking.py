@@ -6,12 +6,10 @@ first come, first served, as far as there is room.
 
 from collections.abc import Callable, Iterator
 
-from radiator.core.answers import Turnstile
 from radiator.core.connections import Connection
 from radiator.core.queues.target import Target
-from radiator.core.reading import Reading
-from radiator.core.routing.admission import FLUSH, Admission, Waitable, WaitList
-from radiator.core.subscriptions import OffsetSearch
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.transactions.applying import PreparedDelivery
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Command, Read, Send
@@ -140,8 +138,8 @@ class Blocking:
         `on-refusal`. False: it has not.
         """
         now_s, limit_s, room = self.context.now_s, self.limits.block_timeout_s, connection.waits_for
-        if isinstance(room, OffsetSearch | Turnstile | Reading) or now_s - connection.parked_since_s < limit_s:
-            return False  # the three need no room, and end
+        if (isinstance(room, WaitList) and not room.is_timed) or now_s - connection.parked_since_s < limit_s:
+            return False  # it needs no room, and ends
         assert isinstance(room, WaitList | Target)
         name = f"/queue/{room.name}" if isinstance(room, Target) else room.name
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")

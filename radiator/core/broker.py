@@ -14,8 +14,8 @@ from radiator.core import admin
 from radiator.core.connections import Connection, reply_cost_bytes
 from radiator.core.parts import Machine, Parts
 from radiator.core.reload import Reloading
-from radiator.core.routing.admission import FLUSH, Waitable
 from radiator.core.routing.sending import Sending
+from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.turn import Batch, Turn
 from radiator.model.commands import (
     Abort,
@@ -88,9 +88,7 @@ class Broker:
         self.background = parts.background
         parts.reload = self.reloading = Reloading(parts)
         clients = parts.clients
-        sending = Sending(
-            self.context, self.destinations, self.admission, parts.transactions, partial(admin.request, parts)
-        )
+        sending = Sending(self.context, self.admission, parts.transactions, partial(admin.request, parts))
         self._commands: dict[type, Callable[..., Waitable | None]] = {
             Send: sending.send,
             Ack: parts.acks.ack,

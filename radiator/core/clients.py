@@ -7,7 +7,7 @@ from radiator.core.blocking import Blocking
 from radiator.core.cluster.cluster import Cluster
 from radiator.core.connections import Connection, ConsumedQueue
 from radiator.core.lifetimes import Lifetimes
-from radiator.core.routing.admission import Waitable
+from radiator.core.routing.waiting import Waitable
 from radiator.core.states import Event
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.transactions.transactions import Transactions

@@ -18,7 +18,7 @@ from radiator.model.headers import (
     without,
 )
 from radiator.model.journal import BURIED, DEAD_LETTERED, CameFrom
-from radiator.model.message import Message
+from radiator.model.message import Message, expires_by
 
 # What a message does not take along: the broker sets these anew, or they belong to the queue that it was in.
 NOT_MOVED = (NODE_PATH, REDELIVERY_COUNT)
@@ -69,6 +69,5 @@ class DeadLetters:
                 (REDELIVERY_COUNT, b"%d" % entry.redeliveries),
             )
         if target.settings.message_ttl_ms is not None:
-            by_queue = self.context.now_ms + target.settings.message_ttl_ms
-            expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
+            expires_ms = expires_by(expires_ms, target.settings.message_ttl_ms, self.context.now_ms)
         return Message(f"/queue/{target.name}", headers, old.escaping, old.body, self.context.now_ms, expires_ms)

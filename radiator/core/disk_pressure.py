@@ -1,6 +1,7 @@
 """Whether the disk has room for more. SENDs to persistent queues wait where it has not; nothing else does."""
 
-from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import Batch, TurnContext
 from radiator.model.commands import Tick
 from radiator.model.limits import Limits, high_water_bytes

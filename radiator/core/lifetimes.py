@@ -8,9 +8,9 @@ from radiator.core.logs.checkouts import Checkouts
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.admission import Waitable
 from radiator.core.routing.destinations import Destinations
 from radiator.core.routing.unbinding import unbound_first
+from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.limits import CHORE_MESSAGES
 

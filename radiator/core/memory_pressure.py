@@ -6,7 +6,8 @@ from operator import itemgetter
 
 from radiator.core.connections import Connection
 from radiator.core.memory import Memory, Weighing, held_by
-from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.waiting import Waitable
 from radiator.core.turn import TurnContext
 from radiator.model.limits import REFUSED_LOOKS, Limits
 

@@ -23,8 +23,9 @@ from radiator.core.memory import Memory
 from radiator.core.memory_pressure import MemoryPressure
 from radiator.core.reading import Reading
 from radiator.core.rounds import Rounds
-from radiator.core.routing.admission import Admission, Waitable
+from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.waiting import Waitable
 from radiator.core.subscriptions import Subscriptions
 from radiator.core.timers import Timers
 from radiator.core.transactions.applying import Applying
@@ -164,7 +165,13 @@ class Parts:
     def _make_commands(self) -> None:
         context, limits, lifetimes = self.context, self.limits, self.lifetimes
         self.subscriptions = Subscriptions(
-            context, self.destinations, limits, lifetimes.delete, lifetimes.left, self.unblocked
+            context,
+            self.destinations,
+            limits,
+            lifetimes.delete,
+            lifetimes.left,
+            self.unblocked,
+            self.admission.router.kinds,
         )
         self.transactions = Transactions(context, limits, self.admission, self.prepared, lifetimes.left, self.read_back)
         self.acks = Acks(context, self.transactions, lifetimes.left, self.read_back)

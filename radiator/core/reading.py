@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from radiator.core.connections import Delivery
 from radiator.core.queues.durable_queue import DurableQueue
-from radiator.core.routing.admission import WaitList
+from radiator.core.routing.waiting import WaitList
 from radiator.model.commands import Loaded
 from radiator.model.limits import LOAD_BYTES, LOAD_MESSAGES
 
@@ -16,7 +16,7 @@ class Reading(WaitList):
     __slots__ = ("asked", "left", "then")
 
     def __init__(self, deliveries: Sequence[Delivery], then: "Callable[[Reading], None]") -> None:
-        super().__init__("the disk, which messages are read back from,")
+        super().__init__("the disk, which messages are read back from,", is_timed=False)
         self.left = deque(sorted(deliveries, key=_place))
         self.asked: list[Delivery] = []
         self.then = then

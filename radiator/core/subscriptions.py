@@ -3,42 +3,44 @@
 A durable subscription is a queue with a binding: both are there until an UNSUBSCRIBE says `durable:true`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from radiator.core.connections import MESSAGE_COST_BYTES, Connection, ConsumedQueue, Subscription, TopicSubscription
+from radiator.core.connections import Connection, ConsumedQueue, Subscription
+from radiator.core.kinds.kind import Kind
 from radiator.core.logs.log import Log
-from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.admission import Waitable, WaitList
-from radiator.core.routing.destinations import DURABLE_PREFIX, PEERS_TOPIC, Destinations, address_of
-from radiator.core.routing.exchanges import TOPICS
+from radiator.core.routing.destinations import DURABLE_PREFIX, Destinations
+from radiator.core.routing.waiting import Waitable, WaitList
 from radiator.core.turn import TurnContext
-from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, TEMP, TOPIC, split
+from radiator.model.addresses import split
 from radiator.model.commands import AUTO, CLIENT, Subscribe, Unsubscribe
 from radiator.model.errors import Refusal, count_text, shown
 from radiator.model.limits import Limits
-from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.patterns import name_mistake
 from radiator.model.replies import Receipt
 
 
-class OffsetSearch(WaitList):
-    """A SUBSCRIBE waits here while it is read where its new group begins, which is at a time. offsets: that, then."""
+class OffsetSearch:
+    """It is read where the new group of a SUBSCRIBE begins, which is at a time. offsets: that, once it is known;
+    waiting: who waits for it.
+    """
 
-    __slots__ = ("command", "log", "offsets")
+    __slots__ = ("command", "log", "offsets", "waiting")
 
     def __init__(self, log: Log, command: Subscribe) -> None:
-        super().__init__(f"the search for a time in {log.name}")
         self.log = log
         self.command = command
         self.offsets: list[int] | None = None
+        self.waiting = WaitList(f"the search for a time in {log.name}", is_timed=False)
 
 
 class Subscriptions:
     """The subscriptions of all connections. delete: a queue whose durable subscription has ended; on_left: told of a
-    queue that has lost a consumer. freed: rooms whose waiters are to be tried again.
+    queue that has lost a consumer. unblocked: those whose waiters are to be tried again.
+    searches: what SUBSCRIBEs wait for.
     """
 
-    __slots__ = ("delete", "context", "destinations", "unblocked", "limits", "on_left")
+    __slots__ = ("context", "delete", "destinations", "kinds", "limits", "on_left", "searches", "unblocked")
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Subscriptions:
         delete: Callable[[Queue], None],
         on_left: Callable[[ConsumedQueue], None],
         unblocked: dict[Waitable, None],
+        kinds: Mapping[str, Kind],
     ) -> None:
         self.context = context
         self.destinations = destinations
@@ -55,6 +58,8 @@ class Subscriptions:
         self.delete = delete
         self.on_left = on_left
         self.unblocked = unblocked
+        self.kinds = kinds
+        self.searches: dict[Connection, OffsetSearch] = {}
 
     def subscribe(self, connection: Connection, command: Subscribe) -> Waitable | None:
         """Carry it out; or what it must wait for first. Raises Refusal."""
@@ -68,125 +73,47 @@ class Subscriptions:
             )
         connection.check_subscriptions(self.limits.max_subscriptions)
         kind, name = split(command.destination)
-        if kind in (TOPIC, EXCHANGE) and command.durable:
-            self.subscribe_durable(connection, command, kind, name)
-        elif kind == TOPIC:
-            self.subscribe_topic(connection, command, name)
-        elif kind == EXCHANGE:
-            self.subscribe_exchange(connection, command, name)
-        elif kind in (QUEUE, TEMP):
-            self.subscribe_queue(connection, command, kind, name)
-        elif kind == EXISTING:
-            if name not in self.destinations.queues:
-                raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
-            self.subscribe_queue(connection, command, QUEUE, name)
-        elif kind == LOG:
-            return self.subscribe_log(connection, command, name)
-        elif kind == FANOUT:
-            children = ", ".join(address_of(child) for child in self.destinations.fanout(name).children)
-            raise Refusal(
-                "send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}."
-            )
-        else:
-            raise Refusal("send-only", f"{command.destination} can only be sent to.")
-        return None
+        return self.kinds[kind].subscribe(self, connection, command, name)
 
-    def subscribe_topic(self, connection: Connection, command: Subscribe, name: str) -> None:
-        self.destinations.check_topic(name, for_send=False)
-        limits, asked, pressed = self.limits, command.buffer_max_bytes, None
-        most = limits.outbox_max_bytes if asked is None else min(asked, limits.outbox_max_bytes)
-        if asked is None and limits.has_default_outbox:
-            most += 2 * MESSAGE_COST_BYTES
-            pressed = limits.outbox_filled_bytes
-        subscription = TopicSubscription(
-            connection,
-            command.subscription,
-            name,
-            command.ack,
-            command.named,
-            most,
-            command.buffer_max_messages,
-            pressed,
-        )
-        connection.topic_subscriptions[command.subscription] = subscription
-        connection.had_topic = True
-        self.destinations.topics.subscribe(subscription)
-        self.receipt(connection, command)
+    def search(self, connection: Connection, command: Subscribe, log: Log) -> list[int] | Waitable:
+        """Where its new group begins, which is at a time, among all that is in the log now; or what to wait for while
+        it is read where that is.
+        """
+        search = self.searches.get(connection)
+        if search is None or search.command is not command or search.log is not log:
+            search = self.searches[connection] = OffsetSearch(log, command)
+            self.begin_search(search)
+        if search.offsets is None:
+            return search.waiting
+        del self.searches[connection]
+        return search.offsets
 
-    def subscribe_queue(self, connection: Connection, command: Subscribe, kind: str, name: str) -> None:
-        if is_pattern(name):
-            raise Refusal(
-                "wildcard", f"/{kind}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
-            )
-        existed = name in self.destinations.queues
-        queue = self.destinations.temp_queue(connection, name) if kind == TEMP else self.destinations.queue(name)
-        subscription = self.consume(connection, command, queue)
-        self.receipt(connection, command, durable=queue.is_persistent and not existed)
-        queue.join(subscription)
-
-    def subscribe_exchange(self, connection: Connection, command: Subscribe, address: str) -> None:
-        """With a queue of its own."""
-        name, _, pattern = address.partition("/")
-        exchanges = self.destinations.exchanges
-        queue = exchanges.make_own(name, pattern)
-        exchanges.own[queue] = subscription = self.consume(connection, command, queue)
-        self.receipt(connection, command)
-        queue.join(subscription)
-
-    def subscribe_log(self, connection: Connection, command: Subscribe, name: str) -> Waitable | None:
-        """With a reader of its own; its group's position is on the disk with the RECEIPT."""
-        destinations = self.destinations
-        log = destinations.log(name)
-        reader = LogConsumer(log, command, destinations.readers)
-        if reader.needs_search(command):
-            finding = connection.waits_for
-            if not isinstance(finding, OffsetSearch) or finding.command is not command or finding.log is not log:
-                return self.search(log, command)
-            if finding.offsets is None:
-                return finding
-            reader.firsts = finding.offsets
-        subscription = self.consume(connection, command, reader)
-        reader.begin(subscription, command)
-        # D26: behind the batch that has where a new group begins
-        self.receipt(connection, command, durable=command.group is not None)
-        reader.join(subscription)
-        return None
-
-    def search(self, log: Log, command: Subscribe) -> OffsetSearch:
-        """It is read where that time is, among all that is in the log now."""
-        assert command.start is not None
-        _, time_ms = command.start
-        finding = OffsetSearch(log, command)
+    def begin_search(self, search: OffsetSearch) -> None:
+        """Whoever waits goes on when it is over."""
+        assert search.command.start is not None
+        _, time_ms = search.command.start
 
         def found(offsets: list[int]) -> None:
-            finding.offsets = offsets
-            self.unblocked[finding] = None
+            search.offsets = offsets
+            self.unblocked[search.waiting] = None
 
         # what is in the open batch cannot be read yet
-        self.context.open.then.append(lambda: log.tell_offsets(time_ms, found, lambda: not finding.waiters))
-        return finding
+        self.context.open.then.append(
+            lambda: search.log.tell_offsets(time_ms, found, lambda: not search.waiting.waiters)
+        )
 
-    def subscribe_durable(self, connection: Connection, command: Subscribe, kind: str, address: str) -> None:
+    def consume_durably(
+        self, connection: Connection, command: Subscribe, kind: str, address: str, binding: tuple[str, str]
+    ) -> None:
         """With a persistent queue that is there already, or is made and bound now."""
         destinations = self.destinations
-        if kind == TOPIC:
-            if address == PEERS_TOPIC and destinations.is_clustered:
-                raise Refusal("reserved", f"/topic/{address} says what happens now: it has no durable subscriptions.")
-            destinations.check_topic(address, for_send=False, is_new=False)
-            name, pattern = TOPICS, address
-        else:
-            name, _, pattern = address.partition("/")
-            if not destinations.exchange(name).durable:
-                raise Refusal(
-                    "declared-otherwise", f"/exchange/{name} is not durable, so it has no durable subscriptions."
-                )
-        queue_name = name_of(kind, address, command.durable_name or command.subscription)
+        queue_name = name_of(self.kinds[kind], address, command.durable_name or command.subscription)
         there = destinations.durables.get(queue_name)
-        if there is None or (name, pattern) not in destinations.exchanges.bound.get(there, ()):
-            destinations.exchanges.check_binding(name, pattern)
+        if there is None or binding not in destinations.exchanges.bound.get(there, ()):
+            destinations.exchanges.check_binding(*binding)
         queue = destinations.durable(queue_name)
         subscription = self.consume(connection, command, queue)
-        destinations.exchanges.bind(name, pattern, queue)
+        destinations.exchanges.bind(*binding, queue)
         # D24: one that is there may have been made a moment ago, and be on no disk yet
         self.receipt(connection, command, durable=True)
         queue.join(subscription)
@@ -276,7 +203,7 @@ class Subscriptions:
             found = [subscription.queue] if subscription.queue.name.endswith(end) else []
         elif command.destination is not None:
             kind, address = split(command.destination)
-            found = [durables[name]] if (name := name_of(kind, address, durable)) in durables else []
+            found = [durables[name]] if (name := name_of(self.kinds[kind], address, durable)) in durables else []
         else:
             mine = connection.queue_subscriptions.values()
             found = [one.queue for one in mine if one.queue.name.endswith(end)]
@@ -303,6 +230,7 @@ class Subscriptions:
         for topic_subscription in connection.topic_subscriptions.values():
             destinations.topics.unsubscribe(topic_subscription)
         destinations.drop_temp_queues(connection)
+        self.searches.pop(connection, None)
         queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
         for subscription in connection.queue_subscriptions.values():
             subscription.queue.unsubscribe(subscription)
@@ -317,11 +245,9 @@ class Subscriptions:
             connection.say(self.context, Receipt(connection.number, command.receipt), durable)
 
 
-def name_of(kind: str, address: str, durable: bytes) -> str:
+def name_of(kind: Kind, address: str, durable: bytes) -> str:
     """The queue of the durable subscription to that address with that id; no two have the same. Raises Refusal."""
-    if kind == EXCHANGE and "/" not in address:
-        address += "/"
-    name = f"{DURABLE_PREFIX}{kind}/{address}/{name_part(durable)}"
+    name = f"{DURABLE_PREFIX}{kind.name}/{kind.whole_address(address)}/{name_part(durable)}"
     mistake = name_mistake(name)
     if mistake:
         raise Refusal(

@@ -77,3 +77,9 @@ def position_in(message_id: bytes) -> int:
     """The position that an id has, which `message_id` made."""
     _, boot, sequence = message_id.rsplit(b"-", 2)
     return position_of(int(boot), int(sequence))
+
+
+def expires_by(expires_ms: int, ttl_ms: int, now_ms: int) -> int:
+    """When a message expires, in milliseconds since the epoch, that may live for so long from now; 0: it had no end."""
+    by_ttl = now_ms + ttl_ms
+    return min(expires_ms, by_ttl) if expires_ms else by_ttl

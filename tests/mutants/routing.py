@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         "durable-copy-not-put",
         "The first node with a durable subscription is named as one that gets a copy, and gets none.",
-        function="Router.plan_topic",
+        function="TopicKind.plan",
         old="plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept)",
         new="plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept[1:])",
     ),
@@ -82,16 +82,16 @@ MUTANTS = (
             "SUBSCRIBE to a durable subscription that is there already is receipted at once, though the disk may not"
             " have it yet."
         ),
-        function="Subscriptions.subscribe_durable",
+        function="Subscriptions.consume_durably",
         old="self.receipt(connection, command, durable=True)",
         new="self.receipt(connection, command, durable=there is None)",
     ),
     Mutant(
         "durable-subscription-bound-later",
         "The queue of a durable subscription is made in one batch, and bound in the next.",
-        function="Subscriptions.subscribe_durable",
-        old="destinations.exchanges.bind(name, pattern, queue)",
-        new="self.context.open.then.append(lambda: destinations.exchanges.bind(name, pattern, queue))",
+        function="Subscriptions.consume_durably",
+        old="destinations.exchanges.bind(*binding, queue)",
+        new="self.context.open.then.append(lambda: destinations.exchanges.bind(*binding, queue))",
     ),
     Mutant(
         "exchange-send-in-two-batches",

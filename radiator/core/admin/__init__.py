@@ -16,7 +16,7 @@ from radiator.core.answers import Answer
 from radiator.core.connections import Connection
 from radiator.core.parts import Parts
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.admission import FLUSH, Waitable
+from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal
 from radiator.model.headers import CONTENT_TYPE, CORRELATION_ID, JSON, block_of
@@ -36,7 +36,7 @@ def request(parts: Parts, connection: Connection, command: Send) -> Waitable | N
         return turnstile
     if parts.admission.is_turn_full(ADMIN_COPIES + len(command.body) // ADMIN_BYTES_PER_COPY):
         return FLUSH
-    queue = None if command.reply_to is None else parts.admission.router.asker(connection, command.reply_to)
+    queue = None if command.reply_to is None else parts.admission.incoming.asker(connection, command.reply_to)
     give = _given(parts, queue, command)
     try:
         asked = _parsed(command)

@@ -29,8 +29,9 @@ from radiator.core.connections import Connection
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
-from radiator.core.routing.admission import FLUSH, Admission, Waitable
+from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import OUTBOX_PREFIX, PEERS_TOPIC, Destinations
+from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import FANOUT, QUEUE, TOPIC, split
 from radiator.model.commands import NotLinked
@@ -49,7 +50,7 @@ from radiator.model.limits import (
     TOPIC_HOPS_MAX,
     UNLIKE_TOLD,
 )
-from radiator.model.message import Message
+from radiator.model.message import Message, expires_by
 from radiator.model.peer import (
     Answer,
     Capacity,
@@ -596,8 +597,7 @@ class Cluster:
         for queue in queues:
             expires_ms = old.expires_ms
             if queue.settings.message_ttl_ms is not None:
-                by_queue = self.context.now_ms + queue.settings.message_ttl_ms
-                expires_ms = min(expires_ms, by_queue) if expires_ms else by_queue
+                expires_ms = expires_by(expires_ms, queue.settings.message_ttl_ms, self.context.now_ms)
             if queue.settings.overflow not in (BLOCK, REJECT):
                 self.make_room(queue, old.size)
             copy = Message(old.destination, old.headers, old.escaping, old.body, old.accepted_ms, expires_ms)

@@ -5,7 +5,7 @@ Judging ends in one of three ways: it may come in; it must wait for room (the ro
 there); or it is refused, by a Refusal raised before anything has changed.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 
 from radiator.core.connections import Connection, ConsumedQueue, Delivery, Transaction
@@ -15,37 +15,27 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.queue import Queue, cost_of
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.router import Arrival, Plan, Router, no_consumer, with_ttl
+from radiator.core.routing.incoming import Incoming
+from radiator.core.routing.plan import Arrival, Plan, no_consumer, with_ttl
+from radiator.core.routing.router import Router
+from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.addresses import split
 from radiator.model.commands import Ack, Nack, Send
 from radiator.model.errors import Refusal
 from radiator.model.limits import BATCH_BYTES, BATCH_WRITES, COPIES_PER_TURN, REPLIES_PER_TURN, STEPS_PER_COPY, Limits
 from radiator.model.message import Message
 from radiator.model.peer import Answer
+from radiator.model.replies import Receipt
 from radiator.model.settings import BLOCK
-
-
-class WaitList:
-    """Something that a producer can wait for. `waiters`: first come, first served. `is_tight`: everybody waits."""
-
-    __slots__ = ("is_tight", "name", "waiters")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.waiters: deque[Connection] = deque()
-        self.is_tight = False
-
-
-Waitable = WaitList | Target
-FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written
 
 
 class Admission:
     """Where messages come in."""
 
     __slots__ = (
-        "batch_room", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_room", "limits",
-        "lookups", "memory", "memory_room", "message", "router", "promised_bytes", "remembered",
+        "batch_room", "copies", "copies_turn", "context", "destinations", "disk_left_bytes", "disk_room", "incoming",
+        "limits", "lookups", "memory", "memory_room", "message", "promised_bytes", "queues", "remembered", "router",
     )  # fmt: skip
 
     def __init__(self, context: TurnContext, destinations: Destinations, limits: Limits, memory: Memory) -> None:
@@ -63,55 +53,67 @@ class Admission:
         self.remembered = 0
         # what plans have put in that turn
         self.copies_turn = self.copies = 0
-        self.router = Router(context, destinations, limits)
-        self.message = self.router.message
+        self.queues = destinations.queues
+        self.incoming = Incoming(context, destinations, limits)
+        self.router = Router(self.incoming)
+        self.message = self.incoming.message
 
-    # ---- one SEND to one queue: the hot path ------------------------------------------------------------------------
+    # ---- one SEND ---------------------------------------------------------------------------------------------------
 
-    def send_to_queue(self, connection: Connection, queue: Target, command: Send) -> Waitable | None:
-        """Judge and apply; the room to wait for, or None when it is done. Raises Refusal."""
-        settings = queue.settings
-        if settings.dedup_window_s and command.dedup_id is not None:
-            return self.apply_plan(connection, self.router.plan_send(connection, command, Plan()))
-        if command.delay_ms is not None or command.deliver_at_ms is not None or command.immediate:
-            return self.apply_plan(connection, self.router.plan_send(connection, command, Plan()))
+    def send(self, connection: Connection, command: Send) -> Waitable | None:
+        """Judge a SEND and carry it out; or what it must wait for. Raises Refusal."""
+        address = command.destination
+        # the hot path: a queue that is there
+        queue = self.queues.get(address[7:]) if address.startswith("/queue/") else None
+        if queue is not None:
+            return self.send_to(connection, queue, command)
+        kind, name = split(address)
+        return self.router.kinds[kind].send(self, connection, command, name)
+
+    def send_to(self, connection: Connection, target: Target, command: Send) -> Waitable | None:
+        """Into one target, by the rules of its kind."""
+        settings = target.settings
+        if (
+            command.delay_ms is not None
+            or command.deliver_at_ms is not None
+            or command.immediate
+            or (settings.dedup_window_s and command.dedup_id is not None)
+        ):
+            return self.send_planned(connection, command)
         headers = command.headers
         if command.reply_to is not None:
-            headers = self.router.with_reply_to(connection, command, command.reply_to)
+            headers = self.incoming.with_reply_to(connection, command, command.reply_to)
         size = len(headers) + len(command.body)
         is_bounded = settings.max_messages is not None or settings.max_bytes is not None
         if is_bounded:
-            queue.check_size(size)
-            if not queue.judge(1, size):
-                return queue
-        blocked = self.blocked(connection, queue, queue.is_persistent, size)
+            target.check_size(size)
+            if not target.judge(1, size):
+                return target
+        is_persistent = target.is_persistent
+        blocked = self.blocked(connection, target, is_persistent, size)
         if blocked is not None:
             return blocked
         if is_bounded and settings.overflow != BLOCK:
-            queue.evict(1, size)
-        message = self.message(command, command.destination, headers, settings.message_ttl_ms)
-        queue.put(message)
-        if not queue.is_persistent:
+            target.evict(1, size)
+        target.put(self.message(command, command.destination, headers, settings.message_ttl_ms))
+        if not is_persistent:
             self.memory.bytes += size
-            queue.pump()
+            target.pump()
+        if command.receipt is not None:
+            connection.say(self.context, Receipt(connection.number, command.receipt), is_persistent)
         return None
 
-    def reply(self, connection: Connection, name: str, command: Send) -> bool:
-        """A SEND to the reply queue of that id: dropped where that is gone or full. False: it needs a plan."""
-        if (
-            command.mandatory
-            or command.immediate
-            or command.reply_to is not None
-            or command.delay_ms is not None
-            or command.deliver_at_ms is not None
-            or connection.rest_batch > self.context.committed
-        ):
-            return False
-        if self.destinations.node_of_asker(name):
-            return False
-        message = self.message(command, command.destination, command.headers, None)
-        self.answer(self.destinations.replies.get(name), message)
-        return True
+    def send_planned(self, connection: Connection, command: Send) -> Waitable | None:
+        """As its plan says, the whole or nothing."""
+        blocked = self.apply_plan(connection, self.router.plan(connection, command, Plan()))
+        if blocked is None:
+            self.receipt(connection, command)  # apply_plan has said what it waits for
+        return blocked
+
+    def receipt(self, connection: Connection, command: Send) -> None:
+        """The RECEIPT, where one was asked for."""
+        if command.receipt is not None:
+            connection.say(self.context, Receipt(connection.number, command.receipt))
 
     def answer(self, queue: Queue | None, message: Message) -> None:
         """To who has asked, unless that is gone, or does not read."""

@@ -12,9 +12,10 @@ from functools import partial
 
 from radiator.core.connections import Connection
 from radiator.core.queues.target import Target
-from radiator.core.routing.admission import FLUSH, Admission, Waitable, WaitList
+from radiator.core.routing.admission import Admission
 from radiator.core.routing.destinations import Destinations
-from radiator.core.routing.router import Plan
+from radiator.core.routing.plan import Plan
+from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.turn import Batch, TurnContext
 from radiator.model.commands import LoadedPrepared, Send
 from radiator.model.errors import Refusal, StoreError
@@ -235,7 +236,7 @@ class Applying:
         size = 0
         for count, send in enumerate(applier.sends[: applier.take], 1):
             before = len(plan.puts)
-            self.admission.router.plan_send(applier, send, plan)
+            self.admission.router.plan(applier, send, plan)
             size += sum(message.size for _, message, _, _ in plan.puts[before:])
             if size >= LOAD_BYTES or len(plan.puts) + len(plan.copies) >= CHORE_MESSAGES:
                 applier.take = count

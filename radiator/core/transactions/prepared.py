@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from radiator.core.connections import Connection, Transaction
-from radiator.core.routing.admission import Admission, Waitable
-from radiator.core.routing.router import Plan
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.plan import Plan
+from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.applying import Applying, Staged
 from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
 from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREFIXES_MAX, PREPARED_MAX, Limits
+from radiator.model.message import expires_by
 from radiator.model.recovery import Recovery
 from radiator.model.writes import DropApp, DropTransaction, KeepApp, StorePrepared
 
@@ -186,7 +188,7 @@ class PreparedTransactions:
                 raise Refusal(
                     "not-preparable", f"A SEND with `{which}` cannot be prepared; this to {send.destination}."
                 )
-            self.admission.needs(self.admission.router.plan_send(connection, send, Plan()).puts)
+            self.admission.needs(self.admission.router.plan(connection, send, Plan()).puts)
 
     def absolute(self, send: Send) -> Send:
         """The SEND as it is kept: its times count from now."""
@@ -195,8 +197,7 @@ class PreparedTransactions:
         now_ms = self.context.now_ms
         expires_ms = send.expires_ms
         if send.expiration_ms is not None:
-            by_expiration = now_ms + send.expiration_ms
-            expires_ms = min(expires_ms, by_expiration) if expires_ms else by_expiration
+            expires_ms = expires_by(expires_ms or 0, send.expiration_ms, now_ms)
         deliver_at_ms = send.deliver_at_ms
         if send.delay_ms is not None:
             deliver_at_ms = max(now_ms + send.delay_ms, deliver_at_ms or 0)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from radiator.core.connections import Connection, ConsumedQueue, Delivery, Transaction
 from radiator.core.deliveries import needs_bytes
 from radiator.core.reading import Reading
-from radiator.core.routing.admission import Admission, Waitable
-from radiator.core.routing.router import Plan
+from radiator.core.routing.admission import Admission
+from radiator.core.routing.plan import Plan
+from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.commands import Abort, Begin, Commit, Send
@@ -108,7 +109,7 @@ class Transactions:
             return self.read_back(lacking)
         plan = Plan()
         for send in transaction.sends:
-            self.admission.router.plan_send(connection, send, plan)
+            self.admission.router.plan(connection, send, plan)
         blocked = self.admission.apply_plan(connection, plan, transaction)
         if blocked is None:
             if command.app is not None:

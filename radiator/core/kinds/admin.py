@@ -1,0 +1,19 @@
+"""`/admin`: a request to the broker itself (../admin), which only a SEND by itself can be."""
+
+from radiator.core.connections import Connection
+from radiator.core.kinds.kind import Kind
+from radiator.core.routing.plan import Plan
+from radiator.model.addresses import ADMIN
+from radiator.model.commands import Send
+from radiator.model.errors import Refusal
+
+
+class AdminKind(Kind):
+    """See above. What is asked is carried out before a SEND is looked at as one."""
+
+    name = ADMIN.removeprefix("/")
+
+    __slots__ = ()
+
+    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        raise Refusal("admin", "A SEND to /admin cannot be part of a transaction.")

@@ -1,0 +1,41 @@
+"""`/amq/queue/NAME`: a queue that is there; nothing creates one by that address."""
+
+from radiator.core.connections import Connection
+from radiator.core.kinds.kind import Door, Subscriber
+from radiator.core.kinds.queue import QueueKind
+from radiator.core.routing.plan import Plan, no_consumer
+from radiator.core.routing.waiting import Waitable
+from radiator.model.addresses import EXISTING
+from radiator.model.commands import Send, Subscribe
+from radiator.model.errors import Refusal
+
+
+class ExistingQueueKind(QueueKind):
+    """See above."""
+
+    name = EXISTING
+
+    __slots__ = ()
+
+    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+        found = self.destinations.queues.get(name)
+        if found is None:
+            return door.send_planned(connection, command)
+        return door.send_to(connection, found, command)
+
+    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        found = self.destinations.queues.get(name)
+        if found is not None:
+            self.incoming.put_into(plan, command, headers, (found,), due_ms)
+        elif command.mandatory:
+            raise Refusal("no-subscriber", f"There is no /queue/{name}, and the message is mandatory.")
+        elif command.immediate:
+            raise no_consumer(command.destination, "there is no such queue")
+        plan.missing += found is None
+
+    def subscribe(
+        self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
+    ) -> Waitable | None:
+        if name not in self.destinations.queues:
+            raise Refusal("no-such-destination", f"There is no /queue/{name}, and this address makes none.")
+        return super().subscribe(subscriber, connection, command, name)

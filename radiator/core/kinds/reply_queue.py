@@ -1,0 +1,69 @@
+"""`/reply-queue/ID`: the temp queue of who has asked, here or at another node."""
+
+from radiator.core.connections import Connection
+from radiator.core.kinds.kind import Door, Kind
+from radiator.core.routing.plan import Plan, no_consumer
+from radiator.core.routing.waiting import Waitable
+from radiator.model.addresses import REPLY
+from radiator.model.commands import Send
+from radiator.model.errors import Refusal
+from radiator.model.message import Message
+
+
+class ReplyQueueKind(Kind):
+    """See above."""
+
+    name = REPLY
+
+    __slots__ = ()
+
+    def send(self, door: Door, connection: Connection, command: Send, name: str) -> Waitable | None:
+        """Dropped where that is gone or full; it needs no plan where nobody wants to know."""
+        if (
+            command.mandatory
+            or command.immediate
+            or command.reply_to is not None
+            or command.delay_ms is not None
+            or command.deliver_at_ms is not None
+            or connection.rest_batch > self.context.committed
+            or self.destinations.node_of_asker(name)
+        ):
+            return door.send_planned(connection, command)
+        message = self.incoming.message(command, command.destination, command.headers, None)
+        door.answer(self.destinations.replies.get(name), message)
+        door.receipt(connection, command)
+        return None
+
+    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        """Dropped where that is gone or full, unless it must not be."""
+        message = self.incoming.message(command, command.destination, headers, None)
+        node = self.destinations.node_of_asker(name)
+        if node:
+            self.plan_answer(plan, command, message, node)
+            return
+        queue = self.destinations.replies.get(name)
+        if command.mandatory:
+            if queue is None:
+                raise Refusal(
+                    "no-subscriber",
+                    f"{command.destination} is the address of nobody (any more), and the message is mandatory.",
+                )
+            if not queue.has_room(1, message.size):
+                raise Refusal("queue-full", f"{command.destination} is full, and the message is mandatory.")
+        if command.immediate:
+            if queue is None:
+                raise no_consumer(command.destination, "it is the address of nobody (any more)")
+            plan.immediate[queue] = command.destination
+        plan.replies.append((queue, message))
+
+    def plan_answer(self, plan: Plan, command: Send, message: Message, node: str) -> None:
+        """To a temp queue of another node."""
+        gossip = self.destinations.topics.gossip
+        if command.immediate:
+            raise no_consumer(command.destination, f"it is at the node {node}")
+        if command.mandatory and (gossip is None or gossip.way(node) is None):
+            raise Refusal(
+                "no-subscriber",
+                f"{command.destination} is at the node {node}, which is not reached, and the message is mandatory.",
+            )
+        plan.answers.append((node, message))

@@ -1,0 +1,98 @@
+"""`/topic/NAME`: whoever is subscribed gets it; a copy goes into the queue of each durable subscription."""
+
+from collections.abc import Sequence
+
+from radiator.core.connections import MESSAGE_COST_BYTES, Connection, TopicSubscription
+from radiator.core.kinds.kind import Kind, Subscriber
+from radiator.core.queues.queue import Queue
+from radiator.core.routing.destinations import OUTBOX_PREFIX, PEERS_TOPIC
+from radiator.core.routing.exchanges import TOPICS
+from radiator.core.routing.plan import Plan, dedup_id_of_copies, no_consumer, with_ttl
+from radiator.core.routing.waiting import Waitable
+from radiator.model.addresses import TOPIC
+from radiator.model.commands import Send, Subscribe
+from radiator.model.errors import Refusal
+
+
+class TopicKind(Kind):
+    """See above."""
+
+    name = TOPIC
+
+    __slots__ = ()
+
+    def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
+        destinations = self.destinations
+        destinations.check_topic(name, for_send=True)
+        topics = destinations.topics
+        durable: list[Queue] = []
+        if topics.durable:
+            before = topics.durable.steps
+            durable = topics.durable.matching(name)
+            plan.steps += topics.durable.steps - before
+        copied = self.nodes_with_durable(name)
+        if command.mandatory or command.immediate:
+            is_live = bool(topics.matching(name)) or self.is_wanted_elsewhere(name)
+            if command.mandatory and not is_live and not durable and not copied:
+                raise Refusal(
+                    "no-subscriber", f"{command.destination} has no subscriber, and the message is mandatory."
+                )
+            if command.immediate and not is_live and not any(queue.can_hand(1) for queue in durable):
+                raise no_consumer(command.destination, "nobody is subscribed")
+        message = self.incoming.message(command, command.destination, headers, None)
+        for queue in durable:
+            copy = with_ttl(message, queue.settings.message_ttl_ms, self.context.now_ms)
+            plan.puts.append((queue, copy, command.dedup_id, 0))
+        if copied:
+            # D19: as a fanout's, in the batch of the local durable subscriptions
+            dedup_id = dedup_id_of_copies(command.destination, command.dedup_id)
+            kept = [destinations.outboxes[node] for node in copied]
+            plan.unkept.extend((outbox, message.size) for outbox in kept if outbox in destinations.copies_dropped)
+            kept = [outbox for outbox in kept if outbox in destinations.copies_to]
+            plan.puts.extend((outbox, message, dedup_id, 0) for outbox in kept)
+            copied = [outbox.name.removeprefix(OUTBOX_PREFIX) for outbox in kept]
+        plan.publishes.append((name, message, copied))
+
+    def nodes_with_durable(self, topic: str) -> Sequence[str]:
+        """The other nodes of the list where a durable subscription wants it."""
+        topics = self.destinations.topics
+        if topics.standing is None or topics.gossip is None or not topics.gossip.is_cluster(topic):
+            return ()
+        return topics.standing.nodes(topic)
+
+    def is_wanted_elsewhere(self, topic: str) -> bool:
+        """Whether somebody on another node is subscribed."""
+        gossip = self.destinations.topics.gossip
+        return gossip is not None and gossip.is_wanted(topic)
+
+    def subscribe(
+        self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
+    ) -> Waitable | None:
+        destinations = self.destinations
+        if command.durable:
+            if name == PEERS_TOPIC and destinations.is_clustered:
+                raise Refusal("reserved", f"/topic/{name} says what happens now: it has no durable subscriptions.")
+            destinations.check_topic(name, for_send=False, is_new=False)
+            subscriber.consume_durably(connection, command, self.name, name, (TOPICS, name))
+            return None
+        self.destinations.check_topic(name, for_send=False)
+        limits, asked, pressed = self.limits, command.buffer_max_bytes, None
+        most = limits.outbox_max_bytes if asked is None else min(asked, limits.outbox_max_bytes)
+        if asked is None and limits.has_default_outbox:
+            most += 2 * MESSAGE_COST_BYTES
+            pressed = limits.outbox_filled_bytes
+        subscription = TopicSubscription(
+            connection,
+            command.subscription,
+            name,
+            command.ack,
+            command.named,
+            most,
+            command.buffer_max_messages,
+            pressed,
+        )
+        connection.topic_subscriptions[command.subscription] = subscription
+        connection.had_topic = True
+        self.destinations.topics.subscribe(subscription)
+        subscriber.receipt(connection, command)
+        return None

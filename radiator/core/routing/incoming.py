@@ -1,0 +1,81 @@
+"""What a SEND becomes on its way in: the message, its header block, and the queue that answers to it come to."""
+
+from collections.abc import Iterable
+
+from radiator.core.connections import Connection, Subscription
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.plan import Plan, no_consumer
+from radiator.core.turn import TurnContext
+from radiator.model.commands import AUTO, Send
+from radiator.model.errors import Refusal
+from radiator.model.headers import REPLY_TO, block_of
+from radiator.model.limits import Limits
+from radiator.model.message import Message, expires_by
+
+
+class Incoming:
+    """See above. Nothing is changed by it, but for the subscription that answers come to."""
+
+    __slots__ = ("context", "destinations", "limits")
+
+    def __init__(self, context: TurnContext, destinations: Destinations, limits: Limits) -> None:
+        self.context = context
+        self.destinations = destinations
+        self.limits = limits
+
+    def message(self, command: Send, destination: str, headers: bytes, ttl_ms: int | None) -> Message:
+        """The message as accepted now. The earliest of `expiration`, `expires` and the queue's `message_ttl_ms`
+        counts.
+        """
+        now_ms = self.context.now_ms
+        expires_ms = command.expires_ms or 0
+        if command.expiration_ms is not None:
+            expires_ms = expires_by(expires_ms, command.expiration_ms, now_ms)
+        if ttl_ms is not None:
+            expires_ms = expires_by(expires_ms, ttl_ms, now_ms)
+        return Message(destination, headers, command.escaping, command.body, now_ms, expires_ms)
+
+    def put_into(self, plan: Plan, command: Send, headers: bytes, queues: Iterable[Target], due_ms: int) -> None:
+        """A copy for each of the queues."""
+        common = self.message(command, command.destination, headers, None)
+        for queue in queues:
+            ttl_ms = queue.settings.message_ttl_ms
+            message = common if ttl_ms is None else self.message(command, command.destination, headers, ttl_ms)
+            plan.puts.append((queue, message, command.dedup_id, due_ms))
+            if command.immediate:
+                plan.immediate[queue] = command.destination
+        if command.immediate and due_ms:
+            raise no_consumer(command.destination, "it is kept back until later")
+
+    def due_ms(self, command: Send) -> int:
+        """Until when it is kept back; 0: it is not."""
+        if command.delay_ms is None and command.deliver_at_ms is None:
+            return 0
+        due_ms = max(self.context.now_ms + (command.delay_ms or 0), command.deliver_at_ms or 0)
+        return due_ms if due_ms > self.context.now_ms else 0
+
+    def with_reply_to(self, connection: Connection, command: Send, name: str) -> bytes:
+        """The header block as the receiver of a request sees it: with the address of the sender's temp queue."""
+        reply_id = self.asker(connection, name).reply_id
+        return command.headers + block_of(command.escaping, (REPLY_TO, b"/reply-queue/" + reply_id.encode()))
+
+    def asker(self, connection: Connection, name: str) -> Queue:
+        """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
+        queue = self.destinations.temp_queue(connection, name)
+        if not queue.subscriptions:
+            address = f"/temp-queue/{name}".encode()
+            if address in connection.queue_subscriptions or address in connection.topic_subscriptions:
+                raise Refusal(
+                    "subscription",
+                    f"The subscription id {address.decode()} is needed for replies, but in use otherwise.",
+                )
+            connection.check_subscriptions(self.limits.max_subscriptions)
+            subscription = Subscription(connection, address, queue, AUTO, None, False, True, connection.next_place)
+            connection.next_place += 1
+            connection.had_auto = True
+            connection.queue_subscriptions[address] = subscription
+            queue.subscribe(subscription)
+            queue.join(subscription)
+        return queue

@@ -1,0 +1,57 @@
+"""What a SEND, or a whole transaction, is about to do. Nothing has changed yet."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+
+from radiator.core.queues.durable_queue import DurableQueue
+from radiator.core.queues.queue import Queue
+from radiator.core.queues.target import Target
+from radiator.core.routing.destinations import Fanout
+from radiator.core.routing.exchanges import Exchange
+from radiator.model.errors import Refusal
+from radiator.model.message import Message, expires_by
+
+Arrival = tuple[Target, Message, bytes | None, int]  # where to, what, its dedup-id, until when delayed (0: not)
+
+
+class Plan:
+    """What a SEND or a COMMIT is about to do. copies: for those who subscribe to an exchange. through, unrouted: what
+    counts it; missing: how often there was no such queue. immediate: queues whose consumers must have room for what is
+    put, and the address that says so. steps: what matching has cost. unkept: copies for nodes that none are kept for.
+    answers: replies for who has asked at another node.
+    """
+
+    __slots__ = (
+        "answers", "copies", "immediate", "missing", "publishes", "puts", "replies", "steps", "through", "unkept",
+        "unrouted",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.puts: list[Arrival] = []
+        self.publishes: list[tuple[str, Message, Sequence[str]]] = []
+        self.replies: list[tuple[Queue | None, Message]] = []
+        self.answers: list[tuple[str, Message]] = []
+        self.copies: list[tuple[Target, Message, int]] = []
+        self.through: list[Fanout | Exchange] = []
+        self.unrouted: list[Exchange] = []
+        self.unkept: list[tuple[DurableQueue, int]] = []
+        self.missing = 0
+        self.steps = 0
+        self.immediate: dict[Target, str] = {}
+
+
+def with_ttl(message: Message, ttl_ms: int | None, now_ms: int) -> Message:
+    """The message as a queue takes it in that lets messages live for so long; None: as long as they say."""
+    if ttl_ms is None:
+        return message
+    return replace(message, expires_ms=expires_by(message.expires_ms, ttl_ms, now_ms))
+
+
+def dedup_id_of_copies(address: str, dedup_id: bytes | None) -> bytes | None:
+    """In an outbox the ids of all fanouts meet: each gets its own, of a length that a key can hold."""
+    return None if dedup_id is None else sha256(address.encode() + b"\0" + dedup_id).digest()
+
+
+def no_consumer(address: str, why: str) -> Refusal:
+    return Refusal("no-consumer", f"{address} can hand the message to no consumer now ({why}), and it is immediate.")

@@ -1,0 +1,23 @@
+"""What connections wait for: room in a queue, in memory, on the disk, in a batch; or an answer."""
+
+from collections import deque
+
+from radiator.core.connections import Connection
+from radiator.core.queues.target import Target
+
+
+class WaitList:
+    """Something that can be waited for. `waiters`: first come, first served. `is_tight`: everybody waits.
+    `is_timed`: block_timeout_s is for it: not for what needs no room, and ends by itself."""
+
+    __slots__ = ("is_tight", "is_timed", "name", "waiters")
+
+    def __init__(self, name: str, *, is_timed: bool = True) -> None:
+        self.name = name
+        self.is_timed = is_timed
+        self.waiters: deque[Connection] = deque()
+        self.is_tight = False
+
+
+Waitable = WaitList | Target
+FLUSH = WaitList("flush")  # not room but time: this turn ends here and goes on after its replies have been written
