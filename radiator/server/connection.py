@@ -305,7 +305,7 @@ class ServerConnection:
             self._all_is_written()
 
     def _write_on(self) -> None:
-        """The rest goes on when the system has room."""
+        """The rest is written when the system can take more."""
         if self._writer is None:
             self._writer = self._shared.loop.io(self._transport.fileno(), _WRITABLE)
             self._writer.start(self._write)

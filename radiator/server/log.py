@@ -1,12 +1,12 @@
 """The log: stderr, one line an event: `2026-11-21T08:00:00.000Z info connected connection=7 peer=127.0.0.1:50312`, or
 the same as a JSON object. `Logging` says from which level on, in which form, and whether with journald's priorities.
 
-Nothing that a client said can forge a line or a field: values with anything but plain printable ASCII are quoted and
-escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are told, the others
-only counted; errors are always told. Of those, one client causes LOG_LINES_OF_CLIENT of an event in LOG_CLIENT_EVERY_S
-at most, so that it hides nobody else's. Writing never holds up the broker: a thread does it, and when stderr takes
-nothing for so long that LOG_LINES_MAX wait, further lines are dropped. How many were dropped is told in one line, at
-most one every LOG_DROPPED_EVERY_S, however many other lines are told meanwhile; of clients, as their time is over.
+Nothing that a client sends can forge a line or a field: values with anything but plain printable ASCII are quoted and
+escaped, and cut at LOG_VALUE_CHARACTERS. Nor can it fill a disk: of each event LOG_LINES_PER_S are written, the others
+are only counted; errors are always written. One client causes at most LOG_LINES_OF_CLIENT of an event in
+LOG_CLIENT_EVERY_S, so that it hides nobody else's. Writing never holds up the broker: a thread does it, and when stderr
+takes nothing for so long that LOG_LINES_MAX wait, further lines are dropped. A line says how many, at most one every
+LOG_DROPPED_EVERY_S, however many others are written meanwhile; of clients, as their time is over.
 """
 
 import json
@@ -90,10 +90,10 @@ def line(level: str, event: str, fields: Mapping[str, Value], now_s: float, form
     moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s)) + f".{int(now_s * 1000) % 1000:03d}Z"
     priority = f"<{_PRIORITIES[level]}>" if form.has_priorities else ""
     if form.is_json:
-        told = {name: _cut(value) for name, value in fields.items()}
-        return priority + json.dumps({"time": moment, "level": level, "event": event, **told}) + "\n"
-    told_text = "".join(f" {name}={shown(value)}" for name, value in fields.items())
-    return f"{priority}{moment} {level} {event}{told_text}\n"
+        cut = {name: _cut(value) for name, value in fields.items()}
+        return priority + json.dumps({"time": moment, "level": level, "event": event, **cut}) + "\n"
+    text = "".join(f" {name}={shown(value)}" for name, value in fields.items())
+    return f"{priority}{moment} {level} {event}{text}\n"
 
 
 def _cut(value: Value) -> Value:
@@ -110,10 +110,10 @@ class EventLog:
     ) -> None:
         self._file = file
         self._lines: deque[str] = deque()
-        self._dropped = 0  # lines that nothing has told of yet
+        self._dropped = 0  # lines that no line has counted yet
         self._tell_dropped_s = 0.0  # when that is due
         self._second = 0
-        self._told: dict[str, int] = {}  # how often each event was told within this second
+        self._written: dict[str, int] = {}  # how often each event was written within this second
         # how often each client has caused each event since the first of them, when that time is over, and whether
         # any of it was left out
         self._client_every_s = client_every_s
@@ -177,9 +177,9 @@ class EventLog:
     def _is_flood(self, event: str, second: int) -> bool:
         if second != self._second:
             self._second = second
-            self._told.clear()
-        self._told[event] = told = self._told.get(event, 0) + 1
-        return told > LOG_LINES_PER_S
+            self._written.clear()
+        self._written[event] = count = self._written.get(event, 0) + 1
+        return count > LOG_LINES_PER_S
 
     def _is_left_out(self, client: str, event: str) -> bool:
         """Whether this client has caused enough of that event. Where too many clients do, only the event's own bound
@@ -255,14 +255,14 @@ class EventLog:
             self._write_all(text.encode("utf-8", "backslashreplace"))
 
     def _wait_s(self) -> float | None:
-        """How long until it is told what was left out; None: nothing was."""
+        """How long until a line says what was left out; None: nothing was."""
         waits = [self._dropped_wait_s()]
         if self._is_client_left_out:
             waits.append(max(0.0, self._clients_until_s - time.monotonic()))
         return min((wait for wait in waits if wait is not None), default=None)
 
     def _dropped_wait_s(self) -> float | None:
-        """How long until it is told how many lines were dropped; None: none were."""
+        """How long until a line says how many were dropped; None: none were."""
         return max(0.0, self._tell_dropped_s - time.monotonic()) if self._dropped else None
 
     def _write_all(self, data: bytes) -> None:

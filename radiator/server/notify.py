@@ -8,7 +8,7 @@ from typing import Any
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Tells the service manager, if there is one. It never waits, and what cannot be told is not told."""
+    """Sends it to the service manager, if there is one. It never waits; what cannot be sent is dropped."""
     path = environment.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return

@@ -308,7 +308,7 @@ def _places_wanted(config: Config) -> tuple[int, int, int]:
 
 def places_for(config: Config, links_max: int, log: EventLog) -> tuple[int, int, int]:
     """The bounds of Places: as many of clients as there are files for beside those of links. Raises the soft limit as
-    far as needed. Where files are too few, half-open connections have a tenth of what there is; the log is told where
+    far as needed. Where files are too few, half-open connections have a tenth of what there is; it is logged where
     the configuration asks for more.
 
     Ensures that connections never take the last files: a commit that finds none would look like a failed disk.
