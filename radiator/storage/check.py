@@ -16,7 +16,7 @@ from radiator.model.message import SEQUENCE_BITS
 from radiator.model.settings import STANDARD_EXCHANGES
 from radiator.model.validation import exchange_settings, fanout_children
 from radiator.model.writes import KeepPeer
-from radiator.storage.check_logs import check_blocks, check_log_books, check_stages
+from radiator.storage.check_logs import check_blocks, check_log_books, check_prepared
 from radiator.storage.codec import records
 from radiator.storage.codec.tables import (
     BINDINGS,
@@ -106,7 +106,7 @@ def _check_tables(reader: Reader, report: Report) -> None:
     _check_counts(reader, report)
     _check_dedup(reader, report)
     check_blocks(reader, report)
-    check_stages(reader, report)
+    check_prepared(reader, report)
 
 
 def _check_meta(meta: dict[bytes, bytes], report: Report) -> dict[bytes, int]:

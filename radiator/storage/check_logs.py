@@ -140,7 +140,7 @@ def _check_stray(snapshot: Snapshot, key: bytes, block: bytes, report: Report) -
 # ---- prepared transactions ----------------------------------------------------------------------------------------
 
 
-def check_stages(reader: Reader, report: Report) -> None:
+def check_prepared(reader: Reader, report: Report) -> None:
     """Every prepared transaction with its SENDs, and every version of a txn-app-id."""
     names: dict[str, int] = {}
     number: int | None = 0

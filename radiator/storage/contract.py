@@ -65,7 +65,7 @@ class Store(Protocol):
         `message` None: one flipped bit takes at most a block with it.
         """
 
-    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+    def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """Answers it from the last committed state; damaged ones are counted, for the limits too."""
 
     def look_up(self, look_up: DedupLookup) -> bool:
@@ -87,5 +87,5 @@ def answer(store: Store, read_request: ReadRequest) -> Event:
     if isinstance(read_request, ReadLog):
         return store.load_log(read_request)
     if isinstance(read_request, ReadPrepared):
-        return store.load_stage(read_request)
+        return store.load_prepared(read_request)
     return Found(read_request.request, store.look_up(read_request))

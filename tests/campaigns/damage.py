@@ -572,7 +572,9 @@ def all_records(store: LmdbStore, original: Original) -> dict[Record, Message | 
 
 
 def all_staged(store: LmdbStore, original: Original) -> dict[int, list[Send]]:
-    return {stage: store.load_stage(ReadPrepared(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged}
+    return {
+        stage: store.load_prepared(ReadPrepared(1, stage, 0, 1_000_000, 1 << 40)).sends for stage in original.staged
+    }
 
 
 def as_written(store: LmdbStore, original: Original, place: Record) -> Message | None:

@@ -274,7 +274,7 @@ def logs_of(store: LmdbStore, placed: Iterable[Stored]) -> Queues:
             state = state.with_number(scenario.FIRST, end - len(bodies))
     there = [*placed]
     for stage in store.recovery.stages:
-        loaded = store.load_stage(ReadPrepared(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
+        loaded = store.load_prepared(ReadPrepared(1, stage.stage, stage.applied, 1_000_000, 1 << 40))
         assert len(loaded.sends) == stage.count - stage.applied, f"{stage} has {len(loaded.sends)} SENDs"
         if stage.name:
             state = state.with_one(scenario.PREPARED, scenario.prepared(stage.name, stage.count), True)

@@ -37,7 +37,7 @@ def assert_same_answers(real: Store, simulated: Store, history: LogBatches, chan
     for stage in range(1, history.next_stage + 1):
         for first in (0, 3):
             asked = ReadPrepared(1, stage, first, chance.randint(1, 20), chance.randrange(300))
-            assert real.load_stage(asked) == simulated.load_stage(asked), asked
+            assert real.load_prepared(asked) == simulated.load_prepared(asked), asked
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -183,7 +183,7 @@ class Node:
         elif isinstance(read_request, ReadLog):
             self._one([self.disk.load_log(read_request)])
         elif isinstance(read_request, ReadPrepared):
-            self._one([self.disk.load_stage(read_request)])
+            self._one([self.disk.load_prepared(read_request)])
         else:
             self._one([Found(read_request.request, self.disk.look_up(read_request))])
 

@@ -459,7 +459,7 @@ class SimDisk:
             loaded.records.append(StoredRecord(offset, message))
         return loaded
 
-    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+    def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         loaded = LoadedPrepared(load.request)
         size = 0
         rows = self.platter.staged.get(load.stage, {})

@@ -308,7 +308,7 @@ class SimNode:
             records = self.disk.load_log(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(records))
         elif isinstance(read_request, ReadPrepared):
-            sends = self.disk.load_stage(read_request)
+            sends = self.disk.load_prepared(read_request)
             self._at_this_boot(delay_s, lambda: self.turn(sends))
         else:
             known = self.disk.look_up(read_request)

@@ -152,7 +152,7 @@ def test_what_format_4_says_of_logs_and_prepared_transactions_is_read(tmp_path: 
     }  # fmt: skip
     assert store.recovery.stages == [KeepTransaction(1, "", 4, 40, 1, DUE_MS)]
     assert store.recovery.apps == [KeepApp("app", 7, DUE_MS)]
-    sends = store.load_stage(ReadPrepared(1, 1, 0, 9, 1 << 20)).sends
+    sends = store.load_prepared(ReadPrepared(1, 1, 0, 9, 1 << 20)).sends
     assert sends == [send_of(number) for number in (1, 2, 3)]
 
 

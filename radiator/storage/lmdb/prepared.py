@@ -16,7 +16,7 @@ from radiator.storage.codec.tables import STAGED, STAGES
 from radiator.storage.lmdb.logs import Tables
 
 
-def read_stages(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:
+def read_transactions(rows: Iterable[tuple[bytes, bytes]], counted: int) -> list[KeepTransaction]:
     """Those that are not over; counted: so many SENDs are staged. Raises DamagedRecord, and StoreError (a clause) for
     what contradicts itself.
     """
@@ -39,7 +39,7 @@ def read_apps(rows: Iterable[tuple[bytes, bytes]]) -> list[KeepApp]:
     return [transactions.decode_app(key, value) for key, value in rows]
 
 
-def load_stage(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrepared) -> LoadedPrepared:
+def load_prepared(txn: "lmdb.Transaction[bytes]", tables: Tables, load: ReadPrepared) -> LoadedPrepared:
     """Answers it: see the contract. Raises StoreError, a clause."""
     loaded = LoadedPrepared(load.request)
     prefix = transactions.transaction_key(load.stage)

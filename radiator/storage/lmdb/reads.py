@@ -137,10 +137,10 @@ class TreeReader:
         with self._reading() as txn, self._clauses():
             return logs.load_log(txn, self._tables, load, self._store_id)
 
-    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+    def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """See the contract."""
         with self._reading() as txn, self._clauses():
-            return prepared.load_stage(txn, self._tables, load)
+            return prepared.load_prepared(txn, self._tables, load)
 
     @contextmanager
     def _clauses(self) -> Iterator[None]:

@@ -194,7 +194,7 @@ class Start:
             return
         try:
             self.recovery.logs = logs.read_logs(lambda table: self._rows(txn, table))
-            self.recovery.stages = prepared.read_stages(
+            self.recovery.stages = prepared.read_transactions(
                 self._rows(txn, STAGES), txn.stat(self.tables[STAGED])["entries"]
             )
             self.recovery.apps = prepared.read_apps(self._rows(txn, APPS))

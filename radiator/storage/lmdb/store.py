@@ -146,9 +146,9 @@ class LmdbStore:
         """See the contract."""
         return self._reader.load_log(load)
 
-    def load_stage(self, load: ReadPrepared) -> LoadedPrepared:
+    def load_prepared(self, load: ReadPrepared) -> LoadedPrepared:
         """See the contract."""
-        return self._reader.load_stage(load)
+        return self._reader.load_prepared(load)
 
     def look_up(self, look_up: DedupLookup) -> bool:
         """See the contract."""

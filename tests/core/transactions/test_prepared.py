@@ -586,7 +586,7 @@ def test_a_damaged_send_is_passed_over_and_the_others_come_once() -> None:
 def test_a_send_that_is_missing_is_not_counted_as_damaged() -> None:
     broker = node()
     prepare(broker, "p", *sends("a", 2))
-    broker.disk.load_stage = lambda load: LoadedPrepared(load.request)  # type: ignore[method-assign]
+    broker.disk.load_prepared = lambda load: LoadedPrepared(load.request)  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="^the prepared transaction 'p' has no SEND 0"):
         broker.say(committed("p"))
 

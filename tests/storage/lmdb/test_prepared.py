@@ -53,7 +53,7 @@ def again(store: LmdbStore, path: Path) -> LmdbStore:
 
 
 def load(store: LmdbStore, first: int = 0, most: int = 100, bytes_max: int = 1 << 30, stage: int = 1) -> LoadedPrepared:
-    return store.load_stage(ReadPrepared(7, stage, first, most, bytes_max))
+    return store.load_prepared(ReadPrepared(7, stage, first, most, bytes_max))
 
 
 # ---- write and read -----------------------------------------------------------------------------------------------
