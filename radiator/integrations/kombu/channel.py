@@ -8,34 +8,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from kombu.transport.base import StdChannel, to_rabbitmq_queue_arguments
 
 from radiator.client import Message as Received
 from radiator.integrations.kombu.arguments import queue_settings
+from radiator.integrations.kombu.connection import Declared, SharedConnection
 from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, refused
 from radiator.integrations.kombu.message import Message, Prepared
 from radiator.model.commands import AUTO, CLIENT_INDIVIDUAL
 from radiator.model.limits import PREFETCH_COUNT_MAX
 from radiator.model.settings import EXCHANGE_TYPES
 
-if TYPE_CHECKING:
-    from radiator.integrations.kombu.connection import SharedConnection
-
 QUEUE = "/amq/queue/"  # a queue that was declared; no use of it makes one
 GET_MAX_S = 2.0  # how long a message that is ready may take to come; it may have to be read from the disk
 GET_AGAIN_S = 0.02
 _RETURNED = frozenset(["no-subscriber", "no-consumer"])  # what `mandatory` and `immediate` are refused with
-
-
-class Declared(NamedTuple):
-    """What AMQP answers to queue.declare."""
-
-    queue: str
-    message_count: int
-    consumer_count: int
 
 
 def _answered(queue: str, answer: dict[str, Any]) -> Declared:
@@ -54,9 +44,9 @@ class _Consumer:
 class Channel(StdChannel):
     """connection: None once it is closed or its connection is lost."""
 
-    def __init__(self, connection: "SharedConnection", number: int) -> None:
+    def __init__(self, connection: SharedConnection) -> None:
         self.connection: SharedConnection | None = connection
-        self.channel_id = number
+        self.channel_id = connection.add(self)
         self.no_ack_consumers: set[str] = set()
         self.events: dict[str, set[Callable[..., None]]] = {"basic_return": set()}
         self.prefetch_count = 0  # of its consumers together; 0: without limit
@@ -69,7 +59,7 @@ class Channel(StdChannel):
         return self.connection is not None
 
     @property
-    def _open(self) -> "SharedConnection":
+    def _open(self) -> SharedConnection:
         if self.connection is None:
             raise ConnectionLost("This channel is closed, or its connection lost.")
         return self.connection

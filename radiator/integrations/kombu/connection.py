@@ -9,10 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from radiator.client import Address, Client
-from radiator.integrations.kombu.channel import Channel, Declared
 from radiator.integrations.kombu.failures import ConnectionLost, OperationRefused, Unreachable, failure, refused
 from radiator.model.errors import RadiatorError, Refusal, Violation
 from radiator.model.limits import PREFETCH_COUNT_MAX
@@ -28,6 +27,32 @@ DECLARED_KEPT = 1000
 HEART_BEAT_MIN_S, HEART_BEAT_MAX_S = 1.0, 86_400.0
 
 
+class Declared(NamedTuple):
+    """What AMQP answers to queue.declare."""
+
+    queue: str
+    message_count: int
+    consumer_count: int
+
+
+class Sharing(Protocol):
+    """What a connection asks of its channels."""
+
+    @property
+    def has_consumers(self) -> bool: ...
+
+    @property
+    def is_sharing(self) -> bool:
+        """Whether it has consumers that use the window of the connection."""
+
+    @property
+    def window(self) -> int:
+        """How many unacked messages its consumers have asked for, together."""
+
+    def end(self) -> None:
+        """The connection is lost or closed."""
+
+
 class SharedConnection:
     """client: kombu's Connection that it belongs to, None once it is closed. Raises Unreachable where nobody answers.
 
@@ -39,7 +64,7 @@ class SharedConnection:
         self, client: Any, address: Address, connect_timeout_s: float, answer_timeout_s: float, heart_beat_s: float
     ) -> None:
         self.client = client
-        self.channels: dict[int, Channel] = {}
+        self.channels: dict[int, Sharing] = {}
         self.confirms = True  # whether a publish awaits its RECEIPT
         self.keeps_replies = False  # whether queues for replies are on the disk
         self._declared: dict[str, tuple[dict[str, Any], float, Declared]] = {}
@@ -75,11 +100,11 @@ class SharedConnection:
 
     # ---- channels
 
-    def channel(self) -> Channel:
-        """A new one."""
+    def add(self, channel: Sharing) -> int:
+        """A new one, and its number."""
         self._numbered += 1
-        channel = self.channels[self._numbered] = Channel(self, self._numbered)
-        return channel
+        self.channels[self._numbered] = channel
+        return self._numbered
 
     def widen_window(self) -> None:
         """Of the shared window: what its channels have asked for, together."""

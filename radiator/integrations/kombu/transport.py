@@ -99,7 +99,7 @@ class Transport(BaseTransport):
             connection.collect()
 
     def create_channel(self, connection: SharedConnection) -> Channel:
-        return connection.channel()
+        return Channel(connection)
 
     def close_channel(self, channel: Channel) -> None:
         channel.close()

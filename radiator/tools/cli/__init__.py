@@ -125,7 +125,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         command.add_arguments(one)
-        one.set_defaults(run=command.run, failed=command.failed)
+        one.set_defaults(run=command.run, failed=command.failed, whole=top)
     return top
 
 

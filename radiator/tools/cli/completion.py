@@ -202,9 +202,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from radiator.tools.cli import parser  # which has this command too
-
-    print(script(arguments.shell, parser()), end="")
+    print(script(arguments.shell, arguments.whole), end="")
     return 0
 
 
