@@ -1,4 +1,4 @@
-# The verbs of the house. `make check` before every commit: lint, types, and all tests that are not slow, under 30 s.
+# The verbs of the house. `make check` while you work: lint, types, and the tests of single parts, under 25 s.
 .PHONY: check test prove bench serve clean
 
 check:
