@@ -68,7 +68,7 @@ MUTANTS = (
         "A message is READY as soon as it is accepted, before the disk has it.",
         function="DurableQueue.put",
         old="""
-            entry = Entry(position, message, State.STORING, size)
+            entry = Entry(position, message, _STORING, size)
             part.storing.append(entry)
             window.storing[position] = entry
         """,

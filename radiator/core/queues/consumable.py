@@ -20,6 +20,8 @@ from radiator.model.errors import Refusal
 from radiator.model.replies import Deliver, RecordPlace
 from radiator.model.settings import QueueSettings
 
+_DELIVER = Event.DELIVER  # each delivery needs it, and to look it up in its Enum costs as much as a call
+
 
 class Consumable(Target):
     """ready, returned: READY entries, in order: those that never were out, and those that came back, a heap. ring:
@@ -140,7 +142,7 @@ class Consumable(Target):
 
     def deliver(self, entry: Entry, subscription: Subscription, log: RecordPlace | None = None) -> None:
         """READY -> UNACKED, and a MESSAGE into the outgoing buffer. log: where it lies, if it is a log's."""
-        move(entry, Event.DELIVER, self.moves)
+        move(entry, _DELIVER, self.moves)
         context = self.context
         if self.is_timed and not entry.redelivered:
             # written out: each message comes here, and most took as long as the one before

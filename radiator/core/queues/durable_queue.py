@@ -35,6 +35,9 @@ from radiator.model.writes import Count, Ledger, Put, Remove, SaveLedger
 
 _columns = attrgetter(*(field.name for field in fields(Ledger)))  # copy.copy takes four times as long, in each batch
 
+# each message needs them, and to look one up in its Enum costs as much as a call
+_STORING, _UNACKED, _COMMITTED = State.STORING, State.UNACKED, Event.COMMITTED
+
 
 class DurableQueue(Queue):
     """See Queue. `number` is its name on the disk. observers: called after each `pump`, whoever wants to know."""
@@ -90,7 +93,7 @@ class DurableQueue(Queue):
         context.write(Put(self.number, position, message), size + WRITE_COST_BYTES)
         window = self.window
         if window.beyond == 0 and window.takes(size):
-            entry = Entry(position, message, State.STORING, size)
+            entry = Entry(position, message, _STORING, size)
             part.storing.append(entry)
             window.storing[position] = entry
             window.end = position
@@ -121,8 +124,8 @@ class DurableQueue(Queue):
         window, read_back = self.window, self.read_back
         storing, ready = window.storing, self.ready
         for entry in part.storing:
-            if entry.state is State.STORING:
-                move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+            if entry.state is _STORING:
+                move(entry, _COMMITTED, PERSISTENT_MOVES)
                 del storing[entry.position]
                 ready.append(entry)
         for entry in part.waking:
@@ -131,7 +134,7 @@ class DurableQueue(Queue):
                 del window.waking[entry.position]
                 heapq.heappush(self.returned, (entry.position, entry))
         for entry in part.removing:
-            move(entry, Event.COMMITTED, PERSISTENT_MOVES)
+            move(entry, _COMMITTED, PERSISTENT_MOVES)
         read_back.wait_for_commit = False
         read_back.unseen += part.beyond
         if self.dedup.pending:
@@ -148,7 +151,7 @@ class DurableQueue(Queue):
     def remove(self, entry: Entry, event: Event) -> None:
         """REMOVING: the Remove is in the open batch; GONE when that is committed."""
         # D3: only `delay` writes another Remove, and a Delay with it; every call comes from a row of PERSISTENT_MOVES
-        if entry.state is not State.UNACKED:
+        if entry.state is not _UNACKED:
             if isinstance(entry, DelayedEntry) and entry.state is State.DELAYED:
                 self.delayed.end_delay(entry)
                 move(entry, event, PERSISTENT_MOVES)
