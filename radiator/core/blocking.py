@@ -144,13 +144,13 @@ class Blocking:
         name = f"/queue/{room.name}" if isinstance(room, Target) else room.name
         refusal = Refusal("blocked", f"No room for {limit_s:g} s: {name} has none (block_timeout_s).")
         command = connection.blocked[0]
-        if not (type(command) is Send and command.survives_refusal):
+        if not connection.survives_refusal(command):
             self.unblock(connection)
             connection.refused(self.context, command, refusal)
             return True
         connection.refused(self.context, command, refusal)
         connection.blocked.popleft()
-        connection.parked_bytes -= command.size
+        connection.parked_bytes -= command.size if type(command) is Send else 0
         self.admission.forget_found(connection)
         self.go_on(connection, room)
         self.has_room(room)

@@ -53,6 +53,7 @@ class Clients:
 
     def opened(self, event: Open) -> bool:
         connection = Connection(event.connection, self.limits.outbox_filled_bytes)
+        connection.closes_at = event.closes_at
         self.connections[event.connection] = connection
         if event.peer is not None:
             if self.cluster is None or self.context.is_stopping:

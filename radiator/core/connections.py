@@ -19,7 +19,7 @@ from radiator.core.states import Event
 from radiator.core.turn import TurnContext
 from radiator.model.commands import AUTO, Ack, Command, Nack, Send
 from radiator.model.errors import Refusal, shown
-from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, SendToPeer
+from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope, SendToPeer
 from radiator.model.settings import QueueSettings
 
 # what a message costs in a buffer beside its own bytes: its head on the wire, its words in memory
@@ -224,7 +224,7 @@ class Connection:
     """What the broker knows of one connection. Its number is its name everywhere else."""
 
     __slots__ = (
-        "answer_bytes", "awaits", "buffered_bytes", "found", "had_auto", "had_topic", "held_batch",
+        "answer_bytes", "awaits", "buffered_bytes", "closes_at", "found", "had_auto", "had_topic", "held_batch",
         "held_reply_bytes", "is_closing", "is_link", "last_own_place", "last_place", "next_place", "number",
         "outbox_bytes", "outbox_max_bytes", "blocked", "parked_bytes", "parked_since_s", "parked_total_s",
         "posted_turn", "queue_subscriptions", "rest_batch", "rest_bytes", "shared_in_flight", "shared_window",
@@ -236,6 +236,7 @@ class Connection:
         self.number = number
         self.outbox_max_bytes = outbox_max_bytes
         self.is_closing = False
+        self.closes_at = Scope.COMMAND  # of refusals, the smallest scope that ends it
         self.is_link = False  # the other end is a node
         # windows and round robin
         self.shared_in_flight = 0
@@ -333,16 +334,27 @@ class Connection:
             context.count("refusals")
             self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
         else:
-            self.refuse(context, refusal.code, str(refusal), command.receipt)
+            self.refuse(context, refusal.code, str(refusal), command.receipt, Scope.COMMAND)
 
-    def refuse(self, context: TurnContext, code: str, sentence: str, receipt: bytes | None = None) -> None:
-        """ERROR behind the RECEIPTs due before it; the connection is closed by the shell. receipt: that of the command
-        which has caused it.
+    def survives_refusal(self, command: Command) -> bool:
+        """Whether the connection goes on where that command is refused."""
+        return self.closes_at > Scope.COMMAND or (type(command) is Send and command.survives_refusal)
+
+    def refuse(
+        self,
+        context: TurnContext,
+        code: str,
+        sentence: str,
+        receipt: bytes | None = None,
+        scope: Scope = Scope.CONNECTION,
+    ) -> None:
+        """Refuse, behind the RECEIPTs due before it. receipt: that of the command which has caused it. Where the scope
+        is one that its session closes at, nothing more of the connection is carried out.
         """
-        self.is_closing = True
+        self.is_closing = self.is_closing or scope >= self.closes_at
         context.count("refusals")
         context.note("info", "refused", connection=self.number, code=code, sentence=sentence)
-        self.say(context, Refuse(self.number, code, sentence, receipt))
+        self.say(context, Refuse(self.number, code, sentence, receipt, scope))
 
     def set_prefetch(self, name: bytes, count: int) -> None:
         """A subscription has another window from now on. Raises Refusal for one that has none of its own."""

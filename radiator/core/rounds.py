@@ -18,6 +18,7 @@ from radiator.core.turn import BackgroundTask, TurnContext
 from radiator.model.commands import CLIENT
 from radiator.model.errors import shown
 from radiator.model.limits import DELETED_LOOKS, LOOKS_PER_TURN, WATCHED_LOOKS, WINDOW_FULL_S
+from radiator.model.replies import Scope
 
 
 class Rounds:
@@ -158,6 +159,7 @@ class Rounds:
                 "ack-timeout",
                 f"{shown(delivery.message_id)} of {queue.address} was not acked within "
                 f"{delivery.subscription.ack_timeout_s or 0:g} s.",
+                scope=Scope.CHANNEL,
             )
         if lacking:
             self.begin_task(Requeue(self.context, Event.OVERDUE, lacking, lambda _: queue.pump()))

@@ -9,6 +9,7 @@ from typing import Any
 
 from radiator.model.message import Message
 from radiator.model.peer import Identity, PeerFrame
+from radiator.model.replies import Scope
 from radiator.model.settings import Config
 
 # ack modes of a subscription (STOMP 1.2, SUBSCRIBE ack Header)
@@ -220,11 +221,13 @@ Command = (
 class Open:
     """A client is connected: its CONNECT was accepted. Commands of a connection come only between Open and Closed.
 
-    peer: a linked node instead of a client; it says nothing but Heard and Fail.
+    peer: a linked node instead of a client; it says nothing but PeerMessage and Fail. closes_at: a refusal of that
+    scope, or a wider one, ends the connection: nothing that it said behind it is carried out.
     """
 
     connection: int
     peer: Identity | None = None
+    closes_at: Scope = Scope.COMMAND
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """What the broker may say to a connection. The session turns a reply into bytes; the shell writes them in order."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from radiator.model.message import Message
 from radiator.model.peer import PeerFrame
@@ -58,17 +59,30 @@ class RefusedReceipt(Receipt):
     sentence: str
 
 
+class Scope(IntEnum):
+    """What a refusal leaves sound. COMMAND: everything but the refused command, of which nothing has happened. CHANNEL:
+    the connection, but not what was open on it, of which the refusal has ended some (a transaction, a delivery).
+    CONNECTION: nothing; the connection is over.
+    """
+
+    COMMAND = 1
+    CHANNEL = 2
+    CONNECTION = 3
+
+
 @dataclass(slots=True)
 class Refuse:
-    """ERROR, then close. `code` is stable (docs/PROTOCOL.md), `sentence` says what and why.
+    """Something is refused. `code` is stable (docs/PROTOCOL.md), `sentence` says what and why. The session decides by
+    the scope whether the connection ends: see Open.closes_at.
 
-    receipt: the receipt id of the frame that caused it, or None.
+    receipt: the receipt id of the command that caused it, or None.
     """
 
     connection: int
     code: str
     sentence: str
     receipt: bytes | None = None
+    scope: Scope = Scope.CONNECTION
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from radiator.model.commands import Command, Open
 from radiator.model.limits import Limits
-from radiator.model.replies import Deliver, Reply
+from radiator.model.replies import Deliver, Reply, Scope
 from radiator.model.settings import TCP, UNIX
 from radiator.protocols.stomp.session import StompSession
 
@@ -38,6 +38,8 @@ class Session(Protocol):
     """What the log says of it where `is_closing` is set before Open."""
     other: str
     """Of a link: the node that is dialled, or says that it is the other end, proved or not; "": not known."""
+    closes_at: Scope
+    """The smallest scope of a Refuse that ends the connection; its Open says the same. STOMP closes at every one."""
     is_link: bool
     """The other end is a node: it is read from even while it does not read, or two full links would wait for ever."""
 

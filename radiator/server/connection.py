@@ -254,7 +254,7 @@ class ServerConnection:
             if isinstance(reply, Refuse) and reply.code in _HOLDS_TOO_MUCH:
                 self._outbox.drop()
             self._outbox.append(self._session.encode(reply))
-            if isinstance(reply, Refuse):
+            if isinstance(reply, Refuse) and reply.scope >= self._session.closes_at:
                 self._start_ending(f"refused: {reply.code}")
             elif isinstance(reply, Bye):
                 self._start_ending("closed")

@@ -24,9 +24,9 @@ MUTANTS = (
         "log-call-in-the-core",
         "The core writes a line of the log itself, through the hub's thread pool, for each refusal.",
         function="Connection.refuse",
-        old="self.is_closing = True",
+        old="self.is_closing = self.is_closing or scope >= self.closes_at",
         new=r"""
-            self.is_closing = True
+            self.is_closing = self.is_closing or scope >= self.closes_at
             __import__("gevent").get_hub().threadpool.apply(__import__("os").write, (2, b"refused\n"))
         """,
     ),

@@ -86,9 +86,9 @@ MUTANTS = (
             Edit(function="StompSession.receive", old="self._connect(frame)", new=""),
             Edit(
                 function="StompSession.receive",
-                old="said.append(Open(self._connection))",
+                old="said.append(Open(self._connection, closes_at=self.closes_at))",
                 new="""
-                    said.append(Open(self._connection))
+                    said.append(Open(self._connection, closes_at=self.closes_at))
                     if frame.command in CONNECT_COMMANDS:
                         self._connect(frame)
                     else:

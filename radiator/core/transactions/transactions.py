@@ -13,6 +13,7 @@ from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.commands import Abort, Begin, Commit, Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.limits import REFUSED_LOOKS, Limits
+from radiator.model.replies import Scope
 
 
 class Transactions:
@@ -181,5 +182,9 @@ class Transactions:
                 "transaction-timeout",
                 f"The transaction {shown(name)} is open for longer than {self.limits.transaction_max_s:g} s "
                 "(transaction_max_s): nothing of it was carried out.",
+                scope=Scope.CHANNEL,
             )
+            if not connection.is_closing:
+                transaction.release()
+                self.end(connection, name)
             yield REFUSED_LOOKS

@@ -17,7 +17,7 @@ from radiator.model.commands import Command, Fail, Open, PeerMessage
 from radiator.model.errors import Refusal, Violation, shown
 from radiator.model.limits import GREETING_MAX_BYTES, Limits
 from radiator.model.peer import Identity
-from radiator.model.replies import Deliver, Refuse, Reply, SendToPeer
+from radiator.model.replies import Deliver, Refuse, Reply, Scope, SendToPeer
 from radiator.model.settings import Node
 from radiator.protocols.peer.frame import HEART_BEAT, Frames, encode
 from radiator.protocols.peer.proof import is_right, proof
@@ -59,6 +59,7 @@ class PeerSession:
         "heart_beat_expect_s",
         "heart_beat_send_s",
         "is_closing",
+        "closes_at",
         "is_link",
         "is_open",
         "other",
@@ -78,6 +79,7 @@ class PeerSession:
         self.is_open = False
         self.is_closing = False
         self.is_link = True
+        self.closes_at = Scope.COMMAND
         self.closing_cause = ""
         self.other = expected or ""
         self.buffered_bytes = 0

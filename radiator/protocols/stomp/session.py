@@ -42,7 +42,7 @@ from radiator.model.limits import (
     TIME_MAX_MS,
     Limits,
 )
-from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply
+from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
     FRAME_END,
@@ -126,6 +126,7 @@ class StompSession:
         "heart_beat_expect_s",
         "heart_beat_send_s",
         "is_closing",
+        "closes_at",
         "is_link",
         "is_open",
         "other",
@@ -141,6 +142,7 @@ class StompSession:
         self.silence_max_s = inf
         self.closing_cause = "broke the protocol before it was connected"
         self.is_link = False
+        self.closes_at = Scope.COMMAND
         self.other = ""
         self._connection = connection
         self._name = session_name
@@ -165,7 +167,7 @@ class StompSession:
                     said.append(self._command(frame))
                 else:
                     self._connect(frame)
-                    said.append(Open(self._connection))
+                    said.append(Open(self._connection, closes_at=self.closes_at))
                 if self._state == _ENDED:
                     break
         except Violation as broken:
