@@ -10,11 +10,13 @@ from dataclasses import fields
 from typing import Any
 
 from radiator.core.answers import Part
+from radiator.core.logs.logs import partitions_mistake
 from radiator.core.parts import Asker, Parts
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
-from radiator.core.routing.destinations import OUTBOX_PREFIX, by_queue, partitions_mistake
+from radiator.core.routing.destinations import by_queue
 from radiator.core.routing.exchanges import Exchange
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
@@ -87,7 +89,7 @@ class Reload:
         parts, destinations, new = self.parts, self.parts.destinations, config.declarations
         old = destinations.declarations
         exchanges = destinations.exchanges
-        destinations.use_fanouts(old.fanouts.keys(), new.fanouts)
+        destinations.all_fanouts.use(old.fanouts.keys(), new.fanouts)
         gone = [exchanges.undeclare(name) for name in old.exchanges if name not in new.exchanges]
         for name, settings in new.exchanges.items():
             exchanges.declare(name, settings)
@@ -96,7 +98,7 @@ class Reload:
         for name, log in destinations.logs.items():
             log.is_declared = name in new.logs
             if log.is_declared:
-                destinations.use_log(log, new.logs[name])
+                destinations.all_logs.use(log, new.logs[name])
         # who holds these holds them for good
         for field in fields(Declarations):
             setattr(old, field.name, getattr(new, field.name))

@@ -15,8 +15,8 @@ from radiator.core.logs.groups import Group
 from radiator.core.logs.log import Log
 from radiator.core.parts import Parts
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.destinations import Fanout
 from radiator.core.routing.exchanges import Exchange
+from radiator.core.routing.fanouts import Fanout
 from radiator.model.limits import BINDINGS_MAX, DESCRIBED_GROUPS, POSITIONS_MAX, PREPARED_MAX
 from radiator.model.writes import Ledger
 

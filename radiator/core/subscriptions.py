@@ -9,7 +9,8 @@ from radiator.core.connections import Connection, ConsumedQueue, Subscription
 from radiator.core.kinds.kind import Kind
 from radiator.core.logs.log import Log
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.destinations import DURABLE_PREFIX, Destinations
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.queue_settings import DURABLE_PREFIX
 from radiator.core.routing.waiting import Waitable, WaitList
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import split
@@ -229,7 +230,7 @@ class Subscriptions:
         destinations = self.destinations
         for topic_subscription in connection.topic_subscriptions.values():
             destinations.topics.unsubscribe(topic_subscription)
-        destinations.drop_temp_queues(connection)
+        destinations.temp_queues.drop(connection)
         self.searches.pop(connection, None)
         queues = {subscription.queue: None for subscription in connection.queue_subscriptions.values()}
         for subscription in connection.queue_subscriptions.values():

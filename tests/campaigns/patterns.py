@@ -240,7 +240,7 @@ class Bound:
             self.node,
             [{"do": "bind", "exchange": "amq.topic", "key": key, "queue": queue} for key, queue in wanted],
         )
-        made = [(key, queue.name) for key, queue in self.node.broker.destinations.exchange("amq.topic").bindings]
+        made = [(key, queue.name) for key, queue in self.node.broker.destinations.exchanges.get("amq.topic").bindings]
         for key, queue in made:
             self.queues_of.setdefault(key, set()).add(queue)
         self.patterns = [*self.queues_of]

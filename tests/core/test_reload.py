@@ -80,7 +80,7 @@ def picture(node: Node) -> dict[str, Any]:
             name: (asdict(exchange.settings), exchange.is_declared, bindings(exchange))
             for name, exchange in destinations.exchanges.all.items()
         },
-        "shadowed": (destinations.shadowed, destinations.exchanges.shadowed),
+        "shadowed": (destinations.all_fanouts.shadowed, destinations.exchanges.shadowed),
         "bindings": {name: sorted(pairs) for name, pairs in destinations.declared_bindings.items()},
         "dying into": {name: {queue.name for queue in queues} for name, queues in destinations.dying_into.items()},
         "limits": broker.parts.limits,

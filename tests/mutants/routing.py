@@ -221,8 +221,8 @@ MUTANTS = (
     Mutant(
         "temp-queue-leak",
         "Temp queues stay in the table of reply queues when their connection is over.",
-        function="Destinations.drop_temp_queues",
-        old="del self.replies[queue.reply_id]",
+        function="TempQueues.drop",
+        old="del self.by_id[queue.reply_id]",
         new="",
     ),
     Mutant(

@@ -15,7 +15,7 @@ def declare(request: Request) -> None:
     """An exchange of that name is there from now on; `passive`: it must be there."""
     destinations = request.parts.destinations
     name, given, is_passive = request.declaration("exchange")
-    there = destinations.exchange(name) if is_passive else destinations.exchanges.all.get(name)
+    there = destinations.exchanges.get(name) if is_passive else destinations.exchanges.all.get(name)
     settings = exchange_settings(given, ExchangeSettings() if there is None else there.settings)
     created = destinations.declare_exchange(name, settings)
     if created:
@@ -52,7 +52,7 @@ def _binding(request: Request) -> tuple[str, str, str]:
 def describe(request: Request) -> None:
     """What it is, its numbers and its bindings, those to subscribers' own queues among them."""
     request.has_only("exchange")
-    exchange = request.parts.destinations.exchange(request.name("exchange"))
+    exchange = request.parts.destinations.exchanges.get(request.name("exchange"))
 
     def told() -> Answer:
         first = [*islice(exchange.bindings, DESCRIBED_BINDINGS)]
@@ -82,6 +82,6 @@ def delete(request: Request) -> None:
 
     if not exchange.is_declared and unbinding.begins(request, lambda: [*exchange.bindings], undo, delete):
         return
-    request.parts.destinations.delete_exchange(name)
+    request.parts.destinations.exchanges.delete(name)
     request.parts.context.note("info", "deleted", exchange=name)
     request.answer_synced(lambda: {"deleted": 1})

@@ -10,7 +10,7 @@ def declare(request: Request) -> None:
     """A fanout of that name to these queues is there from now on; `passive`: it must be there."""
     parts, destinations = request.parts, request.parts.destinations
     name, given, is_passive = request.declaration("fanout")
-    there = destinations.fanout(name) if is_passive else destinations.fanouts.get(name)
+    there = destinations.all_fanouts.get(name) if is_passive else destinations.fanouts.get(name)
     may_create = request.flag("create", True)
     children = fanout_children(given if given or there is None else {"children": there.children})
     if there is None:
@@ -31,7 +31,7 @@ def declare(request: Request) -> None:
 def describe(request: Request) -> None:
     """Its children, and how much was sent to it."""
     request.has_only("fanout")
-    fanout = request.parts.destinations.fanout(request.name("fanout"))
+    fanout = request.parts.destinations.all_fanouts.get(request.name("fanout"))
     destinations = request.parts.destinations
     is_shared = fanout.name in destinations.declarations.cluster_fanouts
     outboxes = sorted(queue.name for queue in (*destinations.copies_to, *destinations.copies_dropped) if is_shared)
@@ -45,6 +45,6 @@ def delete(request: Request) -> None:
     """The fanout goes; its children stay."""
     request.has_only("fanout")
     name = request.name("fanout")
-    request.parts.destinations.delete_fanout(name)
+    request.parts.destinations.all_fanouts.delete(name)
     request.parts.context.note("info", "deleted", fanout=name)
     request.answer_synced(lambda: {"deleted": 1})

@@ -15,7 +15,7 @@ from radiator.model.validation import log_settings, log_without_effect, mistake
 
 def named(request: Request) -> Log:
     """The log that the request names. Raises Refusal where it is not there."""
-    log = request.parts.destinations.log(request.name("log"))
+    log = request.parts.destinations.all_logs.get(request.name("log"))
     request.costs(len(log.partitions))
     return log
 
@@ -24,9 +24,9 @@ def declare(request: Request) -> None:
     """A log of that name with these settings is there from now on; `passive`: it must be there."""
     destinations = request.parts.destinations
     name, given, is_passive = request.declaration("log")
-    there = destinations.log(name) if is_passive else destinations.logs.get(name)
+    there = destinations.all_logs.get(name) if is_passive else destinations.logs.get(name)
     settings = log_settings(given, None if there is None else there.log_settings)
-    created = destinations.declare_log(name, settings)
+    created = destinations.all_logs.declare(name, settings)
     if created:
         request.parts.context.note("info", "declared", log=name)
     warnings = request.warnings(given, log_without_effect(settings, request.parts.disk.high_water_bytes))
@@ -62,7 +62,7 @@ def delete(request: Request) -> None:
     request.has_only("log")
     log = named(request)
     destinations = request.parts.destinations
-    destinations.check_unused(log)
+    destinations.all_logs.check_unused(log)
 
     def undo(binding: tuple[str, str]) -> None:
         if binding in destinations.bindings_of(log):
@@ -70,7 +70,7 @@ def delete(request: Request) -> None:
 
     if unbinding.begins(request, lambda: [*destinations.bindings_of(log)], undo, delete):
         return
-    count = destinations.delete_log(log)
+    count = destinations.all_logs.delete(log)
     request.parts.context.note("info", "deleted", log=log.bare_name, records=count)
     request.answer_synced(lambda: {"deleted": count})
 
@@ -127,7 +127,7 @@ def _several(request: Request) -> list[Log]:
         raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
     if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
         raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
-    logs = [request.parts.destinations.log(name.removeprefix(LOG_PREFIX)) for name in names]
+    logs = [request.parts.destinations.all_logs.get(name.removeprefix(LOG_PREFIX)) for name in names]
     request.costs(sum(len(log.partitions) for log in logs))
     return logs
 

@@ -19,8 +19,8 @@ from radiator.core.logs.log_consumer import LogConsumer
 from radiator.core.parts import Parts
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.destinations import OUTBOX_PREFIX
 from radiator.core.routing.exchanges import TOPICS
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
 from radiator.core.stats import MANY_PARTITIONS, readers_in, unread_of
 from radiator.core.stats import of_queue as numbers_of
 from radiator.model.commands import AUTO, CLIENT

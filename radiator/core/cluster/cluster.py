@@ -30,7 +30,9 @@ from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.admission import Admission
-from radiator.core.routing.destinations import OUTBOX_PREFIX, PEERS_TOPIC, Destinations
+from radiator.core.routing.destinations import Destinations
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
+from radiator.core.routing.topic import PEERS_TOPIC
 from radiator.core.routing.waiting import FLUSH, Waitable
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import FANOUT, QUEUE, TOPIC, split
@@ -133,7 +135,7 @@ class Cluster:
         for queue in destinations.queues.values():
             self.share(queue)
         destinations.on_new = self.share
-        destinations.at_node = f"@{node.name}"
+        destinations.temp_queues.at_node = f"@{node.name}"
         has_copies = bool(fanouts or declarations.cluster_topics)
         for name in [*destinations.outboxes, *(node.peers if has_copies else ())]:
             peer = self.peers.get(name)
@@ -542,7 +544,7 @@ class Cluster:
         if is_fanout or (kind == TOPIC and self.standing is not None):
             if peer.copies >= peer.copies_granted:
                 raise LinkError(f"Copy {peer.copies + 1} on this link, where {peer.copies} were granted.")
-            times = len(self.destinations.fanout(name).children) if is_fanout else max(1, word.left)
+            times = len(self.destinations.all_fanouts.get(name).children) if is_fanout else max(1, word.left)
             self.rooms.take(link, True, cost_bytes(word.message.size, times))
             self.top_up(link, is_copies=True)
             peer.copies += 1
@@ -563,7 +565,7 @@ class Cluster:
             return self.accept_message(peer, name, word)
         if kind == FANOUT:
             self.destinations.fanouts[name].accepted += 1
-            children = self.destinations.fanout(name).children
+            children = self.destinations.all_fanouts.get(name).children
             self.accept_copy(peer, word, [self.destinations.target(child) for child in children])
         else:
             self.accept_copy(peer, word, self.durable_at(name))
@@ -618,7 +620,9 @@ class Cluster:
     def our_fanouts(self) -> dict[str, int]:
         """Those of scope "cluster", and how often a copy of each is stored here."""
         destinations = self.destinations
-        return {name: len(destinations.fanout(name).children) for name in sorted(self.declarations.cluster_fanouts)}
+        return {
+            name: len(destinations.all_fanouts.get(name).children) for name in sorted(self.declarations.cluster_fanouts)
+        }
 
     @property
     def links(self) -> list[Link]:
@@ -643,7 +647,7 @@ class Cluster:
         if self.admission.disk_room.is_tight or self.admission.memory_room.is_tight:
             return
         for name in sorted(self.declarations.cluster_fanouts):
-            for child in self.destinations.fanout(name).children:
+            for child in self.destinations.all_fanouts.get(name).children:
                 queue = self.destinations.target(child)
                 if queue.settings.overflow in (BLOCK, REJECT) and not self.room_for(queue):
                     return

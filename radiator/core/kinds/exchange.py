@@ -25,7 +25,7 @@ class ExchangeKind(Kind):
 
     def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         name, _, key = name.partition("/")
-        exchange = self.destinations.exchange(name)
+        exchange = self.destinations.exchanges.get(name)
         exchange.check_key(key, for_send=True)
         own, leaving = self.destinations.exchanges.own, self.destinations.exchanges.leaving
         before = exchange.queues.steps

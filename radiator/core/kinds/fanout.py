@@ -2,7 +2,7 @@
 
 from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Kind, Subscriber
-from radiator.core.routing.destinations import address_of
+from radiator.core.logs.log import LOG_PREFIX
 from radiator.core.routing.plan import Plan, dedup_id_of_copies
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import FANOUT
@@ -23,7 +23,7 @@ class FanoutKind(Kind):
 
     def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         destinations = self.destinations
-        fanout = destinations.fanout(name)
+        fanout = destinations.all_fanouts.get(name)
         plan.through.append(fanout)
         common = self.context.message_id(self.context.next_position())
         headers += block_of(command.escaping, (FANOUT_MESSAGE_ID, common))
@@ -39,5 +39,10 @@ class FanoutKind(Kind):
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
-        children = ", ".join(address_of(child) for child in self.destinations.fanout(name).children)
+        children = ", ".join(address_of(child) for child in self.destinations.all_fanouts.get(name).children)
         raise Refusal("send-only", f"/fanout/{name} can only be sent to; subscribe to one of its children: {children}.")
+
+
+def address_of(target: str) -> str:
+    """Of a fanout's child, or where a binding leads."""
+    return target if target.startswith(LOG_PREFIX) else f"/queue/{target}"

@@ -4,7 +4,7 @@ from radiator.core.connections import Connection
 from radiator.core.kinds.kind import Door, Kind, Subscriber
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
-from radiator.core.routing.destinations import is_reserved_log
+from radiator.core.logs.logs import is_reserved_log
 from radiator.core.routing.plan import Plan, no_consumer
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import LOG
@@ -23,7 +23,7 @@ class LogKind(Kind):
         """The log that a SEND goes straight to. Raises Refusal."""
         if is_reserved_log(name):
             raise Refusal("reserved", f"/log/{name:.255} is written by the broker alone.")
-        log = self.destinations.log(name)
+        log = self.destinations.all_logs.get(name)
         if command.expiration_ms is not None or command.expires_ms:
             raise Refusal(
                 "no-delay", f"{log.name} keeps everything as long as it keeps it: a record has no `expiration`."
@@ -42,7 +42,7 @@ class LogKind(Kind):
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
     ) -> Waitable | None:
         """With a reader of its own; its group's position is on the disk with the RECEIPT."""
-        log = self.destinations.log(name)
+        log = self.destinations.all_logs.get(name)
         reader = LogConsumer(log, command, self.destinations.readers)
         if reader.needs_search(command):
             found = subscriber.search(connection, command, log)

@@ -26,7 +26,7 @@ class ReplyQueueKind(Kind):
             or command.delay_ms is not None
             or command.deliver_at_ms is not None
             or connection.rest_batch > self.context.committed
-            or self.destinations.node_of_asker(name)
+            or self.destinations.temp_queues.node_of_asker(name)
         ):
             return door.send_planned(connection, command)
         message = self.incoming.message(command, command.destination, command.headers, None)
@@ -37,7 +37,7 @@ class ReplyQueueKind(Kind):
     def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         """Dropped where that is gone or full, unless it must not be."""
         message = self.incoming.message(command, command.destination, headers, None)
-        node = self.destinations.node_of_asker(name)
+        node = self.destinations.temp_queues.node_of_asker(name)
         if node:
             self.plan_answer(plan, command, message, node)
             return

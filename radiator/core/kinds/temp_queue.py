@@ -18,7 +18,7 @@ class TempQueueKind(Kind):
     __slots__ = ()
 
     def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
-        self.incoming.put_into(plan, command, headers, (self.destinations.temp_queue(connection, name),), 0)
+        self.incoming.put_into(plan, command, headers, (self.destinations.temp_queues.of(connection, name),), 0)
 
     def subscribe(
         self, subscriber: Subscriber, connection: Connection, command: Subscribe, name: str
@@ -27,7 +27,7 @@ class TempQueueKind(Kind):
             raise Refusal(
                 "wildcard", f"/{self.name}/{name} has a wildcard: only a SUBSCRIBE to a topic may use `*` and `#`."
             )
-        queue = self.destinations.temp_queue(connection, name)
+        queue = self.destinations.temp_queues.of(connection, name)
         subscription = subscriber.consume(connection, command, queue)
         subscriber.receipt(connection, command)
         queue.join(subscription)

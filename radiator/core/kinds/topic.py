@@ -5,13 +5,25 @@ from collections.abc import Sequence
 from radiator.core.connections import MESSAGE_COST_BYTES, Connection, TopicSubscription
 from radiator.core.kinds.kind import Kind, Subscriber
 from radiator.core.queues.queue import Queue
-from radiator.core.routing.destinations import OUTBOX_PREFIX, PEERS_TOPIC
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.plan import Plan, dedup_id_of_copies, no_consumer, with_ttl
+from radiator.core.routing.queue_settings import OUTBOX_PREFIX
+from radiator.core.routing.topic import PEERS_TOPIC
 from radiator.core.routing.waiting import Waitable
 from radiator.model.addresses import TOPIC
 from radiator.model.commands import Send, Subscribe
 from radiator.model.errors import Refusal
+from radiator.model.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX
+from radiator.model.patterns import is_pattern, matches, overlaps
+
+
+def check_words(topic: str) -> None:
+    """Raises Refusal for a topic, or pattern of topics, that would be dear to match."""
+    words = topic.split(".")
+    wildcards = words.count("*") + words.count("#")
+    for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
+        if count > most:
+            raise Refusal("too-many-words", f"/topic/{topic} has {count} {what}: at most {most} are allowed.")
 
 
 class TopicKind(Kind):
@@ -23,7 +35,7 @@ class TopicKind(Kind):
 
     def plan(self, plan: Plan, connection: Connection, command: Send, name: str, headers: bytes, due_ms: int) -> None:
         destinations = self.destinations
-        destinations.check_topic(name, for_send=True)
+        self.check_topic(name, for_send=True)
         topics = destinations.topics
         durable: list[Queue] = []
         if topics.durable:
@@ -72,10 +84,10 @@ class TopicKind(Kind):
         if command.durable:
             if name == PEERS_TOPIC and destinations.is_clustered:
                 raise Refusal("reserved", f"/topic/{name} says what happens now: it has no durable subscriptions.")
-            destinations.check_topic(name, for_send=False, is_new=False)
+            self.check_topic(name, for_send=False, is_new=False)
             subscriber.consume_durably(connection, command, self.name, name, (TOPICS, name))
             return None
-        self.destinations.check_topic(name, for_send=False)
+        self.check_topic(name, for_send=False)
         limits, asked, pressed = self.limits, command.buffer_max_bytes, None
         most = limits.outbox_max_bytes if asked is None else min(asked, limits.outbox_max_bytes)
         if asked is None and limits.has_default_outbox:
@@ -96,3 +108,26 @@ class TopicKind(Kind):
         self.destinations.topics.subscribe(subscription)
         subscriber.receipt(connection, command)
         return None
+
+    def check_topic(self, name: str, for_send: bool, is_new: bool = True) -> None:
+        """Raises Refusal where this topic, or pattern of topics, may not be used. is_new: it will be one more to count,
+        unless somebody is subscribed to it.
+        """
+        pattern = is_pattern(name)
+        if pattern and for_send:
+            raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
+        if name == PEERS_TOPIC and self.destinations.is_clustered:
+            if for_send:
+                raise Refusal("reserved", f"/topic/{name} is what this node says of others: it can only be subscribed.")
+            return
+        check_words(name)
+        declarations = self.destinations.declarations
+        if not declarations.create_topics and not any(
+            overlaps(declared, name) if pattern else matches(declared, name) for declared in declarations.topics
+        ):
+            raise Refusal(
+                "no-such-destination",
+                f"/topic/{name} is not declared, and [create] does not allow topics to be created by first use.",
+            )
+        if is_new and not for_send and not pattern and name not in self.destinations.topics.exact:
+            self.destinations.check_count()

@@ -160,7 +160,7 @@ class Checkouts:
             raise Refusal(
                 "bad-request", f"{group!r:.80} cannot be `group`: it, or {name!r:.80} as the name of a log, {wrong}."
             )
-        self.destinations.declare_log(name, SETTINGS, may_be_reserved=True)
+        self.destinations.all_logs.declare(name, SETTINGS, may_be_reserved=True)
         self.groups.setdefault(queue, {})[group] = self.destinations.logs[name]
 
     def ack(self, queue: str, group: str, before: int) -> Log:
@@ -188,7 +188,7 @@ class Checkouts:
         def released(count: int) -> None:
             del self.ending[log]
             try:
-                self.destinations.delete_log(log, may_be_reserved=True)
+                self.destinations.all_logs.delete(log, may_be_reserved=True)
             except Refusal as refusal:
                 refused(refusal)
                 return

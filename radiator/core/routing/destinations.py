@@ -5,57 +5,46 @@ others under the id of their reply address only.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from radiator.core.connections import Connection
 from radiator.core.journal_writer import JournalWriter
 from radiator.core.logs.log import LOG_PREFIX, Log
 from radiator.core.logs.log_consumers import LogConsumers
-from radiator.core.logs.retention import Retention
+from radiator.core.logs.logs import Logs, is_reserved_log
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.memory_queue import MemoryQueue
 from radiator.core.queues.queue import DeadLetter, Queue, QueuePorts
 from radiator.core.queues.target import Target
 from radiator.core.queues.windows import Windows
 from radiator.core.routing.exchanges import KIND as EXCHANGE_KIND
-from radiator.core.routing.exchanges import TOPICS, Exchange, Exchanges
+from radiator.core.routing.exchanges import TOPICS, Exchanges
+from radiator.core.routing.fanouts import Fanouts
+from radiator.core.routing.queue_settings import DURABLE_PREFIX, OUTBOX_PREFIX, in_force, unfit
+from radiator.core.routing.temp_queues import TempQueues
 from radiator.core.routing.topic import Topics
 from radiator.core.turn import WRITE_COST_BYTES, TurnContext
 from radiator.model.addresses import FANOUT
 from radiator.model.errors import Refusal, StoreError
-from radiator.model.limits import PATTERN_WILDCARDS_MAX, TOPIC_WORDS_MAX, Limits
-from radiator.model.patterns import is_node_name, is_pattern, matches, name_mistake, overlaps
-from radiator.model.recovery import Recovery, StoredLog
+from radiator.model.limits import Limits
+from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.recovery import Recovery
 from radiator.model.settings import (
-    JOURNAL,
-    MEMORY_BYTES_MAX,
-    MEMORY_MESSAGES_MAX,
-    NODE,
     STANDARD_EXCHANGES,
     Binding,
     Declarations,
     ExchangeSettings,
-    LogSettings,
     QueueSettings,
 )
 from radiator.model.validation import (
-    RESERVED_LOGS,
     check_dead_letter,
     exchange_settings,
     fanout_children,
-    log_name_mistake,
-    log_settings,
     queue_name,
-    queue_settings,
 )
 from radiator.model.writes import (
     Declare,
-    DeclareLog,
-    DropDeclared,
-    DropLog,
-    KeepDeclared,
     KeepSettings,
     Ledger,
     Retire,
@@ -64,50 +53,6 @@ from radiator.model.writes import (
 if TYPE_CHECKING:
     from radiator.core.cluster.gossip import Gossip
     from radiator.core.cluster.standing import Standing
-
-PEERS_TOPIC = "system.peers"  # what happens to nodes and links
-OUTBOX_PREFIX = "$outbox/"  # queues of copies that wait for another node, by its name
-DURABLE_PREFIX = "$durable/"  # queues of durable subscriptions, by destination and id
-REPLY_ID_BYTES = 16  # so that nobody can guess one
-TEMP_SETTINGS = QueueSettings(
-    persistent=False, max_messages=MEMORY_MESSAGES_MAX, max_bytes=MEMORY_BYTES_MAX, overflow="reject"
-)
-
-
-@dataclass(slots=True)
-class Fanout:
-    """A SEND to it is a copy in each of its child queues."""
-
-    name: str
-    children: tuple[str, ...]
-    accepted: int = 0
-
-
-def address_of(target: str) -> str:
-    """Of a fanout's child, or where a binding leads."""
-    return target if target.startswith(LOG_PREFIX) else f"/queue/{target}"
-
-
-def is_reserved_log(name: str) -> bool:
-    """Whether the broker alone appends to it."""
-    return name == JOURNAL or name.startswith(RESERVED_LOGS)
-
-
-def check_words(topic: str) -> None:
-    """Raises Refusal for a topic, or pattern of topics, that would be dear to match."""
-    words = topic.split(".")
-    wildcards = words.count("*") + words.count("#")
-    for what, count, most in (("words", len(words), TOPIC_WORDS_MAX), ("wildcards", wildcards, PATTERN_WILDCARDS_MAX)):
-        if count > most:
-            raise Refusal("too-many-words", f"/topic/{topic} has {count} {what}: at most {most} are allowed.")
-
-
-def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> str:
-    """The sentence about a log that is there with other partitions than it is declared with."""
-    return (
-        f"{LOG_PREFIX}{name} is declared with partitions = {declared.partitions}, but it has {kept.partitions}, and "
-        "their number is fixed: declare so many, or take another name."
-    )
 
 
 def by_queue(bindings: Iterable[Binding]) -> dict[str, list[tuple[str, str]]]:
@@ -118,20 +63,13 @@ def by_queue(bindings: Iterable[Binding]) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _unfit(name: str, text: str, refusal: Refusal) -> StoreError:
-    return StoreError(
-        f"/queue/{name} was declared at run time with {text}, which does not go with config.toml: {refusal} "
-        "Change the pattern that it comes from there, or give the queue a table of its own."
-    )
-
-
 class Destinations:
     """Everything that can be sent to."""
 
     __slots__ = (
-        "at_node", "context", "copies_dropped", "copies_to", "declarations", "declared_bindings", "durables",
-        "dying_into", "entropy", "exchanges", "fanouts", "is_clustered", "journal", "limits", "logs", "next_number",
-        "on_new", "outboxes", "ports", "queues", "readers", "replies", "retention", "retired", "shadowed", "topics",
+        "all_fanouts", "all_logs", "context", "copies_dropped", "copies_to", "declarations", "declared_bindings",
+        "durables", "dying_into", "exchanges", "fanouts", "is_clustered", "journal", "limits", "logs", "next_number",
+        "on_new", "outboxes", "ports", "queues", "readers", "replies", "retention", "retired", "temp_queues", "topics",
         "windows",
     )  # fmt: skip
 
@@ -150,7 +88,6 @@ class Destinations:
         self.declarations = declarations
         self.context = context
         self.limits = limits
-        self.entropy = entropy
         self.ports = QueuePorts(context, dead_letter, unblocked)
         self.journal = journal
         self.windows = Windows(limits.max_memory_bytes)
@@ -159,27 +96,28 @@ class Destinations:
         self.declared_bindings = by_queue(declarations.bindings)
         self.queues: dict[str, Queue] = {}
         self.dying_into: dict[str, dict[DurableQueue, None]] = {}  # those whose dead letters go to that queue
-        self.logs: dict[str, Log] = {}
         self.readers = LogConsumers(self.ports, self.windows.out_max)
-        self.retention = Retention(context, self.logs)
-        self.replies: dict[str, Queue] = {}
+        self.all_logs = Logs(declarations, self, context=context, windows=self.windows, readers=self.readers)
+        self.logs = self.all_logs.all
+        self.retention = self.all_logs.retention
+        self.temp_queues = TempQueues(limits, entropy, self.ports)
+        self.replies = self.temp_queues.by_id
         # one node among others: copies wait in queues that clients cannot reach, those of copies_to get
         # more, those of copies_dropped count them alone; on_new hears of every queue that is made
         self.is_clustered = is_clustered
-        self.at_node = ""  # what ids of those who ask end with, so that other nodes know where to send the reply
         self.copies_to: list[DurableQueue] = []
         self.copies_dropped: list[DurableQueue] = []
         self.outboxes: dict[str, DurableQueue] = {}
         self.durables: dict[str, DurableQueue] = {}
         self.on_new: Callable[[Queue], None] = lambda queue: None
-        self.fanouts = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
-        self.shadowed: dict[str, tuple[str, ...]] = {}  # fanouts declared at run time that config.toml has too
+        self.all_fanouts = Fanouts(declarations, context)
+        self.fanouts = self.all_fanouts.all
         self.next_number = recovery.next_queue
         self.retired = dict(recovery.retired)
         self._recover(recovery)
         for name, declared in declarations.logs.items():
             if name not in self.logs:
-                self._create_log(name, declared)
+                self.all_logs.create(name, declared)
             self.logs[name].is_declared = True
         for name in declarations.queues:
             if name not in self.queues:
@@ -196,11 +134,7 @@ class Destinations:
             if row.kind == EXCHANGE_KIND:
                 self.exchanges.recover_exchange(row.name, exchange_settings(json.loads(row.text)))
             elif row.kind == FANOUT:
-                children = fanout_children(json.loads(row.text))
-                if row.name in self.fanouts:
-                    self.shadowed[row.name] = children
-                else:
-                    self.fanouts[row.name] = Fanout(row.name, children)
+                self.all_fanouts.recover(row.name, fanout_children(json.loads(row.text)))
         numbered: dict[int, Target] = {}
         gone = []
         for stored in recovery.queues:
@@ -220,65 +154,16 @@ class Destinations:
                 gone.append(Retire(stored.number, stored.name, 0))
         for found in recovery.logs:
             if found.name:
-                numbered[found.number] = self._recover_log(found)
+                numbered[found.number] = self.all_logs.recover(found)
             else:
                 self.retention.drop(found.segments)
         self.exchanges.recover(recovery, numbered)
         for retire in gone:
             self.context.write(retire)
 
-    def _recover_log(self, stored: StoredLog) -> Log:
-        """As config.toml has it, or else as it was declared."""
-        kept = log_settings(json.loads(stored.settings or "{}"))
-        declared = self.declarations.logs.get(stored.name, kept)
-        if declared.partitions != kept.partitions:
-            raise StoreError(partitions_mistake(stored.name, declared, kept))
-        if declared != kept:
-            self._keep_log_settings(stored.number, declared)
-        return self._open_log(stored, declared)
-
-    def _open_log(self, stored: StoredLog, settings: LogSettings) -> Log:
-        log = Log(stored, settings, context=self.context, windows=self.windows, readers=self.readers)
-        self.logs[stored.name] = log
-        return log
-
-    def _keep_log_settings(self, number: int, settings: LogSettings) -> None:
-        text = json.dumps(asdict(settings))
-        self.context.write(KeepSettings(number, text), WRITE_COST_BYTES + len(text))
-
-    def _create_log(self, name: str, settings: LogSettings) -> Log:
-        number = self.next_number
-        self.next_number += 1
-        self.context.write(DeclareLog(number, name))
-        self._keep_log_settings(number, settings)
-        log = self._open_log(StoredLog(number, name), settings)
-        if log.name in self.declared_bindings:
-            self._bind_declared(log)
-        return log
-
     def _settings(self, name: str, text: str = "", by: Declarations | None = None) -> QueueSettings:
-        """What is in force for a queue of that name. text: what it was declared with at run time, which counts where
-        config.toml has no table for this very name. by: by these declarations instead of those in force.
-        """
-        declarations = by or self.declarations
-        if name.startswith(OUTBOX_PREFIX):
-            # an outbox remembers dedup-ids as long as any child of a fanout may
-            fanouts = declarations.cluster_fanouts
-            children = {child for fanout in fanouts for child in self.fanouts[fanout].children}
-            windows_s = [declarations.queue_settings(child).dedup_window_s for child in children]
-            return QueueSettings(dedup_window_s=max(windows_s, default=0))
-        if name.startswith(DURABLE_PREFIX):
-            # patterns have words between dots: so `$durable.topic.#` is for all of topics
-            settings = declarations.queue_settings(name.replace("/", "."))
-            settings = settings if settings.persistent else QueueSettings()
-            return replace(settings, auto_delete=False, exclusive=False, scope=NODE)
-        settings = declarations.queue_settings(name)
-        if not text or name in declarations.queues:
-            return settings
-        try:
-            return queue_settings(json.loads(text), settings)
-        except Refusal as refusal:
-            raise _unfit(name, text, refusal) from refusal
+        """See queue_settings.in_force. by: by these declarations instead of those in force."""
+        return in_force(name, text, by or self.declarations, self.fanouts)
 
     def _check_kept(self, name: str, text: str) -> None:
         """Raises StoreError where config.toml now says of other queues what does not go with the dead letters of this,
@@ -288,7 +173,7 @@ class Destinations:
             try:
                 check_dead_letter(name, self.queues[name].settings, self.settings_for)
             except Refusal as refusal:
-                raise _unfit(name, text, refusal) from refusal
+                raise unfit(name, text, refusal) from refusal
 
     def _bind_declared(self, queue: Target) -> None:
         """The bindings that config.toml has for it."""
@@ -317,16 +202,14 @@ class Destinations:
         settings = settings or self._settings(name)
         queue: Queue
         if settings.persistent:
-            number = self.next_number
-            self.next_number += 1
+            number = self.take_number()
             self.context.write(Declare(number, name))
             queue = stored = self._open(number, name, settings, Ledger())
             self.context.part(stored)
         else:
             queue = self.queues[name] = MemoryQueue(name, settings, self.ports)
         queue.is_declared = name in self.declarations.queues
-        if name in self.declared_bindings:
-            self._bind_declared(queue)
+        self.made(queue)
         return queue
 
     def queue(self, name: str) -> Queue:
@@ -354,19 +237,9 @@ class Destinations:
         `/log/NAME` the log; Refusal where that is not there.
         """
         if name.startswith(LOG_PREFIX):
-            return self.log(name.removeprefix(LOG_PREFIX))
+            return self.all_logs.get(name.removeprefix(LOG_PREFIX))
         found = self.queues.get(name)
         return self._create(name) if found is None else found
-
-    def log(self, name: str) -> Log:
-        """The log of that name; Refusal where none is declared."""
-        found = self.logs.get(name)
-        if found is None:
-            raise Refusal(
-                "no-such-destination",
-                f"{LOG_PREFIX}{name:.255} is not declared: config.toml or a request to /admin declares a log.",
-            )
-        return found
 
     def durable(self, name: str) -> DurableQueue:
         """The queue of a durable subscription, by its whole name; made where it is not there. Raises Refusal."""
@@ -391,11 +264,8 @@ class Destinations:
 
     def own_queues(self) -> list[Queue]:
         """Those of one connection, which have no name of their own."""
-        return [
-            *self.replies.values(),
-            *(queue for queue in self.exchanges.own if isinstance(queue, Queue)),
-            *self.readers.all,
-        ]
+        own = (queue for queue in self.exchanges.own if isinstance(queue, Queue))
+        return [*self.replies.values(), *own, *self.readers.all]
 
     def find(self, name: str) -> Queue | None:
         """The queue of that name, outboxes and those of durable subscriptions included, if it is there."""
@@ -428,6 +298,27 @@ class Destinations:
                 f"There are {count} destinations already, and max_destinations is {self.limits.max_destinations}.",
             )
 
+    def take_number(self) -> int:
+        """A name on the disk that no queue or log has had."""
+        number = self.next_number
+        self.next_number += 1
+        return number
+
+    def made(self, target: Target) -> None:
+        """It is new: the bindings that config.toml has for it."""
+        if target.name in self.declared_bindings:
+            self._bind_declared(target)
+
+    def check_no_child(self, log: Log) -> None:
+        """Raises Refusal where a fanout leads to it."""
+        for fanout in self.fanouts.values():
+            if log.name in fanout.children:
+                raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
+
+    def release(self, log: Log) -> None:
+        """It is about to go: its bindings go first."""
+        self.exchanges.release(log)
+
     # ---- another configuration ------------------------------------------------------------------------------------
 
     def settings_by(self, queue: Queue, declarations: Declarations) -> QueueSettings:
@@ -445,37 +336,13 @@ class Destinations:
         queue.settings = settings
         queue.tell_unblocked()
 
-    def use_log(self, log: Log, settings: LogSettings) -> None:
-        """The same of a log."""
-        if log.log_settings != settings:
-            log.use(settings)
-            self._keep_log_settings(log.number, settings)
-
-    def use_fanouts(self, old: Collection[str], declared: Mapping[str, tuple[str, ...]]) -> None:
-        """config.toml declares these, and not those any more that it declared before (old)."""
-        for name in old:
-            if name not in declared:
-                children = self.shadowed.pop(name, None)
-                if children is None:
-                    del self.fanouts[name]
-                else:
-                    self.fanouts[name].children = children
-        for name, children in declared.items():
-            found = self.fanouts.get(name)
-            if found is None:
-                self.fanouts[name] = Fanout(name, children)
-                continue
-            if name not in old:
-                self.shadowed[name] = found.children
-            found.children = children
-
     def make_declared(self, name: str) -> None:
         """A queue, or `/log/NAME`, that config.toml declares is there."""
         if not name.startswith(LOG_PREFIX):
             self.target(name)
         elif name.removeprefix(LOG_PREFIX) not in self.logs:
             bare = name.removeprefix(LOG_PREFIX)
-            self._create_log(bare, self.declarations.logs[bare]).is_declared = True
+            self.all_logs.create(bare, self.declarations.logs[bare]).is_declared = True
 
     def _forget_dying(self, queue: DurableQueue) -> None:
         target = queue.settings.dead_letter
@@ -527,54 +394,6 @@ class Destinations:
         except ValueError as error:
             raise Refusal("wildcard" if is_pattern(name) else "bad-request", f"A queue {error}.") from None
 
-    def declare_log(self, name: str, settings: LogSettings, may_be_reserved: bool = False) -> bool:
-        """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
-        found = self.logs.get(name)
-        if found is not None:
-            here, wanted = asdict(found.log_settings), asdict(settings)
-            for key in here:
-                if here[key] != wanted[key]:
-                    sentence = f"{found.name} is there already: its {key} is {here[key]}, not {wanted[key]}."
-                    raise Refusal("declared-otherwise", sentence)
-            return False
-        wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)
-        if wrong:
-            code = "reserved" if is_reserved_log(name) else "wildcard" if is_pattern(name) else "bad-request"
-            raise Refusal(code, f"{name!r:.80} is no name of a log: it {wrong}.")
-        self.check_count(settings.partitions)
-        self._create_log(name, settings)
-        return True
-
-    def check_unused(self, log: Log, may_be_reserved: bool = False) -> None:
-        """Raises Refusal where the log cannot be deleted."""
-        if log.is_declared:
-            raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
-        if is_reserved_log(log.bare_name) and not may_be_reserved:
-            raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
-        if log.has_readers:
-            raise Refusal("in-use", f"{log.name} is read by somebody: end the subscriptions first.")
-        for fanout in self.fanouts.values():
-            if log.name in fanout.children:
-                raise Refusal("in-use", f"{log.name} is a child of /fanout/{fanout.name}: delete that first.")
-
-    def delete_log(self, log: Log, may_be_reserved: bool = False) -> int:
-        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
-        self.check_unused(log, may_be_reserved)
-        count, context = log.records, self.context
-        self.exchanges.release(log)
-        context.write(log.books())
-        context.write(DropLog(log.number))
-        for batch in (context.open, context.being_committed):
-            if batch is not None:
-                batch.parts.pop(log, None)
-                for group in log.groups.values():
-                    batch.parts.pop(group, None)
-        del self.logs[log.bare_name]
-        for partition in log.partitions:
-            self.retention.drop(partition.segments)
-        log.end()
-        return count
-
     def declare_exchange(self, name: str, settings: ExchangeSettings) -> bool:
         """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
         found = self.exchanges.all.get(name)
@@ -588,25 +407,17 @@ class Destinations:
         self.exchanges.add(name, settings)
         return True
 
-    def delete_exchange(self, name: str) -> None:
-        """See Exchanges.delete."""
-        self.exchanges.delete(name)
-
-    def exchange(self, name: str) -> Exchange:
-        """The exchange of that name; Refusal where there is none."""
-        return self.exchanges.get(name)
-
     def bind(self, exchange: str, key: str, queue: str) -> bool:
         """Whether it was not bound so. Raises Refusal; the queue must be there."""
-        return self.exchanges.bind(self.exchange(exchange).name, key, self._bindable(queue))
+        return self.exchanges.bind(self.exchanges.get(exchange).name, key, self._bindable(queue))
 
     def unbind(self, exchange: str, key: str, queue: str) -> bool:
         """Whether it was bound so. Raises Refusal."""
-        return self.exchanges.unbind(self.exchange(exchange).name, key, self._bindable(queue))
+        return self.exchanges.unbind(self.exchanges.get(exchange).name, key, self._bindable(queue))
 
     def _bindable(self, name: str) -> Target:
         if name.startswith(LOG_PREFIX):
-            log = self.log(name.removeprefix(LOG_PREFIX))
+            log = self.all_logs.get(name.removeprefix(LOG_PREFIX))
             if is_reserved_log(log.bare_name):
                 raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
             return log
@@ -641,55 +452,12 @@ class Destinations:
                 self._check_queue_name(child)
         queues = [child for child in children if not child.startswith(LOG_PREFIX)]
         self.check_count(1 + sum(child not in self.queues for child in queues))
-        self.fanouts[name] = Fanout(name, children)
         for child in children:
             self.target(child)
-        text = json.dumps({"children": children})
-        self.context.write(KeepDeclared(FANOUT, name, text), WRITE_COST_BYTES + len(text))
+        self.all_fanouts.add(name, children)
         return True
 
-    def delete_fanout(self, name: str) -> None:
-        """Its children stay. Raises Refusal."""
-        self.fanout(name)
-        if name in self.declarations.fanouts:
-            raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
-        del self.fanouts[name]
-        self.context.write(DropDeclared(FANOUT, name))
-
     # ---- fanouts and topics -----------------------------------------------------------------------------------------
-
-    def fanout(self, name: str) -> Fanout:
-        """The fanout of that name; Refusal where none is declared."""
-        found = self.fanouts.get(name)
-        if found is None:
-            raise Refusal(
-                "no-such-destination",
-                f"/fanout/{name} is not declared: config.toml or a request to /admin declares it, with its children.",
-            )
-        return found
-
-    def check_topic(self, name: str, for_send: bool, is_new: bool = True) -> None:
-        """Raises Refusal where this topic, or pattern of topics, may not be used. is_new: it will be one more to count,
-        unless somebody is subscribed to it.
-        """
-        pattern = is_pattern(name)
-        if pattern and for_send:
-            raise Refusal("wildcard", f"/topic/{name} has a wildcard: only a SUBSCRIBE may use `*` and `#`.")
-        if name == PEERS_TOPIC and self.is_clustered:
-            if for_send:
-                raise Refusal("reserved", f"/topic/{name} is what this node says of others: it can only be subscribed.")
-            return
-        check_words(name)
-        declarations = self.declarations
-        if not declarations.create_topics and not any(
-            overlaps(declared, name) if pattern else matches(declared, name) for declared in declarations.topics
-        ):
-            raise Refusal(
-                "no-such-destination",
-                f"/topic/{name} is not declared, and [create] does not allow topics to be created by first use.",
-            )
-        if is_new and not for_send and not pattern and name not in self.topics.exact:
-            self.check_count()
 
     def spread(self, gossip: "Gossip", standing: "Standing | None") -> None:
         """This node is one among others, who are told what is wanted here."""
@@ -701,39 +469,6 @@ class Destinations:
                     gossip.subscribed(pattern)
                     if standing is not None:
                         standing.subscribed(pattern)
-
-    # ---- temp queues ------------------------------------------------------------------------------------------------
-
-    def temp_queue(self, connection: Connection, name: str) -> Queue:
-        """That connection's temp queue of that name, made if it is not there. Its reply id cannot be guessed."""
-        known = connection.temp_queues.get(name)
-        if known is not None:
-            return self.replies[known.reply_id]
-        if is_pattern(name):
-            raise Refusal("wildcard", f"/temp-queue/{name} has a wildcard: only a topic's SUBSCRIBE may use them.")
-        count = len(connection.temp_queues)
-        if count >= self.limits.max_subscriptions:
-            raise Refusal(
-                "too-many-destinations",
-                f"This connection has {count} temp queues: max_subscriptions bounds them too.",
-            )
-        queue = MemoryQueue(name, TEMP_SETTINGS, self.ports)
-        queue.reply_id = self.entropy(REPLY_ID_BYTES).hex() + self.at_node
-        connection.temp_queues[name] = queue
-        self.replies[queue.reply_id] = queue
-        return queue
-
-    def node_of_asker(self, reply_id: str) -> str:
-        """The other node that the id of a reply queue names; "" where it is of this one, or of nobody."""
-        _, at, node = reply_id.rpartition("@")
-        return node if at and self.at_node not in ("", at + node) and is_node_name(node) else ""
-
-    def drop_temp_queues(self, connection: Connection) -> None:
-        """They die with their connection."""
-        for queue in connection.temp_queues.values():
-            queue.end()
-            del self.replies[queue.reply_id]
-        connection.temp_queues.clear()
 
     # ---- delete -----------------------------------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class Incoming:
 
     def asker(self, connection: Connection, name: str) -> Queue:
         """The temp queue that answers come to; a subscription with its address as id is made where there is none."""
-        queue = self.destinations.temp_queue(connection, name)
+        queue = self.destinations.temp_queues.of(connection, name)
         if not queue.subscriptions:
             address = f"/temp-queue/{name}".encode()
             if address in connection.queue_subscriptions or address in connection.topic_subscriptions:

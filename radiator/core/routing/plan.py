@@ -7,8 +7,8 @@ from hashlib import sha256
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
-from radiator.core.routing.destinations import Fanout
 from radiator.core.routing.exchanges import Exchange
+from radiator.core.routing.fanouts import Fanout
 from radiator.model.errors import Refusal
 from radiator.model.message import Message, expires_by
 

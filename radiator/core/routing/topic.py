@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from radiator.core.cluster.standing import Standing
     from radiator.core.queues.queue import Queue
 
+PEERS_TOPIC = "system.peers"  # what happens to nodes and links
+
 
 class Topics:
     """All topics of the broker. is_pressed: half of the memory that the broker may have is used."""

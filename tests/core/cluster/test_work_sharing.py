@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from radiator.core.routing.destinations import Fanout
+from radiator.core.routing.fanouts import Fanout
 from radiator.core.turn import Turn
 from radiator.model.commands import PeerMessage, Read
 from radiator.model.limits import HINTS_MAX, PATH_HOPS_MAX, SHARES_PER_TURN

@@ -196,7 +196,7 @@ def test_one_full_queue_refuses_the_whole() -> None:
     node.open(1, 2)
     node.say(send(1, "full"), send(2, "/exchange/amq.fanout"))
     assert node.refusal(2).code == "queue-full" and counts(node, "a", "full") == [0, 1]
-    assert node.broker.destinations.exchange("amq.fanout").accepted == 0
+    assert node.broker.destinations.exchanges.get("amq.fanout").accepted == 0
 
 
 def test_one_full_queue_makes_the_sender_wait() -> None:
@@ -226,7 +226,7 @@ def test_unrouted_is_dropped_counted_and_receipted_unless_mandatory() -> None:
     node = node_with(("d", "k", "a"))
     node.open(1, 2)
     node.say(send(1, "/exchange/d/none", receipt=b"1"), send(1, "/exchange/d/k", receipt=b"2", mandatory=True))
-    exchange = node.broker.destinations.exchange("d")
+    exchange = node.broker.destinations.exchanges.get("d")
     assert node.receipts(1) == [b"1", b"2"] and (exchange.accepted, exchange.unrouted) == (2, 1)
     node.say(send(2, "/exchange/d/none", mandatory=True))
     assert node.refusal(2).code == "no-subscriber" and (exchange.accepted, exchange.unrouted) == (2, 1)
@@ -267,12 +267,12 @@ def test_standard_exchanges_always_exist() -> None:
     node = Node(Declarations())
     destinations = node.broker.destinations
     for name, type_ in (("amq.direct", DIRECT), ("amq.topic", TOPIC), ("amq.fanout", FANOUT)):
-        assert destinations.exchange(name).type == type_
+        assert destinations.exchanges.get(name).type == type_
         assert not destinations.declare_exchange(name, ExchangeSettings(type=type_))
         assert code(destinations.declare_exchange, name, ExchangeSettings(type=type_, auto_delete=True)) == (
             "declared-otherwise"
         )
-        assert code(destinations.delete_exchange, name) == "reserved"
+        assert code(destinations.exchanges.delete, name) == "reserved"
     assert code(destinations.declare_exchange, "amq.mine", ExchangeSettings()) == "reserved"
 
 
@@ -293,7 +293,7 @@ def test_wrong_name_of_an_exchange_is_refused(name: str) -> None:
 def test_exchange_of_the_configuration_cannot_be_deleted_nor_its_bindings() -> None:
     node = Node(declared(bindings=[Binding("d", "k", "a"), Binding("amq.topic", "#", "new")]))
     destinations = node.broker.destinations
-    assert code(destinations.delete_exchange, "d") == "declared"
+    assert code(destinations.exchanges.delete, "d") == "declared"
     assert code(destinations.unbind, "d", "k", "a") == "declared" == code(destinations.unbind, "amq.topic", "#", "new")
     assert not destinations.bind("d", "k", "a")
     assert [*destinations.bindings_of(destinations.queues["new"])] == [("amq.topic", "#")]
@@ -307,11 +307,11 @@ def test_deleted_exchange_takes_its_bindings_along() -> None:
         bind(node, "x", key, "a")
         bind(node, "x", key, "m")
     bind(node, "d", "k", "a")
-    destinations.delete_exchange("x")
+    destinations.exchanges.delete("x")
     node.turn([])
     assert [*destinations.bindings_of(destinations.queues["a"])] == [("d", "k")]
     assert [*destinations.bindings_of(destinations.queues["m"])] == [] and destinations.exchanges.count == 1
-    assert code(destinations.delete_exchange, "x") == "no-such-destination"
+    assert code(destinations.exchanges.delete, "x") == "no-such-destination"
     assert node.disk.platter.declared == {} and len(node.disk.platter.bindings) == 1
 
 
@@ -377,7 +377,7 @@ def test_exchanges_and_durable_subscriptions_count_as_destinations() -> None:
     assert code(destinations.declare_exchange, "y", ExchangeSettings()) == "too-many-destinations"
     node.say(subscribe(2, "/topic/u", durable=True))
     assert node.refusal(2).code == "too-many-destinations"
-    destinations.delete_exchange("x")
+    destinations.exchanges.delete("x")
     assert destinations.declare_exchange("y", ExchangeSettings())
 
 
@@ -396,7 +396,7 @@ def test_durable_exchange_and_its_bindings_to_persistent_queues_outlive_a_restar
     node.turn([])
     again = node.crashed()
     there = again.broker.destinations
-    assert there.exchange("x").settings == ExchangeSettings(type=TOPIC, auto_delete=True)
+    assert there.exchanges.get("x").settings == ExchangeSettings(type=TOPIC, auto_delete=True)
     assert "gone" not in there.exchanges.all
     assert sorted(there.bindings_of(there.queues["a"])) == [("amq.fanout", "k.#"), ("d", "k.#"), ("x", "k.#")]
     assert [*there.bindings_of(there.queues["m"])] == []
@@ -460,11 +460,11 @@ def test_what_the_configuration_now_declares_is_as_that_says_and_keeps_its_bindi
     )
     again = node.again_on(node.disk.platter, declarations=now)
     there = again.broker.destinations
-    assert there.exchange("x").type == TOPIC and there.fanout("f").children == ("b",)
+    assert there.exchanges.get("x").type == TOPIC and there.all_fanouts.get("f").children == ("b",)
     assert [*there.bindings_of(there.queues["a"])] == [("x", "k.#")], "a topic has no key of 20 words"
     assert len(again.disk.platter.bindings) == 1
     back = again.again_on(again.disk.platter, declarations=Declarations()).broker.destinations
-    assert back.exchange("x").type == DIRECT and back.fanout("f").children == ("a",)
+    assert back.exchanges.get("x").type == DIRECT and back.all_fanouts.get("f").children == ("a",)
     assert [*back.bindings_of(back.queues["a"])] == [("x", "k.#")]
 
 
@@ -756,12 +756,12 @@ def test_fanout_declared_at_run_time() -> None:
     again.open(1)
     again.say(send(1, "/fanout/f", receipt=b"r"))
     assert again.receipts(1) == [b"r"] and counts(again, "a", "b") == [1, 1]
-    again.broker.destinations.delete_fanout("f")
+    again.broker.destinations.all_fanouts.delete("f")
     again.turn([])
     assert again.disk.platter.declared == {} and again.has("a")
-    assert code(again.broker.destinations.delete_fanout, "f") == "no-such-destination"
+    assert code(again.broker.destinations.all_fanouts.delete, "f") == "no-such-destination"
     config = Node(Declarations(queues={"a": QueueSettings()}, fanouts={"f": ("a",)})).broker.destinations
-    assert code(config.delete_fanout, "f") == "declared" and not config.declare_fanout("f", ("a",))
+    assert code(config.all_fanouts.delete, "f") == "declared" and not config.declare_fanout("f", ("a",))
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,161 @@
+"""All logs: what the start finds, what is declared in config.toml or at run time, and what is deleted."""
+
+import json
+from dataclasses import asdict
+from typing import Protocol
+
+from radiator.core.logs.log import LOG_PREFIX, Log
+from radiator.core.logs.log_consumers import LogConsumers
+from radiator.core.logs.retention import Retention
+from radiator.core.queues.windows import Windows
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.errors import Refusal, StoreError
+from radiator.model.patterns import is_pattern, name_mistake
+from radiator.model.recovery import StoredLog
+from radiator.model.settings import JOURNAL, Declarations, LogSettings
+from radiator.model.validation import RESERVED_LOGS, log_name_mistake, log_settings
+from radiator.model.writes import DeclareLog, DropLog, KeepSettings
+
+
+def is_reserved_log(name: str) -> bool:
+    """Whether the broker alone appends to it."""
+    return name == JOURNAL or name.startswith(RESERVED_LOGS)
+
+
+def partitions_mistake(name: str, declared: LogSettings, kept: LogSettings) -> str:
+    """The sentence about a log that is there with other partitions than it is declared with."""
+    return (
+        f"{LOG_PREFIX}{name} is declared with partitions = {declared.partitions}, but it has {kept.partitions}, and "
+        "their number is fixed: declare so many, or take another name."
+    )
+
+
+class Surroundings(Protocol):
+    """What is asked of whoever has all destinations."""
+
+    def take_number(self) -> int:
+        """A name on the disk that nothing has had."""
+
+    def check_count(self, more: int = 1) -> None:
+        """Raises Refusal where so many more destinations would be too many."""
+
+    def made(self, log: Log) -> None:
+        """It is new: what leads to it by config.toml does so now."""
+
+    def check_no_child(self, log: Log) -> None:
+        """Raises Refusal where a fanout leads to it."""
+
+    def release(self, log: Log) -> None:
+        """It is about to go: its bindings go first."""
+
+
+class Logs:
+    """all: by name. readers, retention: of all of them."""
+
+    __slots__ = ("all", "around", "context", "declarations", "readers", "retention", "windows")
+
+    def __init__(
+        self,
+        declarations: Declarations,
+        around: Surroundings,
+        *,
+        context: TurnContext,
+        windows: Windows,
+        readers: LogConsumers,
+    ) -> None:
+        self.declarations = declarations
+        self.around = around
+        self.context = context
+        self.windows = windows
+        self.readers = readers
+        self.all: dict[str, Log] = {}
+        self.retention = Retention(context, self.all)
+
+    def recover(self, stored: StoredLog) -> Log:
+        """As config.toml has it, or else as it was declared."""
+        kept = log_settings(json.loads(stored.settings or "{}"))
+        declared = self.declarations.logs.get(stored.name, kept)
+        if declared.partitions != kept.partitions:
+            raise StoreError(partitions_mistake(stored.name, declared, kept))
+        if declared != kept:
+            self.keep_settings(stored.number, declared)
+        return self.open(stored, declared)
+
+    def open(self, stored: StoredLog, settings: LogSettings) -> Log:
+        log = Log(stored, settings, context=self.context, windows=self.windows, readers=self.readers)
+        self.all[stored.name] = log
+        return log
+
+    def keep_settings(self, number: int, settings: LogSettings) -> None:
+        text = json.dumps(asdict(settings))
+        self.context.write(KeepSettings(number, text), WRITE_COST_BYTES + len(text))
+
+    def create(self, name: str, settings: LogSettings) -> Log:
+        number = self.around.take_number()
+        self.context.write(DeclareLog(number, name))
+        self.keep_settings(number, settings)
+        log = self.open(StoredLog(number, name), settings)
+        self.around.made(log)
+        return log
+
+    def get(self, name: str) -> Log:
+        """The log of that name; Refusal where none is declared."""
+        found = self.all.get(name)
+        if found is None:
+            raise Refusal(
+                "no-such-destination",
+                f"{LOG_PREFIX}{name:.255} is not declared: config.toml or a request to /admin declares a log.",
+            )
+        return found
+
+    def use(self, log: Log, settings: LogSettings) -> None:
+        """The same of a log."""
+        if log.log_settings != settings:
+            log.use(settings)
+            self.keep_settings(log.number, settings)
+
+    def declare(self, name: str, settings: LogSettings, may_be_reserved: bool = False) -> bool:
+        """Whether it was made. Raises Refusal `declared-otherwise` where it is there with other settings."""
+        found = self.all.get(name)
+        if found is not None:
+            here, wanted = asdict(found.log_settings), asdict(settings)
+            for key in here:
+                if here[key] != wanted[key]:
+                    sentence = f"{found.name} is there already: its {key} is {here[key]}, not {wanted[key]}."
+                    raise Refusal("declared-otherwise", sentence)
+            return False
+        wrong = name_mistake(name) if may_be_reserved else log_name_mistake(name)
+        if wrong:
+            code = "reserved" if is_reserved_log(name) else "wildcard" if is_pattern(name) else "bad-request"
+            raise Refusal(code, f"{name!r:.80} is no name of a log: it {wrong}.")
+        self.around.check_count(settings.partitions)
+        self.create(name, settings)
+        return True
+
+    def check_unused(self, log: Log, may_be_reserved: bool = False) -> None:
+        """Raises Refusal where the log cannot be deleted."""
+        if log.is_declared:
+            raise Refusal("declared", f"{log.name} is declared in the configuration: take it out there.")
+        if is_reserved_log(log.bare_name) and not may_be_reserved:
+            raise Refusal("reserved", f"{log.name} is a log that the broker keeps for itself.")
+        if log.has_readers:
+            raise Refusal("in-use", f"{log.name} is read by somebody: end the subscriptions first.")
+        self.around.check_no_child(log)
+
+    def delete(self, log: Log, may_be_reserved: bool = False) -> int:
+        """It goes, with its records, its bindings and the positions of its groups. How many records. Raises Refusal."""
+        self.check_unused(log, may_be_reserved)
+        count, context = log.records, self.context
+        self.around.release(log)
+        context.write(log.books())
+        context.write(DropLog(log.number))
+        for batch in (context.open, context.being_committed):
+            if batch is not None:
+                batch.parts.pop(log, None)
+                for group in log.groups.values():
+                    batch.parts.pop(group, None)
+        del self.all[log.bare_name]
+        for partition in log.partitions:
+            self.retention.drop(partition.segments)
+        log.end()
+        return count

@@ -1,0 +1,81 @@
+"""Fanouts: each is a name for several targets, its children. They are declared in config.toml or at run time."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from radiator.core.turn import WRITE_COST_BYTES, TurnContext
+from radiator.model.addresses import FANOUT
+from radiator.model.errors import Refusal
+from radiator.model.settings import Declarations
+from radiator.model.writes import DropDeclared, KeepDeclared
+
+
+@dataclass(slots=True)
+class Fanout:
+    """A SEND to it is a copy in each of its child queues."""
+
+    name: str
+    children: tuple[str, ...]
+    accepted: int = 0
+
+
+class Fanouts:
+    """all: by name. shadowed: declared at run time under names that config.toml has too."""
+
+    __slots__ = ("all", "context", "declarations", "shadowed")
+
+    def __init__(self, declarations: Declarations, context: TurnContext) -> None:
+        self.declarations = declarations
+        self.context = context
+        self.all = {name: Fanout(name, children) for name, children in declarations.fanouts.items()}
+        self.shadowed: dict[str, tuple[str, ...]] = {}
+
+    def recover(self, name: str, children: tuple[str, ...]) -> None:
+        """One that an earlier run declared."""
+        if name in self.all:
+            self.shadowed[name] = children
+        else:
+            self.all[name] = Fanout(name, children)
+
+    def get(self, name: str) -> Fanout:
+        """The fanout of that name; Refusal where none is declared."""
+        found = self.all.get(name)
+        if found is None:
+            raise Refusal(
+                "no-such-destination",
+                f"/fanout/{name} is not declared: config.toml or a request to /admin declares it, with its children.",
+            )
+        return found
+
+    def add(self, name: str, children: tuple[str, ...]) -> None:
+        """Declared at run time: there is none of that name."""
+        self.all[name] = Fanout(name, children)
+        text = json.dumps({"children": children})
+        self.context.write(KeepDeclared(FANOUT, name, text), WRITE_COST_BYTES + len(text))
+
+    def delete(self, name: str) -> None:
+        """Its children stay. Raises Refusal."""
+        self.get(name)
+        if name in self.declarations.fanouts:
+            raise Refusal("declared", f"/fanout/{name} is declared in the configuration: take it out there.")
+        del self.all[name]
+        self.context.write(DropDeclared(FANOUT, name))
+
+    def use(self, old: Collection[str], declared: Mapping[str, tuple[str, ...]]) -> None:
+        """config.toml declares these, and not those any more that it declared before (old)."""
+        for name in old:
+            if name not in declared:
+                children = self.shadowed.pop(name, None)
+                if children is None:
+                    del self.all[name]
+                else:
+                    self.all[name].children = children
+        for name, children in declared.items():
+            found = self.all.get(name)
+            if found is None:
+                self.all[name] = Fanout(name, children)
+                continue
+            if name not in old:
+                self.shadowed[name] = found.children
+            found.children = children
