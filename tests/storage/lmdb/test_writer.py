@@ -73,7 +73,7 @@ def drawn(chance: Random, tree: Tree) -> Operation:
     some = sorted(chance.sample(keys, chance.randint(1, 4)))
     start, end = sorted(chance.sample(keys, 2))
     new = [key for key in some if key not in there]
-    kind = chance.randrange(8)
+    kind = chance.randrange(9)
     if kind < 3 and new:
         return Insert(table, [(key, chance.randbytes(12)) for key in new])
     if kind == 3 and there:
