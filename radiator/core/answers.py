@@ -6,18 +6,18 @@ more is read from it. An answer is begun only where its asker reads what it is s
 """
 
 import heapq
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from radiator.core.connections import Connection
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.waiting import Waitable, WaitList
+from radiator.model.answers import AdminAnswer
 from radiator.model.errors import Refusal
 from radiator.model.limits import (
     ANSWER_LINES,
@@ -28,10 +28,10 @@ from radiator.model.limits import (
     ANSWERS_WAITING_MAX,
     LOOKED_AT_ONCE,
 )
+from radiator.model.numbers import PAUSE, Later, Pause
+from radiator.model.rendering import Rendering
 
-Answer = dict[str, Any]
-Told = Answer | Iterator[Any]  # an iterator: PAUSEs and Waits, and then the Answer
-PAUSE = object()  # in place of a row: enough was looked at for one slice, and the next goes on here
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True, eq=False)
@@ -47,81 +47,27 @@ class Wait:
             self.then()
 
 
-_text = json.JSONEncoder().encode  # what json.dumps is, without looking at its arguments each time
+Made = AdminAnswer | Iterator[AdminAnswer | Pause | Wait]  # an iterator: what the answer waits for, and then it
 
 
-@dataclass(slots=True)
-class Part:
-    """A value of an answer that is made row by row. brackets: "[]" for a list; "{}" for an object, whose rows are
-    pairs of name and value; "" for one value, which is the last row.
-    """
-
-    rows: Iterator[Any]
-    brackets: str = "[]"
-
-    def pieces(self) -> Iterator[str]:
-        """Its JSON; "" where a slice ends."""
-        if not self.brackets:
-            value: Any = None
-            for row in self.rows:
-                if row is PAUSE:
-                    yield ""
-                else:
-                    value = row
-            yield _text(value)
-            return
-        between, closing = self.brackets[0], self.brackets[1]
-        for row in self.rows:
-            if row is PAUSE:
-                yield ""
-                continue
-            if closing == "}":
-                name, row = row
-                between += _text(name) + ": "
-            if type(row) is Nested:
-                yield between
-                yield from pieces(row)
-            else:
-                yield between + _text(row)
-            between = ", "
-        yield closing if between == ", " else self.brackets
-
-
-class Nested(Answer):
-    """A row that has Parts itself."""
-
-
-def whole(told: Told) -> Iterator[Any]:
-    """The JSON of an answer that is there, or comes after PAUSEs and Waits."""
-    if not isinstance(told, dict):
-        for row in told:
-            if row is PAUSE:
-                yield ""
-            elif isinstance(row, Wait):
-                yield row
-            else:
-                yield from pieces({"ok": True, **row})
+def _steps(made: Made, rendering: Rendering) -> Iterator[str | Wait]:
+    """An answer that is there, or comes after PAUSEs and Waits, as the protocol writes it."""
+    if not isinstance(made, Iterator):
+        yield from rendering.pieces(made)
         return
-    yield from pieces({"ok": True, **told})
-
-
-def pieces(answer: Answer) -> Iterator[str]:
-    """The JSON of an answer, some of whose values are Parts."""
-    between = "{"
-    for name, value in answer.items():
-        yield f"{between}{_text(name)}: "
-        between = ", "
-        if isinstance(value, Part):
-            yield from value.pieces()
+    for step in made:
+        if step is PAUSE:
+            yield ""
+        elif isinstance(step, Wait):
+            yield step
         else:
-            yield _text(value)
-    yield "}"
+            yield from rendering.pieces(step)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
 
 
-def rested(items: Iterable[Any], between: int = LOOKED_AT_ONCE) -> Iterator[Any]:
+def rested(items: Iterable[Item], between: int = LOOKED_AT_ONCE) -> Iterator[Item | Pause]:
     """The same, with a PAUSE after so many: for what is looked at and makes no row."""
     for count, item in enumerate(items, 1):
         yield item
@@ -129,10 +75,10 @@ def rested(items: Iterable[Any], between: int = LOOKED_AT_ONCE) -> Iterator[Any]
             yield PAUSE
 
 
-def total(counts: Iterable[int]) -> Part:
+def total(counts: Iterable[int]) -> Later[int]:
     """The sum of so many numbers that it takes several slices."""
 
-    def rows() -> Iterator[Any]:
+    def rows() -> Iterator[int | Pause]:
         found = 0
         for count in rested(counts):
             if count is PAUSE:
@@ -141,10 +87,10 @@ def total(counts: Iterable[int]) -> Part:
                 found += count
         yield found
 
-    return Part(rows(), "")
+    return Later(rows())
 
 
-def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[Any]:
+def in_order(names: Iterable[str], after: str | None = None, limit: int | None = None) -> Iterator[str | Pause]:
     """Names in their order; of those that come after one of them, at most so many."""
     all_of_them = [*names]
     runs = []
@@ -169,16 +115,17 @@ class Asker:
 
 @dataclass(slots=True, eq=False)
 class Making:
-    """One answer. tell: makes it, once it is begun, and may be asked to again; give: gets its text; refuse: what is
-    said instead. wait: what it waits for. slices: how many were made since it was begun.
+    """One answer. make: begins it, and may be asked to again; rendering: writes it; give: gets its text; refuse: gets
+    why there is none. wait: what it waits for. slices: how many were made since it was begun.
     """
 
     connection: Connection
     queue: Queue
-    tell: Callable[[], Told]
+    make: Callable[[], Made]
+    rendering: Rendering
     give: Callable[[bytes], None]
     refuse: Callable[[Refusal], None]
-    rest: Iterator[Any] | None = None
+    rest: Iterator[str | Wait] | None = None
     wait: Wait | None = None
     text: BytesIO = field(default_factory=BytesIO)  # whose bytes need no copy in the end
     slices: int = 0
@@ -195,7 +142,7 @@ class Making:
         begun = text.tell()
         try:
             if self.rest is None:
-                self.rest = whole(self.tell())
+                self.rest = _steps(self.make(), self.rendering)
             for _ in range(ANSWER_ROWS):
                 piece = next(self.rest, None)
                 if piece is None:
@@ -242,8 +189,8 @@ class Line:
 
 
 class Answers:
-    """All that are made, or wait to be: a chore, of one slice in a turn. wake: has it done; freed: rooms whose waiters
-    are to be tried again.
+    """All that are made, or wait to be: a background task, of one slice in a turn. wake: begins it; unblocked: what may
+    have room again since its waiters were last tried.
     """
 
     __slots__ = ("askers", "unblocked", "is_awake", "lines", "turn", "wake")

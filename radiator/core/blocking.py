@@ -12,7 +12,7 @@ from radiator.core.routing.admission import Admission
 from radiator.core.routing.waiting import FLUSH, Waitable, WaitList
 from radiator.core.transactions.applying import PreparedDelivery
 from radiator.core.turn import TurnContext
-from radiator.model.commands import Command, Read, Send
+from radiator.model.commands import Administer, Command, Read, Send
 from radiator.model.errors import Refusal
 from radiator.model.limits import REFUSED_LOOKS, Limits
 from radiator.model.replies import Pause, Resume
@@ -53,7 +53,7 @@ class Blocking:
     def block(self, connection: Connection, commands: list[Command], room: Waitable) -> None:
         """The first of these commands must wait for that, and the others behind it."""
         connection.blocked.extend(commands)
-        connection.parked_bytes = sum(c.size for c in commands if type(c) is Send)
+        connection.parked_bytes = sum(c.size for c in commands if isinstance(c, Send | Administer))
         connection.parked_since_s = self.context.now_s
         connection.waits_for = room
         room.waiters.append(connection)
@@ -63,7 +63,7 @@ class Blocking:
     def add(self, connection: Connection, commands: list[Command]) -> None:
         """What a blocked connection had said before its reader stopped."""
         connection.blocked.extend(commands)
-        connection.parked_bytes += sum(c.size for c in commands if type(c) is Send)
+        connection.parked_bytes += sum(c.size for c in commands if isinstance(c, Send | Administer))
 
     def unblock(self, connection: Connection) -> None:
         """It waits no longer; what it has not carried out is forgotten."""

@@ -20,6 +20,7 @@ from radiator.core.turn import Batch, Turn
 from radiator.model.commands import (
     Abort,
     Ack,
+    Administer,
     Begin,
     Closed,
     Command,
@@ -88,9 +89,10 @@ class Broker:
         self.background = parts.background
         parts.reload = self.reloading = Reloading(parts)
         clients = parts.clients
-        sending = Sending(self.context, self.admission, parts.transactions, partial(admin.request, parts))
+        sending = Sending(self.admission, parts.transactions)
         self._commands: dict[type, Callable[..., Waitable | None]] = {
             Send: sending.send,
+            Administer: partial(admin.administer, parts),
             Ack: parts.acks.ack,
             Nack: parts.acks.ack,
             Subscribe: parts.subscriptions.subscribe,

@@ -17,7 +17,7 @@ from radiator.core.queues.dedup import Dedup
 from radiator.core.queues.entry import Entry
 from radiator.core.states import Event
 from radiator.core.turn import TurnContext
-from radiator.model.commands import AUTO, Ack, Command, Nack, Send
+from radiator.model.commands import AUTO, Ack, Administer, Command, Nack, Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope, SendToPeer
 from radiator.model.settings import QueueSettings
@@ -330,7 +330,7 @@ class Connection:
         """A command was refused: by an ERROR that ends the connection, or by a RECEIPT where the SEND has asked for
         that.
         """
-        if type(command) is Send and command.survives_refusal and command.receipt is not None:
+        if isinstance(command, Send | Administer) and command.survives_refusal and command.receipt is not None:
             context.count("refusals")
             self.say(context, RefusedReceipt(self.number, command.receipt, refusal.code, str(refusal)))
         else:
@@ -338,7 +338,7 @@ class Connection:
 
     def survives_refusal(self, command: Command) -> bool:
         """Whether the connection goes on where that command is refused."""
-        return self.closes_at > Scope.COMMAND or (type(command) is Send and command.survives_refusal)
+        return self.closes_at > Scope.COMMAND or (isinstance(command, Send | Administer) and command.survives_refusal)
 
     def refuse(
         self,

@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 
+from radiator.model.numbers import LatencyNumbers
+
 # upper ends of the buckets in milliseconds; what is longer than the last is counted behind them
 COMMIT_BUCKETS_MS = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 # a message's times are whole milliseconds, and one may wait for hours
@@ -37,8 +39,8 @@ class Histogram:
         if ms > 0:
             self.sum_ms += times * ms
 
-    def numbers(self) -> dict[str, list[float] | list[int] | float]:
-        """As plain data."""
+    def numbers(self) -> LatencyNumbers:
+        """As of now."""
         self._count(self.last_ms, self.repeats)
         self.repeats = 0
-        return {"buckets_ms": [*self.buckets_ms], "counts": [*self.counts], "sum_ms": round(self.sum_ms, 3)}
+        return LatencyNumbers([*self.buckets_ms], [*self.counts], round(self.sum_ms, 3))

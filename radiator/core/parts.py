@@ -4,10 +4,9 @@ reload. Who has the parts can read them, and ask each for what it does; only the
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from radiator.core.acks import Acks
-from radiator.core.answers import Answer, Answers
+from radiator.core.answers import Answers
 from radiator.core.background import BackgroundTasks, Sweeping
 from radiator.core.blocking import Blocking
 from radiator.core.clients import Clients
@@ -21,6 +20,7 @@ from radiator.core.lifetimes import Lifetimes
 from radiator.core.logs.checkouts import Checkouts
 from radiator.core.memory import Memory
 from radiator.core.memory_pressure import MemoryPressure
+from radiator.core.ports import ReloadPort
 from radiator.core.reading import Reading
 from radiator.core.rounds import Rounds
 from radiator.core.routing.admission import Admission
@@ -33,30 +33,9 @@ from radiator.core.transactions.prepared import PreparedTransactions
 from radiator.core.transactions.transactions import Transactions
 from radiator.core.turn import TurnContext
 from radiator.model.commands import Command, Read
-from radiator.model.errors import Refusal
 from radiator.model.limits import Limits
 from radiator.model.recovery import Recovery
 from radiator.model.settings import JOURNAL, Declarations, Node
-
-
-class Asker(Protocol):
-    """Who has asked for a reload, and hears what has come of it."""
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Nothing has changed."""
-
-    def answer_synced(self, tell: Callable[[], Answer], in_slices: bool = False) -> None:
-        """What `tell` returns, when the open batch is on the disk."""
-
-
-class ReloadPort(Protocol):
-    """Where a reload of config.toml is asked for."""
-
-    @property
-    def is_under_way(self) -> bool: ...
-
-    def begin(self, asker: Asker, is_trial: bool) -> None:
-        """Have the file read. is_trial: only say what would change."""
 
 
 @dataclass(frozen=True, slots=True)

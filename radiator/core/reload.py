@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
-from radiator.core.answers import Part
 from radiator.core.logs.logs import partitions_mistake
-from radiator.core.parts import Asker, Parts
+from radiator.core.parts import Parts
+from radiator.core.ports import Asker
 from radiator.core.queues.queue import Queue
 from radiator.core.queues.target import Target
 from radiator.core.routing.destinations import by_queue
 from radiator.core.routing.exchanges import Exchange
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
+from radiator.model.answers import ConfigurationReloaded
 from radiator.model.commands import Reread
 from radiator.model.errors import Refusal, StoreError
 from radiator.model.limits import BATCH_BYTES, MISTAKES_TOLD, RELOAD_AT_ONCE, RELOAD_LOOKS, Limits
+from radiator.model.numbers import Rows
 from radiator.model.settings import Binding, Config, Declarations, QueueSettings
 from radiator.model.validation import LOG_PREFIX, check_dead_letter
 
@@ -181,7 +183,7 @@ class Reload:
         asker = self.asker
         if asker is not None:
             asker.answer_synced(
-                lambda: {"applied": is_applied, "changes": Part(iter(read.changes)), "warnings": read.useless},
+                lambda: ConfigurationReloaded(is_applied, Rows(iter(read.changes)), read.useless),
                 in_slices=True,
             )
 

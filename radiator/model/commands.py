@@ -9,6 +9,7 @@ from typing import Any
 
 from radiator.model.message import Message
 from radiator.model.peer import Identity, PeerFrame
+from radiator.model.rendering import Rendering
 from radiator.model.replies import Scope
 from radiator.model.settings import Config
 
@@ -44,7 +45,7 @@ class Send:
     reply_to: str | None = None
     mandatory: bool = False
     dedup_id: bytes | None = None
-    correlation_id: bytes | None = None  # looked up only for `/admin`
+    correlation_id: bytes | None = None
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
     immediate: bool = False
@@ -54,6 +55,30 @@ class Send:
     def size(self) -> int:
         """Bytes of header block and body."""
         return len(self.headers) + len(self.body)
+
+
+@dataclass(slots=True)
+class Administer:
+    """A request of an operator or a program: the SEND to /admin of STOMP.
+
+    body: the request as `rendering` reads it, in the turn that has room for what it costs. escaping: of the answer's
+    headers. reply_to: the NAME of the temp queue that the answer goes to, with that correlation_id; None: nobody hears
+    it. survives_refusal: as of Send.
+    """
+
+    connection: int
+    body: bytes
+    rendering: Rendering
+    escaping: int
+    receipt: bytes | None = None
+    reply_to: str | None = None
+    correlation_id: bytes | None = None
+    survives_refusal: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request."""
+        return len(self.body)
 
 
 @dataclass(slots=True)
@@ -210,7 +235,19 @@ class Unheeded:
 
 
 Command = (
-    Send | Subscribe | Unsubscribe | Ack | Nack | Begin | Commit | Abort | Disconnect | Fail | PeerMessage | Unheeded
+    Send
+    | Administer
+    | Subscribe
+    | Unsubscribe
+    | Ack
+    | Nack
+    | Begin
+    | Commit
+    | Abort
+    | Disconnect
+    | Fail
+    | PeerMessage
+    | Unheeded
 )
 
 

@@ -20,8 +20,8 @@ from types import FrameType
 import gevent
 
 from radiator.core import stats
-from radiator.core.answers import whole
 from radiator.core.broker import Broker
+from radiator.protocols.administration import JSON
 from radiator.tools.cli import main
 
 FILE = Path("census.json")
@@ -33,7 +33,7 @@ def attributes(found: object) -> list[tuple[str, object]]:
 
 
 def own_numbers(broker: Broker) -> Counter[str]:
-    told = json.loads("".join(whole(stats.of(broker.parts))))
+    told = json.loads(JSON.whole(stats.of(broker.parts)))
     names = ("connections", "subscriptions", "transactions", "parked")
     return Counter({name: told[name] for name in names}) + Counter({
         f"{name} of the queues": sum(queue[name] for queue in told["queues"].values())

@@ -6,13 +6,12 @@ itself, so that it sees what is held.
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from radiator.core import stats
-from radiator.core.answers import whole
 from radiator.core.broker import Broker
 from radiator.core.parts import Machine
 from radiator.core.stats import of_queue
@@ -36,6 +35,8 @@ from radiator.model.limits import GIB, Limits
 from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.replies import Bye, Deliver, Pause, Receipt, Refuse, Reply, Resume, SendToPeer
 from radiator.model.settings import Declarations
+from radiator.protocols.administration import JSON
+from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
 
 
@@ -116,7 +117,7 @@ class Node:
         return True
 
     def _one(self, events: list[Event]) -> None:
-        turn = self.broker.turn(self.written() + events, self.now_s, self.now_ms)
+        turn = self.broker.turn(self.written() + [*map(as_read, events)], self.now_s, self.now_ms)
         self.again = turn.again
         self.asked_to_reread = self.asked_to_reread or turn.reread
         self.stopped = turn.stopped
@@ -265,7 +266,7 @@ class Node:
 
     def numbers(self, queue: str) -> dict[str, Any]:
         """What `stats` says of a queue; its ledger adds up, and each message of it stands somewhere."""
-        numbers: dict[str, Any] = of_queue(self.broker.destinations.queues[queue])
+        numbers = asdict(of_queue(self.broker.destinations.queues[queue]))
         assert numbers["adds_up"], numbers
         standing = (
             numbers["ready"]
@@ -280,7 +281,7 @@ class Node:
 
     def stats(self) -> dict[str, Any]:
         """What `stats` would say, made at once."""
-        found: dict[str, Any] = json.loads("".join(whole(stats.of(self.broker.parts))))
+        found: dict[str, Any] = json.loads(JSON.whole(stats.of(self.broker.parts)))
         return found
 
     def has(self, queue: str) -> bool:

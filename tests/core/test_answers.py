@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from radiator.core import answers
-from radiator.core.admin import _REQUESTS
 from radiator.model.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
 from radiator.model.limits import ANSWER_LINES, ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
+from radiator.protocols.administration.requests import REQUESTS
 from tests.core.node import Node
 from tests.core.timed import TURN_MAX_S, Timed
 from tests.core.words import send, subscribe
@@ -335,7 +335,7 @@ LONG = ("stats", "stats of logs", "queues")  # a whole one takes half a second
 
 
 def test_every_kind_of_request_is_in_the_flood() -> None:
-    assert {str(asked.get("do", kind)) for kind, asked in FLOOD.items()} == set(_REQUESTS)
+    assert {str(asked.get("do", kind)) for kind, asked in FLOOD.items()} == set(REQUESTS)
 
 
 @pytest.mark.parametrize("kind", FLOOD)

@@ -648,7 +648,7 @@ class Machine(RuleBasedStateMachine):
                 continue
             numbers = of_queue(destinations.find(name))
             states = [item.state for item in items]
-            found = numbers["messages"], numbers["unacked"], numbers["delayed"]
+            found = numbers.messages, numbers.unacked, numbers.delayed
             assert found == (len(items), states.count("out"), states.count("delayed")), name
             if self.model.is_persistent(name):
                 wanted = sorted(self.model.disk[name], key=lambda body, name=name: self.model.serials[name, body])

@@ -5,6 +5,7 @@ import pytest
 from radiator.core.histogram import Histogram
 from radiator.model.commands import AUTO, Tick
 from radiator.model.limits import GIB, MIB, OLDEST_AT_ONCE, Limits
+from radiator.model.numbers import LatencyNumbers
 from radiator.model.replies import Deliver
 from radiator.model.settings import QueueSettings
 from tests.core.node import Node
@@ -71,11 +72,8 @@ def test_memory_in_use_returns_to_nothing() -> None:
 def test_histogram_counts_what_is_at_most_the_end_of_its_bucket(ms: float, bucket: int) -> None:
     histogram = Histogram((1, 5))
     histogram.add(ms)
-    assert histogram.numbers() == {
-        "buckets_ms": [1, 5],
-        "counts": [int(index == bucket) for index in range(3)],
-        "sum_ms": max(0, ms),
-    }
+    counts = [int(index == bucket) for index in range(3)]
+    assert histogram.numbers() == LatencyNumbers([1, 5], counts, max(0, ms))
 
 
 def observed(node: Node, of: str) -> tuple[int, float]:

@@ -1,10 +1,24 @@
 """Short ways to say things to a Node. A name without a slash in front is a queue's, as in a session."""
 
-from radiator.model.commands import CLIENT_INDIVIDUAL, Abort, Ack, Begin, Commit, Nack, Send, Subscribe, Unsubscribe
+from radiator.model.addresses import ADMIN
+from radiator.model.commands import (
+    CLIENT_INDIVIDUAL,
+    Abort,
+    Ack,
+    Begin,
+    Commit,
+    Event,
+    Nack,
+    Read,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
 from radiator.model.headers import ESCAPING_ALL
 from radiator.model.message import Message
 from radiator.model.replies import Deliver
 from radiator.model.settings import Declarations, QueueSettings
+from radiator.protocols.stomp.session import request_of
 
 
 def address(name: str) -> str:
@@ -71,3 +85,11 @@ def header(message: Message, name: bytes) -> bytes | None:
         if line.partition(b":")[0] == name:
             return line.partition(b":")[2]
     return None
+
+
+def as_read(event: Event) -> Event:
+    """A Read as a session makes it: a SEND to /admin is a request."""
+    if type(event) is not Read:
+        return event
+    commands = [request_of(one) if type(one) is Send and one.destination == ADMIN else one for one in event.commands]
+    return Read(event.connection, commands, event.buffered_bytes)

@@ -25,7 +25,7 @@ MUTANTS = (
     Mutant(
         "request-type-not-checked",
         "A text in a request to /admin may be anything that JSON has.",
-        function="Request.text",
+        function="Asked.text",
         old="if not isinstance(text, str):",
         new="if text is None:",
     ),

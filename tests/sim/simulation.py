@@ -18,6 +18,7 @@ from radiator.model.limits import GIB, Limits
 from radiator.model.reads import ReadDelayed, ReadLog, ReadPrepared, ReadQueue, ReadRequest
 from radiator.model.replies import Bye, Deliver, Pause, Refuse, Reply, Resume, SendToPeer
 from radiator.model.settings import Declarations, Node
+from tests.core.words import as_read
 from tests.sim.disk import Platter, SimDisk
 
 STEPS_OF_A_MOMENT_MAX = 10_000
@@ -269,7 +270,7 @@ class SimNode:
     # ---- the loop ---------------------------------------------------------------------------------------------------
 
     def turn(self, *events: Event) -> None:
-        turn = self.broker.turn([*events], self.now_s, self.now_ms)
+        turn = self.broker.turn([*map(as_read, events)], self.now_s, self.now_ms)
         for reply in turn.replies:
             self.post(reply)
         for note in turn.notes:

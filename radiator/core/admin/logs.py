@@ -1,66 +1,86 @@
 """Requests about logs: declare, describe, delete, where a time is, whether there is more, and where a group goes on."""
 
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from radiator.core.admin import unbinding
-from radiator.core.admin.request import Request
-from radiator.core.answers import Answer, Part
-from radiator.core.logs.log import LOG_PREFIX, Log
+from radiator.core.admin.request import Request, warnings
+from radiator.core.logs.log import Log
 from radiator.core.stats import readers_of
+from radiator.model.administration import (
+    AwaitLog,
+    AwaitLogs,
+    DeclareLog,
+    DeleteLog,
+    DescribeLog,
+    FindOffsets,
+    ForgetPosition,
+    ReadPosition,
+    SetPosition,
+)
+from radiator.model.answers import (
+    AdminAnswer,
+    Declared,
+    Deleted,
+    LogDescribed,
+    LogEnds,
+    LogsEnds,
+    Offsets,
+    PartitionsDescribed,
+    Position,
+)
 from radiator.model.errors import Refusal, count_text
-from radiator.model.limits import AWAIT_MAX_MS, AWAITED_LOGS_MAX, DESCRIBED_GROUPS, NAME_MAX_BYTES, TIME_MAX_MS
+from radiator.model.limits import DESCRIBED_GROUPS, TIME_MAX_MS
+from radiator.model.numbers import NamedRows, Rows
 from radiator.model.validation import log_settings, log_without_effect, mistake
 
 
-def named(request: Request) -> Log:
-    """The log that the request names. Raises Refusal where it is not there."""
-    log = request.parts.destinations.all_logs.get(request.name("log"))
+def there(request: Request, name: str) -> Log:
+    """The log of that name. Raises Refusal where it is not there."""
+    log = request.parts.destinations.all_logs.get(name)
     request.costs(len(log.partitions))
     return log
 
 
-def declare(request: Request) -> None:
+def declare(request: Request, command: DeclareLog) -> None:
     """A log of that name with these settings is there from now on; `passive`: it must be there."""
-    destinations = request.parts.destinations
-    name, given, is_passive = request.declaration("log")
-    there = destinations.all_logs.get(name) if is_passive else destinations.logs.get(name)
-    settings = log_settings(given, None if there is None else there.log_settings)
+    destinations, name = request.parts.destinations, command.log
+    log = destinations.all_logs.get(name) if command.passive else destinations.logs.get(name)
+    settings = log_settings(command.settings, None if log is None else log.log_settings)
     created = destinations.all_logs.declare(name, settings)
     if created:
         request.parts.context.note("info", "declared", log=name)
-    warnings = request.warnings(given, log_without_effect(settings, request.parts.disk.high_water_bytes))
-    request.answer_synced(lambda: {"created": created, **warnings})
+    useless = log_without_effect(settings, request.parts.disk.high_water_bytes)
+    answer = Declared(created, warnings(command.settings, useless))
+    request.answer_synced(lambda: answer)
 
 
-def describe(request: Request) -> None:
+def describe(request: Request, command: DescribeLog) -> None:
     """Settings, what each partition has on the disk, and who reads it."""
-    request.has_only("log")
-    log = named(request)
+    log = there(request, command.log)
 
-    def synced() -> Answer:
+    def described() -> LogDescribed:
         partitions = log.partitions
-        return {
-            "settings": asdict(log.log_settings),
-            "incarnation": log.incarnation,
-            "partitions": {
-                "first": [one.first for one in partitions],
-                "next": [one.committed for one in partitions],
-                "bytes": [one.size for one in partitions],
-                "first_ms": [one.first_ms or None for one in partitions],
-                "last_ms": [one.last_ms or None for one in partitions],
-            },
-            "readers": readers_of(log),
-            "groups": Part(iter([*islice(log.groups, DESCRIBED_GROUPS)])),
-        }
+        return LogDescribed(
+            settings=log.log_settings,
+            incarnation=log.incarnation,
+            partitions=PartitionsDescribed(
+                first=[one.first for one in partitions],
+                next=[one.committed for one in partitions],
+                bytes=[one.size for one in partitions],
+                first_ms=[one.first_ms or None for one in partitions],
+                last_ms=[one.last_ms or None for one in partitions],
+            ),
+            readers=readers_of(log),
+            groups=Rows(iter([*islice(log.groups, DESCRIBED_GROUPS)])),
+        )
 
-    request.answer_synced(synced, in_slices=True)
+    request.answer_synced(described, in_slices=True)
 
 
-def delete(request: Request) -> None:
+def delete(request: Request, command: DeleteLog) -> None:
     """The log goes, with its records and the positions of its groups."""
-    request.has_only("log")
-    log = named(request)
+    log = there(request, command.log)
     destinations = request.parts.destinations
     destinations.all_logs.check_unused(log)
 
@@ -68,35 +88,49 @@ def delete(request: Request) -> None:
         if binding in destinations.bindings_of(log):
             destinations.exchanges.undo(*binding, log)
 
-    if unbinding.begins(request, lambda: [*destinations.bindings_of(log)], undo, delete):
+    if unbinding.begins(request, lambda: [*destinations.bindings_of(log)], undo, lambda: delete(request, command)):
         return
     count = destinations.all_logs.delete(log)
     request.parts.context.note("info", "deleted", log=log.bare_name, records=count)
-    request.answer_synced(lambda: {"deleted": count})
+    request.answer_synced(lambda: Deleted(count))
 
 
-def offsets(request: Request) -> None:
+def offsets(request: Request, command: FindOffsets) -> None:
     """Of each partition that of the first record accepted at a time or later."""
-    request.has_only("log", "time_ms")
-    log = named(request)
-    time_ms = request.number("time_ms", TIME_MAX_MS)
+    log = there(request, command.log)
     answered = request.begin_waiting()
 
     def done(found: list[int]) -> None:
         answered()
-        request.answer(offsets=found)
+        request.answer(Offsets(found))
 
-    log.tell_offsets(time_ms, done, lambda: request.connection.is_closing)
+    log.tell_offsets(command.time_ms, done, lambda: request.connection.is_closing)
 
 
-def wait(request: Request) -> None:
-    """`await`: answered as soon as there is more than the asker knows of, in one of these logs, or after a while."""
-    request.has_only("log", "next", "logs", "timeout_ms")
-    is_of_several = "logs" in request.asked
-    logs = _several(request) if is_of_several else [named(request)]
-    nexts = iter(_offsets(request, "next", *logs))
-    known = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
-    timeout_ms = request.number("timeout_ms", AWAIT_MAX_MS)
+# ---- await ----------------------------------------------------------------------------------------------------------
+
+
+def wait(request: Request, command: AwaitLog) -> None:
+    """Answered as soon as there is more than the asker knows of, or after a while."""
+    log = there(request, command.log)
+    _wait(request, [log], command.known, command.timeout_ms, lambda: request.answer(_ends(log)))
+
+
+def wait_for_several(request: Request, command: AwaitLogs) -> None:
+    """The same of several logs: as soon as there is more in one of them."""
+    logs = [request.parts.destinations.all_logs.get(name) for name in command.logs]
+    request.costs(sum(len(log.partitions) for log in logs))
+
+    def ends() -> AdminAnswer:
+        return LogsEnds(NamedRows((log.bare_name, _ends(log)) for log in logs))
+
+    _wait(request, logs, command.known, command.timeout_ms, lambda: request.answer_in_slices(ends))
+
+
+def _wait(request: Request, logs: list[Log], known: Sequence[int], timeout_ms: int, answer: Callable[[], None]) -> None:
+    """Call `answer` once, or refuse where one of them has gone."""
+    nexts = iter(_by_partition("next", known, *logs))
+    before = [(log, [*islice(nexts, len(log.partitions))]) for log in logs]
     answered = request.begin_waiting()
     is_answered = False
 
@@ -109,73 +143,54 @@ def wait(request: Request) -> None:
         gone = next((log for log in logs if log.is_gone), None)
         if gone is not None:
             request.refuse(Refusal("no-such-destination", f"{gone.name} has been deleted."))
-        elif is_of_several:
-            request.answer_in_slices(lambda: {"logs": Part(((log.bare_name, _ends(log)) for log in logs), "{}")})
         else:
-            request.answer(**_ends(logs[0]))
+            answer()
 
-    for log, before in known:
-        log.wait(before, timeout_ms, done, lambda: is_answered or request.connection.is_closing)
-
-
-def _several(request: Request) -> list[Log]:
-    """Those that `logs` names. Raises Refusal."""
-    names = request.asked["logs"]
-    if "log" in request.asked:
-        raise mistake("logs", "stands instead of `log`: one request has either")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise mistake("logs", f"must be a list of names; it is {names!r:.80}")
-    if not 1 <= len(set(names)) == len(names) <= AWAITED_LOGS_MAX:
-        raise mistake("logs", f"must be 1 to {AWAITED_LOGS_MAX} names, each once; it has {len(names)}")
-    logs = [request.parts.destinations.all_logs.get(name.removeprefix(LOG_PREFIX)) for name in names]
-    request.costs(sum(len(log.partitions) for log in logs))
-    return logs
+    for log, nexts_of_one in before:
+        log.wait(nexts_of_one, timeout_ms, done, lambda: is_answered or request.connection.is_closing)
 
 
-def _ends(log: Log) -> Answer:
-    return {"next": [one.committed for one in log.partitions], "first": [one.first for one in log.partitions]}
+def _ends(log: Log) -> LogEnds:
+    return LogEnds([one.committed for one in log.partitions], [one.first for one in log.partitions])
 
 
-def position(request: Request) -> None:
-    """Where a group goes on; with `offsets` from there, with `forget` as one that never was."""
-    request.has_only("log", "group", "offsets", "forget")
-    log = named(request)
-    group = _group(request)
-    is_forgotten = request.flag("forget", False)
-    if "offsets" in request.asked:
-        if is_forgotten:
-            raise mistake("forget", "is true, and `offsets` sets the position; one request does one of them")
-        log.set_position(group, _offsets(request, "offsets", log))
-    elif is_forgotten:
-        log.forget(group)
+def _by_partition(key: str, offsets: Sequence[int], *logs: Log) -> list[int]:
+    """Them, one for each partition, of one log after the other. Raises Refusal for anything else."""
+    count = sum(len(log.partitions) for log in logs)
+    if not isinstance(offsets, list | tuple) or len(offsets) != count:
+        raise mistake(
+            key, f"must be a list of {count_text(count, 'offset')}, one for each partition; it is {offsets!r:.80}"
+        )
+    for one in offsets:
+        if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one <= TIME_MAX_MS:
+            raise mistake(key, f"has {one!r:.80}; an offset is a whole number from 0 on")
+    return [*offsets]
 
+
+# ---- where a group goes on ------------------------------------------------------------------------------------------
+
+
+def position(request: Request, command: ReadPosition) -> None:
+    """Where a group goes on."""
+    _answer_position(request, there(request, command.log), command.group)
+
+
+def set_position(request: Request, command: SetPosition) -> None:
+    """From there, from now on."""
+    log = there(request, command.log)
+    log.set_position(command.group, _by_partition("offsets", command.offsets, log))
+    _answer_position(request, log, command.group)
+
+
+def forget_position(request: Request, command: ForgetPosition) -> None:
+    """As one that never was."""
+    log = there(request, command.log)
+    log.forget(command.group)
+    _answer_position(request, log, command.group)
+
+
+def _answer_position(request: Request, log: Log, group: str) -> None:
     found = log.groups.get(group)
     # as of now: what is acked after this is in a later batch
     at = None if found is None else [*found.positions]
-    request.answer_synced(lambda: {"offsets": at})
-
-
-def _group(request: Request) -> str:
-    """Its name: what SUBSCRIBE may say, so control characters too, but nothing that is no UTF-8."""
-    group = request.text("group", "the name of a group")
-    try:
-        size = len(group.encode())
-    except UnicodeEncodeError:
-        size = 0
-    if not 1 <= size <= NAME_MAX_BYTES:
-        raise mistake("group", f"must be a name of 1 to {NAME_MAX_BYTES} bytes of UTF-8; it is {group!r:.80}")
-    return group
-
-
-def _offsets(request: Request, key: str, *logs: Log) -> list[int]:
-    """A list of one offset for each partition, of one log after the other."""
-    found = request.asked.get(key)
-    count = sum(len(log.partitions) for log in logs)
-    if not isinstance(found, list) or len(found) != count:
-        raise mistake(
-            key, f"must be a list of {count_text(count, 'offset')}, one for each partition; it is {found!r:.80}"
-        )
-    for one in found:
-        if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one <= TIME_MAX_MS:
-            raise mistake(key, f"has {one!r:.80}; an offset is a whole number from 0 on")
-    return found
+    request.answer_synced(lambda: Position(at))

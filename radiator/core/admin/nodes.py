@@ -1,13 +1,19 @@
-"""Requests about the other nodes, and about this one among them."""
-
-from collections.abc import Iterator
-from typing import Any
+"""Requests about the other nodes, about this one among them, and to read config.toml again."""
 
 from radiator.core.admin.request import Request
-from radiator.core.answers import PAUSE, Part
 from radiator.core.cluster.cluster import Cluster
-from radiator.core.stats import rows
+from radiator.core.stats import listed
+from radiator.model.administration import (
+    DrainNode,
+    DropCopies,
+    KeepCopies,
+    ListPeers,
+    ReleasePeer,
+    ReloadConfiguration,
+)
+from radiator.model.answers import CopiesDropped, CopiesKept, Draining, PeerReleased, Peers
 from radiator.model.errors import Refusal
+from radiator.model.numbers import Rows
 
 
 def _cluster(request: Request, may_be_alone: bool = False) -> Cluster:
@@ -17,65 +23,52 @@ def _cluster(request: Request, may_be_alone: bool = False) -> Cluster:
     return parts.cluster
 
 
-def peers(request: Request) -> None:
+def peers(request: Request, command: ListPeers) -> None:
     """What this node is linked with, and which others are reached through them."""
     cluster = _cluster(request, may_be_alone=True)
-
-    def listed() -> Iterator[Any]:
-        for row in rows(request.parts, "peers"):
-            yield row if row is PAUSE else {"name": row[0], **row[1]}
-
     request.answer_in_slices(
-        lambda: {
-            "node": cluster.name,
-            "draining": cluster.is_draining,
-            "peers": Part(listed()),
-            "nodes": Part(iter(cluster.gossip.nodes())),
-        }
+        lambda: Peers(
+            node=cluster.name,
+            draining=cluster.is_draining,
+            peers=Rows(listed(request.parts, "peers")),
+            nodes=Rows(iter(cluster.gossip.nodes())),
+        )
     )
 
 
-def release(request: Request) -> None:
+def release(request: Request, command: ReleasePeer) -> None:
     """What is in doubt with a node that is gone for good is ready again."""
-    cluster = _cluster(request, may_be_alone=True)
-    name = request.asked.get("peer")
-    if not isinstance(name, str) or request.asked.get("force") is not True:
-        raise Refusal(
-            "bad-request",
-            "A release names a `peer` and says `force`: true, because what is in doubt may then be processed twice.",
-        )
-    count = cluster.release(name)
-    request.parts.context.note("warning", "released", node=name, messages=count)
-    request.answer_synced(lambda: {"released": count})
+    count = _cluster(request, may_be_alone=True).release(command.peer)
+    request.parts.context.note("warning", "released", node=command.peer, messages=count)
+    request.answer_synced(lambda: PeerReleased(count))
 
 
-def drop(request: Request) -> None:
+def drop(request: Request, command: DropCopies) -> None:
     """No copies are kept for a node that is away, and those that wait go."""
-    cluster = _cluster(request)
-    name = request.asked.get("peer")
-    if not isinstance(name, str) or request.asked.get("force") is not True:
-        raise Refusal(
-            "bad-request",
-            "A drop names a `peer` and says `force`: true, because it misses what is sent meanwhile.",
-        )
 
     def done(count: int) -> None:
-        request.parts.context.note("warning", "copies_dropped", node=name, messages=count)
-        request.answer_synced(lambda: {"dropped": count})
+        request.parts.context.note("warning", "copies_dropped", node=command.peer, messages=count)
+        request.answer_synced(lambda: CopiesDropped(count))
 
-    cluster.drop_copies(name, done)
+    _cluster(request).drop_copies(command.peer, done)
 
 
-def keep(request: Request) -> None:
+def keep(request: Request, command: KeepCopies) -> None:
     """Copies are kept for that node again."""
-    cluster = _cluster(request)
-    name = request.text("peer", "the name of a node")
-    kept = cluster.keep_copies(name)
-    request.answer_synced(lambda: {"changed": kept})
+    changed = _cluster(request).keep_copies(command.peer)
+    request.answer_synced(lambda: CopiesKept(changed))
 
 
-def drain(request: Request) -> None:
+def drain(request: Request, command: DrainNode) -> None:
     """This node's messages go to the others; `stop`: no longer."""
     cluster = _cluster(request)
-    left, stays = cluster.drain(request.asked.get("stop") is not True)
-    request.answer(draining=cluster.is_draining, left=left, stays=stays)
+    left, stays = cluster.drain(not command.stop)
+    request.answer(Draining(cluster.is_draining, left, stays))
+
+
+def reload(request: Request, command: ReloadConfiguration) -> None:
+    """What has changed in the file that the broker was started with takes effect, or is only listed in the answer."""
+    reload = request.parts.reload
+    if reload.is_under_way:
+        raise Refusal("in-use", "The configuration is being read again already: ask when that has ended.")
+    reload.begin(request, command.is_trial)

@@ -1,34 +1,32 @@
 """`peek`: messages of a queue, as they are."""
 
-import base64
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import nsmallest
-from typing import Any
 
-from radiator.core.admin.queues import named
+from radiator.core.admin.queues import check_there
 from radiator.core.admin.request import Request
-from radiator.core.answers import PAUSE, Answer, Part, Wait, rested
+from radiator.core.answers import Wait, rested
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.entry import Entry
 from radiator.core.queues.queue import Queue
 from radiator.core.states import State
 from radiator.core.turn import TurnContext
 from radiator.model.addresses import queue_address
+from radiator.model.administration import PeekQueue
+from radiator.model.answers import Peeked, PeekedMessage
 from radiator.model.commands import Loaded, StoredMessage
 from radiator.model.headers import pairs
-from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES, PEEK_MESSAGES_MAX
+from radiator.model.limits import LOAD_BYTES, PEEK_BODIES_BYTES, PEEK_BODY_BYTES
 from radiator.model.message import Message
+from radiator.model.numbers import PAUSE, Pause, Rows
 from radiator.model.reads import ReadQueue
 
-PEEK_COUNT = 10  # where none is asked for
 
-
-def peek(request: Request) -> None:
+def peek(request: Request, command: PeekQueue) -> None:
     """The oldest messages of a queue, in order, unacked or not; nothing changes."""
-    parts = request.parts
-    queue = named(request)
-    count = request.whole("count", PEEK_COUNT, PEEK_MESSAGES_MAX)
+    parts, count = request.parts, command.count
+    queue = check_there(request, command.queue)
 
     def loaded(answer: Loaded) -> None:
         request.answer_in_slices(lambda: _messages(parts.context, queue, count, answer.messages))
@@ -41,7 +39,9 @@ def peek(request: Request) -> None:
     parts.destinations.windows.ask(parts.context, load, loaded)
 
 
-def _messages(context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]) -> Iterator[Any]:
+def _messages(
+    context: TurnContext, queue: Queue, count: int, beyond: list[StoredMessage]
+) -> Iterator[Peeked | Pause | Wait]:
     """The answer, after what it takes to find the oldest. beyond: what was read back of the others."""
     oldest: list[Entry] = []
     looked: list[Entry] = []
@@ -79,7 +79,7 @@ def _messages(context: TurnContext, queue: Queue, count: int, beyond: list[Store
     # who has left meanwhile is not shown
     left = (State.REMOVING, State.GONE)
     shown = (_shown(context, one, body_bytes_max) for one in oldest if not one.is_stub and one.state not in left)
-    yield {"messages": Part(shown)}
+    yield Peeked(Rows(shown))
 
 
 def _read(entry: Entry, message: Message | None) -> Entry:
@@ -101,29 +101,18 @@ def _cut(body: bytes, most: int) -> bytes:
     return body[:end]
 
 
-def _shown(context: TurnContext, entry: Entry, body_bytes_max: int) -> Answer:
-    """One message as `peek` shows it."""
+def _shown(context: TurnContext, entry: Entry, body_bytes_max: int) -> PeekedMessage:
     message = entry.message
-    headers = [
-        [name.decode("utf-8", "replace"), value.decode("utf-8", "replace")]
-        for name, value in pairs(message.headers, message.escaping)
-    ]
-    body = _cut(message.body, body_bytes_max)
-    answer: Answer = {
-        "message_id": context.message_id(entry.position).decode(),
-        "destination": queue_address(message.destination),
-        "timestamp": message.accepted_ms,
-        "expires": message.expires_ms,
-        "redelivered": entry.redelivered,
-        "redelivery_count": entry.redeliveries,
-        "state": entry.state.name.lower(),
-        "size": entry.size,
-        "headers": headers,
-        "body_bytes": len(message.body),
-    }
-    try:
-        answer["body"] = body.decode()
-    except UnicodeDecodeError:
-        answer["body"] = None
-        answer["body_base64"] = base64.b64encode(body).decode()
-    return answer
+    return PeekedMessage(
+        message_id=context.message_id(entry.position).decode(),
+        destination=queue_address(message.destination),
+        timestamp=message.accepted_ms,
+        expires=message.expires_ms,
+        redelivered=entry.redelivered,
+        redelivery_count=entry.redeliveries,
+        state=entry.state.name.lower(),
+        size=entry.size,
+        headers=[*pairs(message.headers, message.escaping)],
+        body_bytes=len(message.body),
+        body=_cut(message.body, body_bytes_max),
+    )

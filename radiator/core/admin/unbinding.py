@@ -7,15 +7,17 @@ left. A queue that goes by itself gets nothing by them any more; who uses it bef
 from collections.abc import Callable
 from typing import Any
 
-from radiator.core.admin.request import Handler, Request
+from radiator.core.admin.request import Request
 from radiator.core.routing.unbinding import Unbinding
 from radiator.model.errors import Refusal
 from radiator.model.limits import CHORE_MESSAGES
 
 
-def begins(request: Request, bindings: Callable[[], list[Any]], undo: Callable[[Any], None], again: Handler) -> bool:
-    """Whether there are so many that they go first; then the request is carried out anew. bindings: those there are;
-    undo: takes one off, which may be gone meanwhile.
+def begins(
+    request: Request, bindings: Callable[[], list[Any]], undo: Callable[[Any], None], again: Callable[[], None]
+) -> bool:
+    """Whether there are so many that they go first; then `again` carries out the request anew. bindings: those there
+    are; undo: takes one off, which may be gone meanwhile.
     """
     left = bindings()
     if len(left) <= CHORE_MESSAGES:
@@ -23,7 +25,7 @@ def begins(request: Request, bindings: Callable[[], list[Any]], undo: Callable[[
 
     def then() -> None:
         try:
-            again(request)
+            again()
         except Refusal as refusal:
             request.refuse(refusal)
 

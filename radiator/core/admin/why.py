@@ -1,4 +1,4 @@
-"""The request `why`: why nothing moves in a queue, or to the readers of a log. One word, one sentence, and the numbers.
+"""Why nothing moves in a queue, or to the consumers of a log. One word, one sentence, and the numbers.
 
 The first reason that fits is the verdict; each is a row in the order of what an operator should look at first.
 """
@@ -6,26 +6,28 @@ The first reason that fits is the verdict; each is a row in the order of what an
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any
 
-from radiator.core.admin.logs import named as named_log
-from radiator.core.admin.queues import named
+from radiator.core.admin.logs import there as log_there
+from radiator.core.admin.queues import check_there
 from radiator.core.admin.request import Request
-from radiator.core.answers import PAUSE, Answer, in_order, rested
+from radiator.core.answers import in_order, rested
 from radiator.core.cluster.work_sharing import Share
 from radiator.core.connections import WINDOW_HELP, Subscription
 from radiator.core.logs.log import Log
 from radiator.core.logs.log_consumer import LogConsumer
-from radiator.core.parts import Parts
+from radiator.core.ports import StateOfQueues
 from radiator.core.queues.durable_queue import DurableQueue
 from radiator.core.queues.queue import Queue
 from radiator.core.routing.exchanges import TOPICS
 from radiator.core.routing.queue_settings import OUTBOX_PREFIX
-from radiator.core.stats import MANY_PARTITIONS, readers_in, unread_of
+from radiator.core.stats import MANY_PARTITIONS, holders, readers_in, unread_of
 from radiator.core.stats import of_queue as numbers_of
+from radiator.model.administration import ExplainLog, ExplainQueue
+from radiator.model.answers import Consumer, LogExplained, Pressure, QueueExplained
 from radiator.model.commands import AUTO, CLIENT
 from radiator.model.errors import count_text
 from radiator.model.limits import PATH_HOPS_MAX, STARVING_S, WHY_CONSUMERS, WHY_LOOKED_AT, WINDOW_FULL_S
+from radiator.model.numbers import PAUSE, Pause
 from radiator.model.settings import BLOCK, DEAD_LETTER, DROP_OLDEST
 
 # where a consumer stands
@@ -35,53 +37,52 @@ CLOSING, OUTBOX, WINDOW, ROOM = "closing", "outbox-full", "window", "has-room"
 # ---- a queue --------------------------------------------------------------------------------------------------------
 
 
-def queue(request: Request) -> None:
+def queue(request: Request, command: ExplainQueue) -> None:
     """Of a queue."""
-    request.has_only("queue")
-    asked = named(request)
+    asked, parts = check_there(request, command.queue), request.parts
 
-    def told() -> Iterator[Any]:
+    def explained() -> Iterator[QueueExplained | Pause]:
         crowd = Crowd()
         yield from crowd.look([*asked.subscriptions])
         if asked.entries_out and not asked.ready_count:
             yield from crowd.look_at_holders(asked)
-        verdict, sentence = of_queue(request.parts, asked, crowd)
-        yield {
-            "verdict": verdict,
-            "sentence": sentence,
-            **numbers_of(asked, request.parts.checkouts.count(asked)),
-            **_rooms(request.parts),
-            "is_full": _is_full(asked),
-            "next_due_ms": asked.next_due_ms or None,
-            "consumer_list": _listed(asked.subscriptions),
-        }
+        verdict, sentence = of_queue(parts, asked, crowd)
+        yield QueueExplained(
+            verdict=verdict,
+            sentence=sentence,
+            numbers=numbers_of(asked, parts.checkouts.count(asked)),
+            pressure=_pressure(parts),
+            is_full=_is_full(asked),
+            next_due_ms=asked.next_due_ms or None,
+            consumer_list=_listed(asked.subscriptions),
+        )
 
-    request.answer_in_slices(told)
+    request.answer_in_slices(explained)
 
 
-def of_queue(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def of_queue(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """The verdict, and its sentence; whether it is full says nothing of why nothing moves, and is told beside it."""
     if asked.name.startswith(OUTBOX_PREFIX):
-        verdict, sentence = _of_outbox(parts, asked)
+        verdict, sentence = _of_outbox(state, asked)
     else:
-        verdict, sentence = _of_ready(parts, asked, crowd) if asked.ready_count else _of_none_ready(parts, asked, crowd)
-        sentence += _of_other_nodes(parts, asked)
-    if parts.cluster is not None and (otherwise := parts.cluster.agreement.told_of(asked.name)):
+        verdict, sentence = _of_ready(state, asked, crowd) if asked.ready_count else _of_none_ready(state, asked, crowd)
+        sentence += _of_other_nodes(state, asked)
+    if state.cluster is not None and (otherwise := state.cluster.agreement.told_of(asked.name)):
         sentence += f" {otherwise}"
-    if asked.waiters and not asked.is_persistent and parts.admission.memory_room.is_tight and not _is_full(asked):
+    if asked.waiters and not asked.is_persistent and state.admission.memory_room.is_tight and not _is_full(asked):
         waiting = count_text(len(asked.waiters), "producer waits", "producers wait")
-        sentence += f" {waiting} for room: {_of_memory(parts)}"
+        sentence += f" {waiting} for room: {_of_memory(state)}"
     elif asked.waiters or _is_full(asked):
         sentence += f" {_of_full(asked)}"
-    elif verdict != "disk-tight" and parts.admission.disk_room.is_tight:
-        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(parts)}"
+    elif verdict != "disk-tight" and state.admission.disk_room.is_tight:
+        sentence += f" And the disk is nearly full: nothing more is taken in anywhere.{_most_stored(state)}"
     return verdict, sentence
 
 
-def _of_outbox(parts: Parts, asked: Queue) -> tuple[str, str]:
+def _of_outbox(state: StateOfQueues, asked: Queue) -> tuple[str, str]:
     """The copies that wait for another node."""
     name = asked.name.removeprefix(OUTBOX_PREFIX)
-    many, cluster = asked.ledger.stored, parts.cluster
+    many, cluster = asked.ledger.stored, state.cluster
     copies = count_text(many, "copy waits", "copies wait")
     peer = None if cluster is None else cluster.peers.get(name)
     if cluster is not None and cluster.copies is not None and cluster.copies.is_dropped(name):
@@ -105,9 +106,9 @@ def _of_outbox(parts: Parts, asked: Queue) -> tuple[str, str]:
     )
 
 
-def _of_other_nodes(parts: Parts, asked: Queue) -> str:
+def _of_other_nodes(state: StateOfQueues, asked: Queue) -> str:
     """What becomes of SENDs that lead to it and to a node whose outbox is full; "" where there are none."""
-    destinations = parts.destinations
+    destinations = state.destinations
     full = [outbox for outbox in destinations.copies_to if outbox.waiters or _is_full(outbox)]
     if not full:
         return ""
@@ -136,18 +137,18 @@ def _of_copies(sends: str, full: list[DurableQueue]) -> str:
     return said
 
 
-def _most_stored(parts: Parts) -> str:
+def _most_stored(state: StateOfQueues) -> str:
     """What takes most of the disk."""
-    stored = max(parts.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
+    stored = max(state.destinations.stored_queues(), key=lambda queue: queue.ledger.stored_bytes, default=None)
     if stored is None or not stored.ledger.stored:
         return ""
     held = f"{count_text(stored.ledger.stored, 'message')} of {count_text(stored.ledger.stored_bytes, 'byte')}"
     return f" Of all queues {stored.name} holds most, {held}."
 
 
-def _of_memory(parts: Parts) -> str:
+def _of_memory(state: StateOfQueues) -> str:
     """Who keeps producers waiting."""
-    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {parts.memory.told()}."
+    return f"the broker's memory is nearly used up: who holds much waits. Most is held by {state.memory.told()}."
 
 
 def _is_full(asked: Queue) -> bool:
@@ -188,12 +189,12 @@ def _of_full(asked: Queue) -> str:
     return f"It is full, with {held}: {said} (overflow {overflow})."
 
 
-def _of_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_ready(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """Messages are ready, and nobody takes them."""
     ready = count_text(asked.ready_count, "message is ready", "messages are ready")
     at, worst = crowd.at, crowd.worst
     if not at:
-        share = parts.cluster.share_here(asked) if parts.cluster is not None else None
+        share = state.cluster.share_here(asked) if state.cluster is not None else None
         return ("no-consumer", f"{ready}, and nobody is subscribed.") if share is None else _of_shared(share, ready)
     if ROOM in at:
         if isinstance(asked, DurableQueue) and asked.peek_head() is None:
@@ -207,7 +208,7 @@ def _of_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     return "window", (
         f"{ready}, but no consumer has room in its window: {count_text(len(asked.entries_out), 'message')} unacked "
         f"with {consumers}. Connection {worst.connection.number} has {_unacked(worst)} of {_window(worst)}"
-        f"{_of_waiting(worst, parts.context.now_s)}."
+        f"{_of_waiting(worst, state.context.now_s)}."
     )
 
 
@@ -217,10 +218,10 @@ def _of_waiting(one: Subscription, now_s: float) -> str:
     return f", and has acked nothing for {full_s:.0f} s. {WINDOW_HELP[:-1]}" if full_s >= WINDOW_FULL_S else ""
 
 
-def _of_none_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
+def _of_none_ready(state: StateOfQueues, asked: Queue, crowd: "Crowd") -> tuple[str, str]:
     """No message is ready."""
     numbers = numbers_of(asked)
-    out, doubtful, delayed, storing = (numbers[name] for name in ("unacked", "in_doubt", "delayed", "storing"))
+    out, delayed, doubtful, storing = numbers.unacked, numbers.delayed, numbers.in_doubt, numbers.storing
     if out:
         holders = crowd.holders
         who = f"connection {min(holders)}" if len(holders) == 1 else f"{len(holders)} connections"
@@ -242,20 +243,20 @@ def _of_none_ready(parts: Parts, asked: Queue, crowd: "Crowd") -> tuple[str, str
             f"No message is ready; of {count_text(delayed, 'delayed one')} what is due comes to its place now.",
         )
     if delayed:
-        seconds = max(0, asked.next_due_ms - parts.context.now_ms) / 1000
+        seconds = max(0, asked.next_due_ms - state.context.now_ms) / 1000
         return (
             "delayed",
             f"No message is ready; {count_text(delayed, 'is', 'are')} delayed, the next for {seconds:.1f} s.",
         )
-    if parts.checkouts.count(asked):
-        return "checked-out", f"No message is ready; {parts.checkouts.described(asked)}"
-    if parts.admission.disk_room.is_tight:
+    if state.checkouts.count(asked):
+        return "checked-out", f"No message is ready; {state.checkouts.described(asked)}"
+    if state.admission.disk_room.is_tight:
         return "disk-tight", (
-            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(parts)}"
+            f"It is empty, and the disk is nearly full: producers wait until there is room.{_most_stored(state)}"
         )
-    if parts.admission.memory_room.is_tight:
-        return "memory-tight", f"It is empty, and {_of_memory(parts)}"
-    share = parts.cluster.share_here(asked) if parts.cluster is not None else None
+    if state.admission.memory_room.is_tight:
+        return "memory-tight", f"It is empty, and {_of_memory(state)}"
+    share = state.cluster.share_here(asked) if state.cluster is not None else None
     if share is None:
         return "empty", f"It is empty: {_done_with(asked)}."
     givers = sorted((name, giver.ready) for name, giver in share.neighbours.items() if giver.ready)
@@ -319,16 +320,15 @@ def _askers(share: Share) -> str:
 # ---- a log ----------------------------------------------------------------------------------------------------------
 
 
-def log(request: Request) -> None:
+def log(request: Request, command: ExplainLog) -> None:
     """Of a log."""
-    request.has_only("log")
-    asked = named_log(request)
+    asked = log_there(request, command.log)
 
-    def told() -> Iterator[Any]:
+    def explained() -> Iterator[LogExplained | Pause]:
         unread: dict[str, int] = {}
         for name in in_order(asked.groups, limit=WHY_CONSUMERS):
             group = None if name is PAUSE else asked.groups.get(name)
-            if group is not None:
+            if group is not None and name is not PAUSE:
                 unread[name] = unread_of(asked, group)
             if name is PAUSE or len(asked.partitions) >= MANY_PARTITIONS:
                 yield PAUSE
@@ -341,18 +341,18 @@ def log(request: Request) -> None:
         crowd = Crowd()
         yield from crowd.look([one.subscription for one in readers])
         verdict, sentence = of_log(asked, crowd, unread)
-        yield {
-            "verdict": verdict,
-            "sentence": sentence,
-            "records": asked.records,
-            "readers": len(readers),
-            "groups": len(asked.groups),
-            "unread": unread,
-            **_rooms(request.parts),
-            "consumer_list": _listed(one.subscription for one in readers),
-        }
+        yield LogExplained(
+            verdict=verdict,
+            sentence=sentence,
+            records=asked.records,
+            readers=len(readers),
+            groups=len(asked.groups),
+            unread=unread,
+            pressure=_pressure(request.parts),
+            consumer_list=_listed(one.subscription for one in readers),
+        )
 
-    request.answer_in_slices(told)
+    request.answer_in_slices(explained)
 
 
 def of_log(asked: Log, crowd: "Crowd", unread: dict[str, int]) -> tuple[str, str]:
@@ -399,7 +399,7 @@ class Crowd:
         self.worst: Subscription | None = None
         self.holders: set[int] = set()
 
-    def look(self, consumers: list[Subscription]) -> Iterator[Any]:
+    def look(self, consumers: list[Subscription]) -> Iterator[Pause]:
         """At all of them, with PAUSEs."""
         for one in rested(consumers):
             if one is PAUSE:
@@ -410,7 +410,7 @@ class Crowd:
             if stands == WINDOW and (self.worst is None or _unacked(one) > _unacked(self.worst)):
                 self.worst = one
 
-    def look_at_holders(self, asked: Queue) -> Iterator[Any]:
+    def look_at_holders(self, asked: Queue) -> Iterator[Pause]:
         """At what is out longest, with PAUSEs."""
         for delivery in rested([*islice(asked.entries_out.values(), WHY_LOOKED_AT)]):
             if delivery is PAUSE:
@@ -440,28 +440,28 @@ def _window(one: Subscription) -> int | None:
     return one.connection.shared_window if one.is_shared else one.prefetch_count
 
 
-def _listed(consumers: Iterable[Subscription]) -> list[Answer]:
+def _listed(consumers: Iterable[Subscription]) -> list[Consumer]:
     """The first of them."""
     return [
-        {
-            "connection": one.connection.number,
-            "subscription": one.name.decode("utf-8", "replace"),
-            "stands": _stands(one),
-            "unacked": _unacked(one),
-            "window": _window(one),
-            "outbox_bytes": one.connection.outbox_bytes,
-        }
+        Consumer(
+            connection=one.connection.number,
+            subscription=one.name.decode("utf-8", "replace"),
+            stands=_stands(one),
+            unacked=_unacked(one),
+            window=_window(one),
+            outbox_bytes=one.connection.outbox_bytes,
+        )
         for one in islice(consumers, WHY_CONSUMERS)
     ]
 
 
-def _rooms(parts: Parts) -> Answer:
+def _pressure(state: StateOfQueues) -> Pressure:
     """Producers that wait for what is not this queue's."""
-    admission = parts.admission
-    return {
-        "blocked_by_disk": len(admission.disk_room.waiters),
-        "blocked_by_memory": len(admission.memory_room.waiters),
-        "is_disk_tight": admission.disk_room.is_tight,
-        "is_memory_tight": admission.memory_room.is_tight,
-        "memory_holders": [{"name": name, "bytes": size} for name, size in parts.memory.holders],
-    }
+    admission = state.admission
+    return Pressure(
+        blocked_by_disk=len(admission.disk_room.waiters),
+        blocked_by_memory=len(admission.memory_room.waiters),
+        is_disk_tight=admission.disk_room.is_tight,
+        is_memory_tight=admission.memory_room.is_tight,
+        memory_holders=holders(state.memory),
+    )

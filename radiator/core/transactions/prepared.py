@@ -6,7 +6,7 @@ What is prepared is on the disk alone; applying.py reads it back, and puts it in
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from radiator.core.connections import Connection, Transaction
 from radiator.core.routing.admission import Admission
@@ -15,6 +15,7 @@ from radiator.core.routing.waiting import Waitable
 from radiator.core.transactions.applying import Applying, Staged
 from radiator.core.turn import WRITE_COST_BYTES, BackgroundTask, TurnContext
 from radiator.model.addresses import EXCHANGE, EXISTING, FANOUT, LOG, QUEUE, split
+from radiator.model.answers import PreparedTransaction
 from radiator.model.commands import Send
 from radiator.model.errors import Refusal, shown
 from radiator.model.limits import APPS_MAX, BATCH_WRITES, CHORE_MESSAGES, PREFIXES_MAX, PREPARED_MAX, Limits
@@ -23,19 +24,6 @@ from radiator.model.recovery import Recovery
 from radiator.model.writes import DropApp, DropTransaction, KeepApp, StorePrepared
 
 PREPARABLE = (QUEUE, EXISTING, FANOUT, EXCHANGE, LOG)  # what a SEND may go to that is carried out later
-
-
-@dataclass(slots=True)
-class Described:
-    """A prepared transaction, as an operator sees it. waits: why it does not go on, or None."""
-
-    name: str
-    messages: int
-    bytes: int
-    age_ms: int
-    applied: int
-    is_committed: bool
-    waits: str | None
 
 
 class DropPrepared:
@@ -300,16 +288,18 @@ class PreparedTransactions:
         """How many are not over, committed or not."""
         return len(self.prepared) + len(self.leaving.staged) + self.applying.count
 
-    def described(self, most: int) -> list[Described]:
+    def described(self, most: int) -> list[PreparedTransaction]:
         """The first of all that are not over: those that are committed, then the others, the oldest first."""
-        found: list[Described] = []
+        found: list[PreparedTransaction] = []
         for staged in (*self.applying.committed(), *self.prepared.values()):
             if len(found) >= most:
                 break
             age_ms = max(0, self.context.now_ms - staged.prepared_ms)
             waits = staged.waits if staged.is_committed else None
             found.append(
-                Described(staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits)
+                PreparedTransaction(
+                    staged.name, staged.count, staged.size, age_ms, staged.applied, staged.is_committed, waits
+                )
             )
         return found
 

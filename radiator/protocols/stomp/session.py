@@ -11,13 +11,14 @@ from collections.abc import Callable
 from math import inf
 
 from radiator import __version__
-from radiator.model.addresses import queue_address
+from radiator.model.addresses import ADMIN, queue_address
 from radiator.model.commands import (
     AUTO,
     CLIENT,
     CLIENT_INDIVIDUAL,
     Abort,
     Ack,
+    Administer,
     Begin,
     Command,
     Commit,
@@ -43,6 +44,7 @@ from radiator.model.limits import (
     Limits,
 )
 from radiator.model.replies import Deliver, Receipt, Refuse, RefusedReceipt, Reply, Scope
+from radiator.protocols.administration import JSON
 from radiator.protocols.stomp.durability import check_client_id, durable_name
 from radiator.protocols.stomp.frame import (
     FRAME_END,
@@ -313,11 +315,13 @@ class StompSession:
         destination = self._address(headers[b"destination"])
         if _SEND_OPTIONS.isdisjoint(headers):
             block = _stored_block(frame, False)
+            if destination == ADMIN:
+                return Administer(self._connection, frame.body, JSON, self._version, receipt)
             return Send(self._connection, destination, block, self._version, frame.body, receipt)
         if not self._unheeded:
             self._look_for_unheeded(headers, OF_SEND, destination)
         reply_to = _temp_queue(headers)
-        return Send(
+        send = Send(
             self._connection,
             destination,
             _stored_block(frame, reply_to is not None),
@@ -336,6 +340,7 @@ class StompSession:
             flag(headers, b"immediate", absent=False),
             _survives_refusal(headers),
         )
+        return request_of(send) if destination == ADMIN else send
 
     def _subscribe(self, frame: Frame, receipt: bytes | None) -> Command:
         headers = frame.headers
@@ -516,6 +521,22 @@ def _group(headers: dict[bytes, bytes], destination: str, ack: str) -> str | Non
 def _ack_timeout_s(headers: dict[bytes, bytes]) -> float | None:
     seconds = number(headers, b"ack-timeout-s", 1, ACK_TIMEOUT_MAX_S)
     return number(headers, b"ack_timeout_s", 1, ACK_TIMEOUT_MAX_S) if seconds is None else seconds
+
+
+def request_of(send: Send) -> Send | Administer:
+    """A SEND to /admin as the request that it is; one in a transaction stays a SEND, which is refused."""
+    if send.transaction is not None:
+        return send
+    return Administer(
+        send.connection,
+        send.body,
+        JSON,
+        send.escaping,
+        send.receipt,
+        send.reply_to,
+        send.correlation_id,
+        send.survives_refusal,
+    )
 
 
 def _temp_queue(headers: dict[bytes, bytes]) -> str | None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from radiator.core.admin import _REQUESTS
 from radiator.model.commands import AUTO, CLIENT, Send
 from radiator.model.settings import Declarations, QueueSettings
 from radiator.model.validation import QUEUE
+from radiator.protocols.administration.requests import REQUESTS
 from tests.core.node import Node
 from tests.core.words import ack, begin, commit, header, nack, queue, queues, send, subscribe, unsubscribe
 
@@ -106,7 +106,7 @@ KEYS = some.sampled_from(
 )  # fmt: skip
 
 
-@given(some.lists(some.tuples(some.sampled_from(sorted(_REQUESTS)), some.dictionaries(KEYS, VALUES)), max_size=5))
+@given(some.lists(some.tuples(some.sampled_from(sorted(REQUESTS)), some.dictionaries(KEYS, VALUES)), max_size=5))
 def test_no_request_does_worse_than_a_refusal(requests: list[tuple[str, dict[str, object]]]) -> None:
     node = node_with(2)
     node.admin(9, do="declare", exchange="x", type="topic")

@@ -1,0 +1,25 @@
+"""Requests for numbers: of the whole broker, of a section of it, of all queues."""
+
+from radiator.core import stats
+from radiator.core.admin.request import Request
+from radiator.model.administration import ListQueues, ReadSection, ReadStats
+from radiator.model.answers import Queues, SectionNumbers
+from radiator.model.numbers import Rows
+
+
+def of_broker(request: Request, command: ReadStats) -> None:
+    """The broker's numbers with all sections."""
+    request.answer_in_slices(lambda: stats.of(request.parts))
+
+
+def section(request: Request, command: ReadSection) -> None:
+    """Some rows of one section."""
+    name = command.section
+    request.answer_in_slices(
+        lambda: SectionNumbers(name, stats.section(request.parts, name, command.after, command.limit))
+    )
+
+
+def queues(request: Request, command: ListQueues) -> None:
+    """All that have a name, or a page of them."""
+    request.answer_in_slices(lambda: Queues(Rows(stats.listed(request.parts, "queues", command.after, command.limit))))

@@ -1,0 +1,458 @@
+"""What the broker answers to the commands of model/administration.py. Units are those of model/numbers.py.
+
+An answer that may be long has Rows, which are made while the answer is written, some in a turn: each is of the moment
+in which it is made, and iterating is possible once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from radiator.model.numbers import BrokerNumbers, Holder, Later, NamedRows, PeerNumbers, QueueNumbers, Rows
+from radiator.model.settings import LogSettings, QueueSettings
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class SectionNumbers:
+    """Rows of one of the last six. section: which."""
+
+    section: str
+    rows: NamedRows[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Generic[Row]):
+    """Numbers of a thing, and its name."""
+
+    name: str
+    numbers: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """All queues that have a name, by that."""
+
+    queues: Rows[Named[QueueNumbers]]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """stands: what keeps it from the next message: `closing`, `outbox-full`, `window`, or nothing (`has-room`). window:
+    how many messages it may have unacked; None: it has no bound.
+    """
+
+    connection: int
+    subscription: str
+    stands: str
+    unacked: int
+    window: int | None
+    outbox_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """blocked_by_disk, blocked_by_memory: connections that wait for room on the disk, or in memory, for any queue."""
+
+    blocked_by_disk: int
+    blocked_by_memory: int
+    is_disk_tight: bool
+    is_memory_tight: bool
+    memory_holders: list[Holder]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueExplained:
+    """verdict: one word; sentence: why nothing moves. next_due_ms: since the epoch, of the first delayed message."""
+
+    verdict: str
+    sentence: str
+    numbers: QueueNumbers
+    pressure: Pressure
+    is_full: bool
+    next_due_ms: int | None
+    consumer_list: list[Consumer]
+
+
+@dataclass(frozen=True, slots=True)
+class LogExplained:
+    """As QueueExplained. readers, groups: how many; unread: by group, for the first groups."""
+
+    verdict: str
+    sentence: str
+    records: int
+    readers: int
+    groups: int
+    unread: Mapping[str, int]
+    pressure: Pressure
+    consumer_list: list[Consumer]
+
+
+# ---- topology -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """created: it was not there before. warnings: sentences about settings that have no effect."""
+
+    created: bool
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeclared:
+    """The same of a queue, and what it has."""
+
+    messages: int
+    consumers: int
+    created: bool
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """deleted: how many messages or records have gone with it, or 1, or 0 where it was not there."""
+
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class BindingOfQueue:
+    """Of a queue that is described."""
+
+    exchange: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindingOfExchange:
+    """Of an exchange that is described."""
+
+    key: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDescribed:
+    """bindings: the first of bindings_count. oldest_ms: age of the oldest ready message, or None."""
+
+    settings: QueueSettings
+    bindings: Rows[BindingOfQueue]
+    bindings_count: int
+    messages: int
+    bytes: int
+    ready: int
+    unacked: int
+    delayed: int
+    checked_out: int
+    consumers: int
+    oldest_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeDescribed:
+    """bindings: the first of bindings_count."""
+
+    type: str
+    durable: bool
+    auto_delete: bool
+    accepted: int
+    unrouted: int
+    bindings: Rows[BindingOfExchange]
+    bindings_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutDescribed:
+    """outboxes: the queues where copies wait for other nodes."""
+
+    children: Rows[str]
+    outboxes: list[str]
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsDescribed:
+    """One value for each partition: offsets first and next, bytes, and when the first and the last record were accepted
+    (since the epoch; None: there is no record).
+    """
+
+    first: list[int]
+    next: list[int]
+    bytes: list[int]
+    first_ms: list[int | None]
+    last_ms: list[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDescribed:
+    """incarnation: a text that no other log of this name has had. groups: the names of the first."""
+
+    settings: LogSettings
+    incarnation: str
+    partitions: PartitionsDescribed
+    readers: Later[int]
+    groups: Rows[str]
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedMessage:
+    """One message as it is. timestamp, expires: when it was accepted and when it expires (0: never), in ms since the
+    epoch. state: in lower case, one of core/states.py. headers: names and values, unescaped. body: at most the first
+    PEEK_BODY_BYTES of body_bytes.
+    """
+
+    message_id: str
+    destination: str
+    timestamp: int
+    expires: int
+    redelivered: bool
+    redelivery_count: int
+    state: str
+    size: int
+    headers: list[tuple[bytes, bytes]]
+    body_bytes: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Peeked:
+    """The oldest first."""
+
+    messages: Rows[PeekedMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many messages have gone."""
+
+    purged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How many messages are in the other queue, on the disk."""
+
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReady:
+    """How many messages are ready; 0: the time is over."""
+
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedOut:
+    """What the group has: the numbers from `first` to before `next` in the log of that name and incarnation."""
+
+    log: str
+    incarnation: str
+    first: int
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutAcked:
+    """first: the first number that the group has still."""
+
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutReleased:
+    """How many messages went back."""
+
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchSet:
+    """The window from now on, in messages."""
+
+    prefetch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AckTimeoutExtended:
+    """due_ms: until when (since the epoch) the message may be unacked; None: for ever."""
+
+    due_ms: int | None
+
+
+# ---- logs -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """One for each partition."""
+
+    offsets: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Of each partition the next offset, and the first that is there."""
+
+    next: list[int]
+    first: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogsEnds:
+    """The same of several logs, by name, in the order in which they were asked for."""
+
+    logs: NamedRows[LogEnds]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the group goes on in each partition; None: it has no position."""
+
+    offsets: list[int] | None
+
+
+# ---- prepared transactions ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommitted:
+    """committed: False where that version, or a higher one, had been committed before. messages: how many."""
+
+    committed: bool
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAborted:
+    """How many transactions were dropped."""
+
+    aborted: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTransaction:
+    """One that is not over. name: empty for what was committed before a restart. applied: how many of its messages are
+    in their destinations. waits: why it does not go on, or None.
+    """
+
+    name: str
+    messages: int
+    bytes: int
+    age_ms: int
+    applied: int
+    is_committed: bool
+    waits: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Those that are committed, then the others, the oldest first; count: of all."""
+
+    prepared: Rows[PreparedTransaction]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppVersion:
+    """The last version that was committed, on the disk, or None."""
+
+    version: int | None
+
+
+# ---- nodes, configuration -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """node: this one's name. nodes: those that are reached, each with `name`, `hops`, and `via`, a linked one."""
+
+    node: str
+    draining: bool
+    peers: Rows[Named[PeerNumbers]]
+    nodes: Rows[Mapping[str, str | int]]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerReleased:
+    """How many messages are ready again."""
+
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesDropped:
+    """How many copies have gone."""
+
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesKept:
+    """changed: none were kept before."""
+
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """left: messages still to be handed to other nodes; stays: those that are not handed over."""
+
+    draining: bool
+    left: int
+    stays: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationReloaded:
+    """changes: for each difference `setting`, `old`, `new`, and `takes_effect`, `now` or `restart`. warnings: sentences
+    about settings that have no effect.
+    """
+
+    applied: bool
+    changes: Rows[Mapping[str, Any]]
+    warnings: list[str]
+
+
+AdminAnswer = (
+    BrokerNumbers
+    | SectionNumbers
+    | Queues
+    | QueueExplained
+    | LogExplained
+    | Declared
+    | QueueDeclared
+    | Deleted
+    | QueueDescribed
+    | ExchangeDescribed
+    | FanoutDescribed
+    | LogDescribed
+    | Peeked
+    | Purged
+    | Moved
+    | QueueReady
+    | CheckedOut
+    | CheckoutAcked
+    | CheckoutReleased
+    | PrefetchSet
+    | AckTimeoutExtended
+    | Offsets
+    | LogEnds
+    | LogsEnds
+    | Position
+    | PreparedCommitted
+    | PreparedAborted
+    | Prepared
+    | AppVersion
+    | Peers
+    | PeerReleased
+    | CopiesDropped
+    | CopiesKept
+    | Draining
+    | ConfigurationReloaded
+)

@@ -1,0 +1,220 @@
+"""The broker's numbers, and rows of them.
+
+Counts are of messages (of a log: records) and sizes in bytes, header block and body. A field `..._ms` is a duration, or
+a time since the epoch where its docstring says so.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+class Pause(Enum):
+    """The type of PAUSE."""
+
+    PAUSE = "pause"
+
+
+PAUSE = Pause.PAUSE
+"""In place of a row: enough was looked at for one turn, and the next turn goes on here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Row]):
+    """A list that is made row by row."""
+
+    rows: Iterator[Row | Pause]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows(Generic[Row]):
+    """The same of things by their names, in the order of these."""
+
+    rows: Iterator[tuple[str, Row] | Pause]
+
+
+@dataclass(frozen=True, slots=True)
+class Later(Generic[Row]):
+    """One value that takes several turns to find: the last row."""
+
+    rows: Iterator[Row | Pause]
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds most memory: a connection or a queue."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNumbers:
+    """One queue: where its messages stand, and its ledger (model/writes.py) from `accepted` to `stored_delayed_bytes`.
+
+    messages, bytes: all that it has. oldest_ms: age of the oldest ready message; None: there is none, or it is still to
+    be read from the disk. max_messages, max_bytes: None: no bound. blocked: connections that wait for room in it.
+    damaged: messages that cannot be read. adds_up: whether the ledger does.
+    """
+
+    persistent: bool
+    messages: int
+    bytes: int
+    ready: int
+    unacked: int
+    storing: int
+    delayed: int
+    in_doubt: int
+    set_aside: int
+    checked_out: int
+    consumers: int
+    oldest_ms: int | None
+    max_messages: int | None
+    max_bytes: int | None
+    accepted: int
+    accepted_bytes: int
+    stored: int
+    stored_bytes: int
+    acked: int
+    acked_bytes: int
+    expired: int
+    expired_bytes: int
+    dropped: int
+    dropped_bytes: int
+    purged: int
+    purged_bytes: int
+    dead_lettered: int
+    dead_lettered_bytes: int
+    stored_expiring: int
+    stored_delayed: int
+    stored_delayed_bytes: int
+    redelivered: int
+    blocked: int
+    damaged: int
+    adds_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutNumbers:
+    """One fanout. accepted: SENDs since the start."""
+
+    children: tuple[str, ...]
+    accepted: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeNumbers:
+    """One exchange. accepted, unrouted: SENDs since the start; bindings: how many."""
+
+    type: str
+    durable: bool
+    auto_delete: bool
+    accepted: int
+    unrouted: int
+    bindings: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogNumbers:
+    """One log. readers: consumers; unread: for each group, how many records are beyond its positions."""
+
+    partitions: int
+    records: int
+    bytes: int
+    retention_bytes: int | None
+    accepted: int
+    accepted_bytes: int
+    readers: Later[int]
+    unread: NamedRows[int]
+    damaged: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerNumbers:
+    """One node that this one has been linked with. since_s: for how long its state lasts; lag_ms: age of the oldest
+    message that is in doubt or waits for it; hops: links to it, 0 where it is not reached.
+    """
+
+    address: str
+    state: str
+    cause: str
+    since_s: float
+    in_doubt: int
+    outbox: int
+    outbox_bytes: int
+    outbox_max_bytes: int | None
+    outbox_blocked: int
+    outbox_dropped: int
+    copies_kept: bool
+    lag_ms: int
+    out_epoch: int
+    in_epoch: int
+    handed_over: int
+    taken_in: int
+    hops: int
+    store_id: str
+    declared_otherwise: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNumbers:
+    """One topic without wildcards that has subscribers."""
+
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyNumbers:
+    """A histogram: counts[i] took more than buckets_ms[i - 1] and at most buckets_ms[i], the last one more than all.
+    sum_ms: of all.
+    """
+
+    buckets_ms: list[float]
+    counts: list[int]
+    sum_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNumbers:
+    """The whole broker. docs/OPERATING.md says what each number means.
+
+    limits, store, counters: numbers by name. parked: connections that wait for room.
+    """
+
+    version: str
+    store_id: str
+    boot: int
+    uptime_s: float
+    clock_ahead_s: int
+    connections: int
+    subscriptions: Later[int]
+    transactions: Later[int]
+    prepared: int
+    parked: int
+    half_open: int
+    memory_bytes: int
+    memory_counted_bytes: int
+    memory_holders: list[Holder]
+    outbox_bytes: int
+    outbox_largest_bytes: int
+    destinations: int
+    bindings: int
+    positions: int
+    limits: Mapping[str, int]
+    batches: int
+    commit_latency: LatencyNumbers
+    delivery_latency: LatencyNumbers
+    store: Mapping[str, int]
+    counters: Mapping[str, int]
+    queues: NamedRows[QueueNumbers]
+    fanouts: NamedRows[FanoutNumbers]
+    exchanges: NamedRows[ExchangeNumbers]
+    logs: NamedRows[LogNumbers]
+    peers: NamedRows[PeerNumbers]
+    topics: NamedRows[TopicNumbers]
