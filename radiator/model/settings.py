@@ -208,7 +208,7 @@ class UnixAddress:
     def mistake(self) -> str:
         """Why the system has no room for it, to stand behind a verb; "" where it has."""
         size = len(bytes(self.path))
-        too_long = f"{self}, whose path has {size} bytes; that of a unix socket has at most {UNIX_PATH_MAX_BYTES}"
+        too_long = f"a path of {size} bytes, where a unix socket has at most {UNIX_PATH_MAX_BYTES}: {self}"
         return too_long if size > UNIX_PATH_MAX_BYTES else ""
 
 

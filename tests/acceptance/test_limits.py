@@ -325,7 +325,7 @@ def test_half_open_connections_take_no_place_of_clients(tmp_path: Path) -> None:
             wires.append(wire := Wire(address))
             wire.connect()  # before the next one comes: which half-open one then has to go is left to chance
             wire.send("/queue/q", "x")
-        assert "half_open_full" in broker.log
+        broker.wait_for_log("half_open_full")
         crowd += crowd_of(200, address)
         wires[0].send("/queue/q", "x")
         assert broker.log.count("half_open_full") == 1

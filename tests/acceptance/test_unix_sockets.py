@@ -161,12 +161,12 @@ def test_a_data_directory_with_a_long_path_is_served_by_tcp(tmp_path: Path) -> N
     directory = tmp_path / ("d" * 100)
     directory.mkdir()
     with BrokerProcess(directory, EVERYTHING_MAY_BE_CREATED) as broker:
-        assert "whose path has" in broker.wait_for_log("warning no_operators_socket")
+        assert "where a unix socket has at most 107" in broker.wait_for_log("warning no_operators_socket")
         connected((broker.host, broker.port)).close()
         broker.stop()
     listed = BrokerProcess(directory, listening("stomp+unix:radiator.sock"))
     assert listed.start_and_fail() == 2
-    assert "that of a unix socket has at most 107" in listed.log
+    assert "where a unix socket has at most 107" in listed.log
 
 
 @pytest.mark.parametrize("group", ["no-such-group"])

@@ -1,6 +1,7 @@
 """Times are counted in buckets, also those that come again and again."""
 
 from radiator.core.histogram import Histogram
+from radiator.model.numbers import LatencyNumbers
 
 
 def test_times_that_come_again_count_as_others_do() -> None:
@@ -12,6 +13,6 @@ def test_times_that_come_again_count_as_others_do() -> None:
                 repeated.repeats += 1
             else:
                 repeated.add(ms)
-    expected = {"buckets_ms": [1, 10], "counts": [4, 5, 4], "sum_ms": 82.0}
+    expected = LatencyNumbers([1, 10], [4, 5, 4], 82.0)
     assert repeated.numbers() == plain.numbers() == expected
     assert repeated.numbers() == expected, "what was told is not told twice"

@@ -133,7 +133,7 @@ def test_a_path_may_have_107_bytes(listen: Listen, tmp_path: Path) -> None:
     assert len(bytes(fits)) == 107
     listen(fits)
     assert fits.exists()
-    with pytest.raises(RadiatorError, match="whose path has 108 bytes; that of a unix socket has at most 107"):
+    with pytest.raises(RadiatorError, match="a path of 108 bytes, where a unix socket has at most 107"):
         listen(Path(f"{fits}y"))
 
 

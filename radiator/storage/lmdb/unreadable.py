@@ -9,6 +9,8 @@ import ctypes
 import errno
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,9 +58,12 @@ def last_words(file: Path, line: Callable[[str], str] = "radiator: {}\n".format)
     as any other does.
     """
     sentence = could_not_be_read(file)
+    is_said = threading.Lock()
 
     def ended(_: int) -> None:
         signal.alarm(_SAY_MAX_S)
+        if not is_said.acquire(blocking=False):
+            time.sleep(_SAY_MAX_S)  # another thread has met such a page too, and is ending the process
         os.write(2, line(sentence).encode("utf-8", "backslashreplace"))
         os._exit(EXIT_DISK_FAILED)
 

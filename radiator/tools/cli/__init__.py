@@ -125,17 +125,19 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         command.add_arguments(one)
-        one.set_defaults(run=command.run, failed=command.failed, whole=top)
+        one.set_defaults(run=command.run, failed=command.failed)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (default: that of this process) and returns its exit status."""
     try:
-        arguments = parser().parse_args(argv)
+        whole = parser()
+        arguments = whole.parse_args(argv)
     except SystemExit as ended:  # --help, --version and usage errors
         return _flushed(ended.code if isinstance(ended.code, int) else EXIT_USAGE)
     try:
+        arguments.whole = whole  # which completion writes down
         read_config(arguments)
         status: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -135,11 +135,11 @@ WRONG = {
     ),
     "a unix socket in a directory of too many letters": (
         f"server.listen = ['stomp+unix:/{'d' * 98}/{'n' * 8}']",
-        "whose path has 108 bytes; that of a unix socket has at most 107",
+        "a path of 108 bytes, where a unix socket has at most 107",
     ),
     "too many letters in a data directory": (
         f"server.data_dir = '{'d' * 200}'\nserver.listen = ['stomp+unix:radiator.sock']",
-        "that of a unix socket has at most 107",
+        "where a unix socket has at most 107",
     ),
     "a listener by name": ("server.listen = ['stomp://broker:0']", "server.listen has stomp://broker:0"),
     "a header larger than a frame": (
