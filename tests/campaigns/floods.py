@@ -30,8 +30,8 @@ CREATION = "[create]\nqueues = true\ntopics = true\n"
 # ---- S3: connections ------------------------------------------------------------------------------------------------
 
 FLOOD = 500  # connections at once
-FILES = 160  # open files that the system gives this broker; 96 of them it keeps for itself
-PLACES = FILES - 96
+FILES = 224  # open files that the system gives this broker; 160 of them it keeps for itself and its own socket
+PLACES = FILES - 160
 HOLDERS = 40  # clients that are there before
 RECOVERS_WITHIN_S = 2.0
 ANSWERED_WITHIN_S = 3.0

@@ -33,7 +33,7 @@ def program(ahead_ms: int) -> tuple[str, str]:
         "-c",
         f"""
 import sys, time
-from radiator.cli import main
+from radiator.tools.cli import main
 real_ns = time.time_ns
 time.time_ns = lambda: real_ns() + {ahead_ms} * 10**6
 sys.exit(main())

@@ -129,7 +129,7 @@ class Platter:
 
 
 class SimDisk:
-    """A Store (radiator/store). `SimDisk(other.platter)` is a start after a crash of `other`.
+    """A Store (radiator/storage/contract.py). `SimDisk(other.platter)` is a start after a crash of `other`.
 
     has_journal: what is committed is held against the journal; it has been on since the store was made.
     """
