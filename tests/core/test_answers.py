@@ -10,7 +10,7 @@ from radiator.model.commands import CLIENT_INDIVIDUAL, Event, Read, Send, Stop
 from radiator.model.limits import ANSWER_LINES, ANSWERS_WAITING_MAX, COMMANDS_AT_ONCE, SIZE_MAX, Limits
 from radiator.protocols.administration.requests import REQUESTS
 from tests.core.node import Node
-from tests.core.timed import TURN_MAX_S, Timed
+from tests.core.timed import TURN_MAX_S, Timed, measures_turns
 from tests.core.words import send, subscribe
 
 
@@ -338,6 +338,7 @@ def test_every_kind_of_request_is_in_the_flood() -> None:
     assert {str(asked.get("do", kind)) for kind, asked in FLOOD.items()} == set(REQUESTS)
 
 
+@measures_turns
 @pytest.mark.parametrize("kind", FLOOD)
 def test_no_flood_of_requests_makes_a_long_turn(large: Timed, kind: str) -> None:
     asked = {"do": kind, **FLOOD[kind]}
@@ -357,6 +358,7 @@ def test_no_flood_of_requests_makes_a_long_turn(large: Timed, kind: str) -> None
     assert longest_s <= TURN_MAX_S, f"a turn took {longest_s * 1000:.1f} ms of CPU"
 
 
+@measures_turns
 @pytest.mark.parametrize("kind", ["queue", "exchange", "log"])
 def test_the_deletion_of_what_has_very_many_bindings_makes_no_long_turn(kind: str) -> None:
     node = Timed()

@@ -26,7 +26,7 @@ from radiator.tools.config.values import (
     TOPIC,
 )
 from tests.core.node import Node
-from tests.core.timed import TURN_MAX_S, Timed
+from tests.core.timed import TURN_MAX_S, Timed, measures_turns
 from tests.core.words import send, subscribe
 
 PAIRS = 100  # 4000 were looked at; these take a second
@@ -449,6 +449,7 @@ def test_so_many_queues_take_slices_and_a_queue_made_meanwhile_is_as_the_others(
     assert all(destinations.queues[name].settings.max_messages == 7 for name in names)
 
 
+@measures_turns
 def test_no_reload_makes_a_long_turn() -> None:
     """Of so many queues, each with other settings; and as many bindings, fanouts and queues that are new, or go."""
     count = 5000

@@ -11,7 +11,7 @@ from radiator.model.commands import Closed, Event, Open, Read, Tick
 from radiator.model.limits import BATCH_BYTES, GIB, LOOKS_PER_TURN, MIB, Limits
 from radiator.model.settings import Declarations, QueueSettings
 from tests.core.node import Node
-from tests.core.timed import TURN_MAX_S, Timed
+from tests.core.timed import TURN_MAX_S, Timed, measures_turns
 from tests.core.words import begin, commit, send, subscribe, unsubscribe
 
 QUEUES = 10_000
@@ -44,6 +44,7 @@ def declared(**settings: object) -> Declarations:
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
 
+@measures_turns
 def test_a_tick_with_many_queues_and_connections_makes_no_long_turn() -> None:
     node = Timed(declared(expires_ms=10**9))
     for number in range(QUEUES):
@@ -54,6 +55,7 @@ def test_a_tick_with_many_queues_and_connections_makes_no_long_turn() -> None:
     assert node.broker.parts.memory.weighed_bytes == CONNECTIONS * 100
 
 
+@measures_turns
 def test_so_does_one_that_closes_thousands_for_memory() -> None:
     node = Timed(limits=Limits(max_memory_bytes=200 * MIB))
 
@@ -66,6 +68,7 @@ def test_so_does_one_that_closes_thousands_for_memory() -> None:
     assert 199 * MIB < held(node) <= 200 * MIB, "all that it takes, and no more, before the next Tick"
 
 
+@measures_turns
 def test_so_does_one_that_finds_thousands_parked_for_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Timed()
     node.auto = False
@@ -85,6 +88,7 @@ def test_so_does_one_that_finds_thousands_parked_for_too_long(monkeypatch: pytes
     assert not node.broker.blocking.connections and node.broker.context.counters["refusals"] % 3000 == 0
 
 
+@measures_turns
 def test_so_does_one_that_finds_thousands_of_transactions_open_for_too_long() -> None:
     node = Timed()
 
@@ -99,6 +103,7 @@ def test_so_does_one_that_finds_thousands_of_transactions_open_for_too_long() ->
     assert all(one.is_closing for one in node.broker.connections.values())
 
 
+@measures_turns
 @pytest.mark.parametrize("name", ["m", "q"])
 def test_so_does_one_that_finds_thousands_of_queues_unused(name: str) -> None:
     settings = QueueSettings(persistent=name == "q", expires_ms=1000)
@@ -236,6 +241,7 @@ def purge(connection: int) -> Event:
     return Read(connection, [send(connection, "/admin", b'{"do":"purge","queue":"q"}', reply_to="t")])
 
 
+@measures_turns
 def test_a_purge_of_very_many_that_have_come_back_makes_no_long_turn() -> None:
     node = Timed()
     node.open(1)
@@ -291,6 +297,7 @@ def bound(node: Node, count: int, **settings: object) -> None:
     node.say(subscribe(2, "b"))
 
 
+@measures_turns
 @pytest.mark.parametrize("settings", [{"auto_delete": True}, {"expires_ms": 1000}])
 def test_a_queue_with_very_many_bindings_that_goes_makes_no_long_turn(settings: dict[str, object]) -> None:
     node = Timed()

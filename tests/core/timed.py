@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from radiator.model.commands import Event
 from radiator.model.limits import Limits
 from radiator.model.settings import Declarations
@@ -13,6 +15,11 @@ from tests.core.node import Node
 TURN_MAX_S = 0.005
 TRIES = 6  # CPU time too is longer on a busy machine; a turn that is too long is so each time
 BETWEEN_TRIES_S = 0.3  # what keeps the machine busy may be over then
+
+
+def measures_turns(test: Any) -> Any:
+    """It has the machine for itself: beside others a turn takes up to twice the CPU time."""
+    return pytest.mark.slow(pytest.mark.alone("it measures the longest turn")(test))
 
 
 class Timed(Node):
