@@ -224,7 +224,7 @@ ANSWERS_WAITING_MAX = 4  # wait: long answers that one connection has asked for 
 ANSWERS_AT_ONCE = 4  # wait: answers that are made at once, of all connections, of each of these lines
 # how many slices an answer has at most: `describe` and `why` 1 to 3, a page of 100 out of 10,000 queues 14
 ANSWER_LINES = (4, 16, inf)
-ANSWER_ROWS = 24  # wait: rows of a long answer that are made in one turn, of some 20 µs each
+ANSWER_ROWS = 32  # wait: rows of a long answer that are made in one turn, of some 20 µs each
 ANSWER_SLICE_BYTES = 32 * KIB  # wait: the same in bytes, or one row
 ANSWER_MAX_BYTES = 60 * MIB  # refuse: a longer one fits neither its asker's queue nor what our client takes
 LOOKED_AT_PER_COPY = 2  # things that a request looks at in the turn it comes in, for one more; 0.8 µs each

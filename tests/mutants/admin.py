@@ -14,7 +14,7 @@ MUTANTS = (
         "answers-in-one-turn",
         "A long answer is made in one turn, however long it is.",
         function="ANSWER_ROWS",
-        old="ANSWER_ROWS = 24",
+        old="ANSWER_ROWS = 32",
         new="ANSWER_ROWS = 1 << 30",
         also=(
             Edit(
