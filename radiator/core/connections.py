@@ -317,7 +317,7 @@ class Connection:
             context.turn.replies.append(reply)
             return
         batch = context.batch(self.held_batch)
-        assert batch is not None, "a batch that is not committed is open or at sea"
+        assert batch is not None, "a batch that is not committed is open or being committed"
         batch.held.append(reply)
         self.held_reply_bytes += reply_cost_bytes(reply)
 

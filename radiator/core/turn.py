@@ -1,5 +1,5 @@
-"""What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the Desk,
-through which destinations act.
+"""What one step of the broker wants done: a Turn; the part that the disk must see first: a Batch; and the
+TurnContext, through which destinations act.
 
 A reply that promises the disk is `held`: it exists nowhere but in its Batch, and comes out only in the turn that is
 told `Committed`. So a receipt cannot escape early.

@@ -384,7 +384,7 @@ class LoadedLog:
 
 @dataclass(slots=True)
 class LoadedPrepared:
-    """The answer to a LoadStage. damaged: how many could not be read, and are missing in `sends`."""
+    """The answer to a ReadPrepared. damaged: how many could not be read, and are missing in `sends`."""
 
     request: int
     sends: list[Send] = field(default_factory=list)
@@ -393,7 +393,8 @@ class LoadedPrepared:
 
 @dataclass(slots=True)
 class Found:
-    """The answer to a LookUp: whether the dedup-id is remembered in the last committed state, not yet forgotten."""
+    """The answer to a DedupLookup: whether the dedup-id is remembered in the last committed state, not yet
+    forgotten."""
 
     request: int
     found: bool

@@ -88,7 +88,7 @@ COPIES_PER_TURN = 1024  # wait: copies that SENDs to exchanges, fanouts, and tra
 STEPS_PER_COPY = 8  # steps of matching that cost as much as a copy
 COMMANDS_AT_ONCE = 16  # wait: commands of one connection before the others get their turn
 INBOX_MAX_BYTES = 8 * MIB  # wait: readers stop until the dispatcher has caught up
-UNBINDINGS_PER_STEP = 320  # wait: bindings that one step takes off, of 4 to 8 µs each
+UNBINDINGS_PER_STEP = 320  # wait: bindings that one step takes off, of some 7 µs each
 STALE_TIMEOUTS = 64  # swept: deliveries with an ack timeout that are settled, beside as many as are out
 CHORE_MESSAGES = 1000  # wait: how many messages one step of a long work (LOST, purge, move, sweep) handles
 MEMORY_TIGHT = 0.8  # wait: the share of max_memory_bytes past which who holds much finds no room for SENDs
@@ -326,7 +326,7 @@ def largest_message_bytes(limits: Limits) -> int:
 def high_water_bytes(map_size: int, limits: Limits) -> int:
     """Used pages above which SENDs wait, so that what is accepted, and every Remove, still finds room.
 
-    Ensures room for two largest batches (one at sea, one open: pages that the first gives free are not yet usable) and
-    a tenth for the pages that removing copies. At least half of the map_size that config accepts.
+    Ensures room for two largest batches (one being committed, one open: pages that the first gives free are not yet
+    usable) and a tenth for the pages that removing copies. At least half of the map_size that config accepts.
     """
     return min(map_size - 2 * largest_batch_bytes(limits), map_size // 10 * 9)

@@ -1,6 +1,6 @@
 """What the broker may ask to be read back; the answers come as events (Loaded, Found in commands.py).
 
-A read sees the last committed state, nothing of a batch that is open or at sea.
+A read sees the last committed state, nothing of a batch that is open or being committed.
 """
 
 from collections.abc import Sequence

@@ -164,7 +164,7 @@ def test_instructions_are_the_totals_of_a_dump() -> None:
 @pytest.mark.slow
 def test_instructions_are_much_the_same_on_each_run(tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is not installed, which counts instructions; apt install valgrind")
+        pytest.skip("valgrind is not installed; on Debian or Ubuntu: apt install valgrind")
     (memory,) = (row for row in COUNTED if row.name == "memory end to end, 1 + 1, window 100")
     rows = [replace(memory, name=name, steps=10) for name in ("once", "again")]
     once, again = count_instructions(None, tmp_path, rows)

@@ -1,4 +1,4 @@
-"""Spreading: topics of scope "cluster", over all nodes, without a master.
+"""Gossip: topics of scope "cluster", over all nodes, without a master.
 
 Each node tells its news to its neighbours, who pass on what was new to them; so everybody knows who is linked with
 whom, and who wants what. From that every node computes the same tree for each origin, and passes a message on to those

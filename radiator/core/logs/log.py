@@ -2,7 +2,7 @@
 
 A record's place is its partition and its offset there. Of a partition the broker knows its segments, and nothing of a
 single record but the last few, where somebody reads them. What is appended is seen by readers when it is committed.
-Who reads: log_reader.py. What goes, and when: ../retention.py.
+Who reads: log_consumer.py. What goes, and when: retention.py.
 """
 
 import json
@@ -82,7 +82,7 @@ class Log(Target):
         }
         readers.positions += len(self.groups) * len(self.partitions)
         self.turns = 0  # where the next record without a key goes
-        # the segments that the open batch changes; and how far each partition goes that the one at sea appends to
+        # the segments that the open batch changes; and how far the one being committed extends each partition
         self.touched: dict[tuple[int, int], KeepSegment] = {}
         self.sealed: list[tuple[Partition, int]] = []
         self.waiting = Waiters(context)

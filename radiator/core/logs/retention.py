@@ -17,7 +17,7 @@ SEGMENT_COUNTS = SEGMENT_RECORDS // BATCH_WRITES
 
 
 class Retention:
-    """A chore (chores.py). round: the logs that are still to be looked at before the first is again. leaving: segments
+    """A background task. round: the logs that are still to be looked at before the first is again. leaving: segments
     that are gone for readers, and still on the disk. After a crash they are found again, and go again.
     """
 

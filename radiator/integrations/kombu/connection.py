@@ -117,7 +117,8 @@ class SharedConnection:
     # ---- asking
 
     def ask(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Calls something of `broker`. Raises Lost, or Refused where the broker said no to just this.
+        """Calls something of `broker`. Raises ConnectionLost, or OperationRefused where the broker said no to just
+        this.
 
         A handler of signals (Celery's cold shutdown cancels its consumers in one) may have interrupted another such
         call of the same thread, which cannot go on before the handler has ended: then this one is made after it, and
@@ -155,7 +156,7 @@ class SharedConnection:
             self._postponed.popleft()()
 
     def admin(self, do: str, **request: Any) -> dict[str, Any]:
-        """The answer to a request to `/admin`. Raises Refused where it is no; the connection goes on."""
+        """The answer to a request to `/admin`. Raises OperationRefused where it is no; the connection goes on."""
         answer: dict[str, Any] | None = self.ask(self.broker.admin, {"do": do, **request})
         if answer is None:
             raise ConnectionLost(
@@ -206,8 +207,9 @@ class SharedConnection:
         self._pump(0.0)
 
     def look(self) -> None:
-        """Before something is sent whose answer nobody awaits. Raises Lost where the other end has closed already: what
-        is sent then would be gone unnoticed, as the first result that a worker has after a restart of the broker.
+        """Before something is sent whose answer nobody awaits. Raises ConnectionLost where the other end has closed
+        already: what is sent then would be gone unnoticed, as the first result that a worker has after a restart of the
+        broker.
         """
         if threading.get_ident() not in self._calling:
             self._take(tells=False)
@@ -276,7 +278,7 @@ class SharedConnection:
             raise ConnectionLost("The connection to the broker is lost.")
 
     def check_heart_beats(self) -> None:
-        """Raises Lost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
+        """Raises ConnectionLost where the broker was silent for too long. Whoever waits meanwhile checks it too."""
         self._take(tells=True)
 
     def _take(self, tells: bool) -> None:

@@ -50,8 +50,8 @@ class Options:
 
 
 def read(given: Mapping[str, Any]) -> Options:
-    """Those that mean something here; of each other one the log tells once. Raises Refused for a value that cannot be:
-    a text such as "no" would count as yes.
+    """Those that mean something here; of each other one the log tells once. Raises OperationRefused for a value that
+    cannot be: a text such as "no" would count as yes.
     """
     own = Options()
     for name, value in given.items():

@@ -55,7 +55,7 @@ class Transport(BaseTransport):
     # ---- connections
 
     def establish_connection(self) -> SharedConnection:
-        """Raises Lost, which kombu retries, or Refused where the address cannot be right."""
+        """Raises ConnectionLost, which kombu retries, or OperationRefused where the address cannot be right."""
         asked = self.client
         if asked.ssl:
             raise OperationRefused("Radiator does not speak TLS: leave out broker_use_ssl.")

@@ -76,7 +76,7 @@ def _drop_sends(txn: "lmdb.Transaction[bytes]", tables: Tables, stage: bytes) ->
 
 
 def _mend_segment(txn: "lmdb.Transaction[bytes]", tables: Tables, key: bytes) -> str:
-    """Books from what the blocks have up to the next segment; what readers were not to see any more they see again."""
+    """Ledgers from what the blocks have up to the next segment; what readers no longer saw they see again."""
     try:
         log, partition, first = records.split_record_key(key)
     except DamagedRecord:

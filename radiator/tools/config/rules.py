@@ -224,7 +224,7 @@ def _judge_scopes(file: File, mistakes: Mistakes) -> None:
 
 
 def _judge_sizes(file: File, limits: Limits, mistakes: Mistakes) -> None:
-    """A header block is a part of its frame; the map holds the batch at sea, the one that fills, and as much again."""
+    """A header block is part of its frame; the map holds a batch being committed, one that fills, and as much again."""
     if limits.max_header_bytes > limits.max_frame_bytes:
         header, frame = size_text(limits.max_header_bytes), size_text(limits.max_frame_bytes)
         mistakes.add(("limits", "max_header_bytes"), f"is {header}; it must not be more than max_frame_bytes ({frame})")
