@@ -59,7 +59,7 @@ def _listening(config: Config) -> Address:
         return Address.parse(given)
     sockets = [one for one in config.listen if isinstance(one, UnixAddress)]
     for one in (*[config.operators_socket] * config.unix, *sockets):
-        if not one.mistake and os.access(one.path, os.W_OK):
+        if not one.mistake and os.access(one.path, os.W_OK) and one.path.is_socket():
             return Address.unix(str(one.path))
     first = next((one for one in config.listen if isinstance(one, ListenAt)), None)
     if first is None:

@@ -60,6 +60,13 @@ def test_tcp_comes_last(broker: BrokerProcess, tmp_path: Path) -> None:
     assert main(["queues", "--config", config(tmp_path, broker, "unix = false")]) == 0
 
 
+def test_what_stands_at_its_path_and_is_no_socket_is_passed_over(broker: BrokerProcess, tmp_path: Path) -> None:
+    """Such a broker has warned of it, and serves by TCP."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "radiator.sock").write_text("precious")
+    assert main(["queues", "--config", config(tmp_path, broker, "")]) == 0
+
+
 def test_a_socket_that_is_listed_is_found_where_the_operators_is_not(broker: BrokerProcess, tmp_path: Path) -> None:
     listed = tmp_path / "other.toml"
     listed.write_text(f'[server]\nlisten = ["stomp://127.0.0.1:0", "stomp+unix:{broker.unix_path}"]\n')
